@@ -1,0 +1,83 @@
+"""Fills the tables of the documentation from the declarations, whenever the pages are built.
+
+A page holds a comment such as `<!-- corruptions -->`; what stands for it is made here.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from eyechart.suites.catalogue import LEVELS, describe_corruption, describe_parameter
+from eyechart.suites.suite import PUBLISHED, Entry, all_entries, load_suite
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Return the page with its tables (MkDocs calls this for every page)."""
+    for name, make in TABLES.items():
+        marker = f"<!-- {name} -->"
+        if marker in markdown:
+            markdown = markdown.replace(marker, make())
+    return markdown
+
+
+def corruptions() -> str:
+    """Return every corruption with its parameters and their values at severities 1…5."""
+    parts = []
+    for suite in map(load_suite, PUBLISHED):
+        own = [entry for entry in suite if all_entries()[entry.name].suite == suite.name]
+        if own:
+            parts += [f"## {suite.title}", *(_one(entry) for entry in own)]
+    return "\n\n".join(parts)
+
+
+def _one(entry: Entry) -> str:
+    about = describe_corruption(entry.name)
+    facts = [f"Group {about.group}"]
+    facts += [f"variants: {', '.join(about.variants)}"] if about.variants else []
+    facts += ["moves things in the picture"] if about.geometric else []
+    facts += ["effect not monotone in severity"] if not about.monotone else []
+    lines = [f"### `{about.name}`", f"{about.summary} *{'; '.join(facts)}.*"]
+    rows = []
+    for parameter in about.parameters:
+        values = about.severities.get(parameter.name)
+        cells = [f"{value:.4g}" for value in values] if values else [_how(about, parameter.name)]
+        cells += [""] * (len(LEVELS) - len(cells))
+        text = describe_parameter(parameter).removeprefix(f"{parameter.name}: ")
+        rows.append([f"`{parameter.name}`", text, *cells])
+    lines.append(_table(["parameter", "range and meaning", *map(str, LEVELS)], rows))
+    if about.note:
+        lines.append(about.note)
+    return "\n\n".join(lines)
+
+
+def _how(about: Any, name: str) -> str:
+    return "towards its draw" if name in about.towards_draw else "drawn"
+
+
+def suites() -> str:
+    """Return the suites with their members."""
+    rows = []
+    for suite in map(load_suite, PUBLISHED):
+        names = ", ".join(f"`{entry.name}`" for entry in suite)
+        rows.append([f"`{suite.name}`", str(len(suite)), names, suite.source])
+    return _table(["suite", "count", "corruptions", "source"], rows)
+
+
+def not_monotone() -> str:
+    """Return the corruptions whose effect does not grow steadily with severity."""
+    rows = [
+        [f"`{entry.name}`", entry.note] for entry in all_entries().values() if not entry.monotone
+    ]
+    return _table(["corruption", "why"], rows)
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *map(list, rows)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "corruptions": corruptions,
+    "suites": suites,
+    "not monotone": not_monotone,
+}

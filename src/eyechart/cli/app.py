@@ -1,0 +1,95 @@
+"""The `eyechart` command: puts the subcommands together and turns errors into one sentence."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import typer
+
+from eyechart.cli import bench, corrupt, gallery, listing
+from eyechart.cli.stop import Stop
+from eyechart.core.errors import UsageError
+from eyechart.core.version import __version__
+
+USAGE = 2
+INTERRUPTED = 130
+BUG = 70
+
+app = typer.Typer(
+    name="eyechart",
+    help="An eye chart for vision models: how well does a model see as an image degrades?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(listing.app, name="list")
+app.command("corrupt")(corrupt.corrupt)
+app.command("gallery")(gallery.gallery)
+app.add_typer(bench.app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"eyechart {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Options of the command itself."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit: 0 if all is well, 2 for what the user can mend, 130 on Ctrl-C."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        status = app(
+            None if arguments is None else list(arguments),
+            prog_name="eyechart",
+            standalone_mode=False,
+        )
+    except Stop as stop:
+        return _say(str(stop), stop.status)
+    except UsageError as error:
+        return _say(str(error), USAGE)
+    except OSError as error:
+        what = error.strerror or str(error)
+        return _say(f"{error.filename}: {what}." if error.filename else f"{what}.", USAGE)
+    except KeyboardInterrupt:
+        return _say("Stopped.", INTERRUPTED)
+    except Exception as error:
+        return _explain(error)
+    if status == INTERRUPTED:
+        return _say("Stopped.", INTERRUPTED)
+    return status if isinstance(status, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    """Say what is wrong with the command line, or that eyechart itself is at fault."""
+    # Typer's usage errors have no common public class over its versions, but all have this.
+    message = getattr(error, "format_message", None)
+    if message is not None:
+        sentence = " ".join(str(message()).split())
+        return _say(f"{sentence}." if sentence and sentence[-1] not in ".?" else sentence, USAGE)
+    if os.environ.get("EYECHART_DEBUG"):
+        raise error
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return _say(
+        f"eyechart failed and should not have ({what}); please report it with what"
+        " EYECHART_DEBUG=1 shows.",
+        BUG,
+    )
+
+
+def _say(sentence: str, status: int) -> int:
+    if sentence:
+        print(sentence, file=sys.stderr)
+    return status

@@ -1,0 +1,124 @@
+"""`eyechart bench`: prints how fast things are on this machine."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from eyechart.reports.bench import Plan, Speed
+
+app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure speed on this machine."""
+
+
+@app.command("corruptions")
+def corruptions(
+    suite: Annotated[
+        list[str] | None, typer.Option(help="Suites to time; can be repeated. [imagenet-c]")
+    ] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(help="Batch sizes; can be repeated. [1 and 32]")
+    ] = None,
+    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 224,
+    severity: Annotated[float, typer.Option(help="Any number from 0 to 5.")] = 3.0,
+    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    rival: Annotated[
+        Path | None, typer.Option(help="Folder that holds the imagecorruptions package.")
+    ] = None,
+    draw: Annotated[
+        str | None,
+        typer.Option(help="'paper': parameters drawn from the suite's published domain."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="About how long to time each.")] = 1.0,
+    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+) -> None:
+    """Time every corruption, and a rival in the same run where there is one."""
+    import numpy as np
+
+    from eyechart.cli.progress import progress_bar
+    from eyechart.core.devices import find_device
+    from eyechart.reports import bench
+    from eyechart.reports.rival import load_rival
+    from eyechart.suites.strength import check_severity
+
+    check_severity(np.array([severity]))
+    batches = tuple(sorted(set(batch or (1, 32))))
+    if batches[0] < 1 or threads < 1 or size < 8 or not seconds > 0:
+        raise UsageError("batch and threads must be at least 1, size at least 8, seconds above 0.")
+    if draw not in (None, "paper"):
+        raise UsageError(f"draw must be paper, got {draw}.")
+    plan = bench.Plan(
+        batches, size, severity, seconds, threads, find_device(device), draw == "paper"
+    )
+    if rival is not None and not plan.allows_rival:
+        raise UsageError("A rival can be timed only on the cpu, at severity 1, 2, 3, 4 or 5.")
+    entries = bench.entries_of(suite or ["imagenet-c"])
+    opponent = load_rival(rival) if plan.allows_rival else None
+    speeds = []
+    with bench.threads(threads), progress_bar("timing", len(entries)) as step:
+        for entry in entries:
+            speeds.append(bench.measure(entry, plan, opponent))
+            step("")
+    _print(speeds, plan)
+    if out is not None:
+        text = json.dumps(bench.figures(speeds, plan, opponent), indent=2)
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+def _print(speeds: "list[Speed]", plan: "Plan") -> None:
+    from rich.console import Console
+
+    from eyechart.reports.bench import machine_name, mean_microseconds, mean_ratio
+
+    console = Console(soft_wrap=True)
+    how = "parameters drawn as published" if plan.paper_draw else f"severity {plan.severity:g}"
+    console.print(
+        f"{machine_name(plan.device)}, threads {plan.threads}, {plan.size} px, {how}",
+        highlight=False,
+    )
+    console.print(_table(speeds, plan))
+    for speed in speeds:
+        if speed.rival_failure:
+            console.print(f"rival's {speed.corruption} {speed.rival_failure}", highlight=False)
+    console.print(f"mean time: {mean_microseconds(speeds):,.1f} µs an image", highlight=False)
+    mean = mean_ratio(speeds)
+    if mean is not None:
+        count = sum(speed.ratio is not None for speed in speeds)
+        console.print(
+            f"geometric mean of {count} ratios to the rival: {mean:.2f}×", highlight=False
+        )
+
+
+def _table(speeds: "list[Speed]", plan: "Plan") -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    with_rival = any(speed.rival_rate or speed.rival_failure for speed in speeds)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("corruption", no_wrap=True)
+    for size in plan.batches:
+        table.add_column(f"images/s, batch {size}", justify="right")
+    table.add_column("µs an image", justify="right")
+    if with_rival:
+        table.add_column("rival, images/s", justify="right")
+        table.add_column("ratio", justify="right")
+    for speed in speeds:
+        cells = [f"{speed.rates[size]:,.0f}" for size in plan.batches]
+        cells.append(f"{1e6 / speed.rates[max(plan.batches)]:,.1f}")
+        if with_rival:
+            rate = f"{speed.rival_rate:,.0f}" if speed.rival_rate else ""
+            rate = "crashes" if speed.rival_failure else rate
+            cells += [rate, f"{speed.ratio:.2f}×" if speed.ratio else ""]
+        table.add_row(speed.corruption, *cells)
+    return table

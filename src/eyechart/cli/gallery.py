@@ -1,0 +1,62 @@
+"""`eyechart gallery`: one picture under every corruption of a suite, as a picture or a page."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.core.errors import UsageError
+
+SUFFIXES = (".png", ".html")
+
+
+def gallery(
+    picture: Annotated[Path, typer.Argument(metavar="PICTURE", help="A picture file.")],
+    suite: Annotated[
+        str, typer.Option(help="A suite's name, or a YAML file of one's own.")
+    ] = "vcr",
+    out: Annotated[
+        list[Path] | None,
+        typer.Option("--out", "-o", help="gallery.png or gallery.html; can be repeated."),
+    ] = None,
+    columns: Annotated[int, typer.Option(help="How many strengths to show.")] = 5,
+    size: Annotated[int, typer.Option(help="Side of each picture in pixels.")] = 224,
+    seed: Annotated[int, typer.Option(help="Another seed gives other random parts.")] = 0,
+) -> None:
+    """Make a labelled contact sheet, corruption by strength: a picture (.png) or a page (.html)."""
+    from eyechart.images.files import atomic_file, read_picture, write_picture
+    from eyechart.images.identity import file_digest
+    from eyechart.reports.gallery import make_gallery
+    from eyechart.reports.gallery_page import render_page
+    from eyechart.reports.gallery_sheet import draw_sheet
+    from eyechart.suites.suite import load_suite
+
+    targets = out or [Path("gallery.png")]
+    _check(targets)
+    shown = make_gallery(
+        read_picture(picture),
+        load_suite(suite),
+        name=picture.name,
+        key=file_digest(picture),
+        columns=columns,
+        size=size,
+        seed=seed,
+    )
+    for target in targets:
+        try:
+            if target.suffix.lower() == ".png":
+                write_picture(draw_sheet(shown), target)
+            else:
+                with atomic_file(target) as temporary:
+                    temporary.write_text(render_page(shown), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
+        print(target)
+
+
+def _check(targets: list[Path]) -> None:
+    for target in targets:
+        if target.suffix.lower() not in SUFFIXES:
+            raise UsageError(f"--out must end in .png or .html, got {target}.")
+        if not target.parent.is_dir():
+            raise UsageError(f"No such folder: {target.parent}.")

@@ -1,0 +1,20 @@
+"""Where to compute: a device by name, or a sentence that says why not."""
+
+import torch
+
+from eyechart.core.errors import UsageError
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device called `name` ("cpu", "cuda", "cuda:1") if it can be used here."""
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UsageError(f"Unknown device '{name}': use cpu or cuda.") from None
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f"Device '{name}' is not supported: use cpu or cuda.")
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (device.index or 0) >= count:
+            raise UsageError(f"Device '{name}' is not there: {count} CUDA devices can be used.")
+    return device

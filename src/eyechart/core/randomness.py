@@ -1,0 +1,207 @@
+"""Random numbers that depend on what is drawn and for which image, never on the order of drawing.
+
+Philox 4×32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) turns a counter
+and a key into random words. Everything after the words is integer arithmetic and table look-up, so
+the numbers are the same bits on every device, in every batch.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from torch import Tensor
+
+MASK32 = 0xFFFFFFFF
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+ROUNDS = 10
+
+
+def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Tensor]:
+    """Return four int64 tensors of random 32-bit words for four counter words and two key words.
+
+    All inputs are int64 tensors of 32-bit values that broadcast together.
+    """
+    shape = torch.broadcast_shapes(*(word.shape for word in (*counter, *key)))
+    c0, c1, c2, c3 = (word.expand(shape).clone() for word in counter)
+    k0, k1 = key
+    spare0, spare1 = torch.empty_like(c0), torch.empty_like(c0)
+    for _ in range(ROUNDS):
+        # The 64-bit products wrap into negative int64; shifting and masking still gives the right
+        # halves. Low halves keep their high bits until the next mask takes them off.
+        product0 = torch.mul(c0, MULTIPLIERS[0], out=spare0)
+        product1 = torch.mul(c2, MULTIPLIERS[1], out=spare1)
+        torch.bitwise_right_shift(product1, 32, out=c0)
+        c0.bitwise_xor_(c1).bitwise_xor_(k0).bitwise_and_(MASK32)
+        torch.bitwise_right_shift(product0, 32, out=c2)
+        c2.bitwise_xor_(c3).bitwise_xor_(k1).bitwise_and_(MASK32)
+        c1, spare1 = product1, c1
+        c3, spare0 = product0, c3
+        k0 = (k0 + KEY_STEPS[0]) & MASK32
+        k1 = (k1 + KEY_STEPS[1]) & MASK32
+    return [c0, c1.bitwise_and_(MASK32), c2, c3.bitwise_and_(MASK32)]
+
+
+def hash64(*parts: str | int) -> int:
+    """Return 64 bits that stand for `parts`, the same on every machine."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+@lru_cache(maxsize=None)
+def _normal_table(device: torch.device) -> Tensor:
+    """The 65,536 standard-normal quantiles at (i + ½) / 65,536, scaled to unit variance."""
+    quantiles = ndtri((np.arange(65_536) + 0.5) / 65_536)
+    quantiles /= np.sqrt(np.mean(quantiles**2))
+    return torch.from_numpy(quantiles.astype(np.float32)).to(device)
+
+
+class ImageRandom:
+    """Random numbers for a batch of images, one independent sequence per image and stream.
+
+    A stream is a name ("noise", "angle"); asking twice for the same stream gives the same numbers.
+    """
+
+    def __init__(self, keys: Tensor, salts: Sequence[int], device: torch.device) -> None:
+        """`keys`: (B,) int64, 64 bits per image; `salts`: 64 bits per image (corruption, draw)."""
+        self.keys = keys.to(device)
+        self.salts = list(salts)
+        self.device = device
+        signed = np.array(self.salts, dtype=np.uint64).view(np.int64)
+        self._salts = torch.from_numpy(signed).to(device)
+
+    def __len__(self) -> int:
+        return len(self.salts)
+
+    def part(self, start: int, stop: int) -> "ImageRandom":
+        """Return the sequences of the images `start` … `stop` − 1."""
+        return ImageRandom(self.keys[start:stop], self.salts[start:stop], self.device)
+
+    def _quads(self, stream: str, quads: int) -> list[Tensor]:
+        """Return four (B, quads) tensors of random 32-bit words."""
+        position = torch.arange(quads, device=self.device)
+        name = torch.full((1, 1), hash64(stream) & MASK32, device=self.device)
+        salts, keys = self._salts[:, None], self.keys[:, None]
+        counter = (position[None, :], name, salts & MASK32, (salts >> 32) & MASK32)
+        return philox4x32(counter, (keys & MASK32, (keys >> 32) & MASK32))
+
+    def words(self, stream: str, count: int) -> Tensor:
+        """Return (B, count) random 32-bit words as int64."""
+        return torch.cat(self._quads(stream, -(-count // 4)), dim=1)[:, :count]
+
+    def halves(self, stream: str, count: int) -> Tensor:
+        """Return (B, count) random 16-bit values as int64: twice as cheap as words."""
+        quads = -(-count // 8)
+        out = torch.empty(len(self), 8, quads, dtype=torch.int64, device=self.device)
+        for place, words in enumerate(self._quads(stream, quads)):
+            torch.bitwise_and(words, 0xFFFF, out=out[:, place])
+            torch.bitwise_right_shift(words, 16, out=out[:, place + 4])
+        return out.flatten(1)[:, :count]
+
+    def uniform(self, stream: str, shape: Sequence[int]) -> Tensor:
+        """Return float32 (B, *shape), uniform on [0, 1) in steps of 2⁻²⁴."""
+        count = int(np.prod(shape))
+        values = (self.words(stream, count) >> 8).to(torch.float32) * 2.0**-24
+        return values.reshape(len(self), *shape)
+
+    def uniform16(self, stream: str, shape: Sequence[int]) -> Tensor:
+        """Return float32 (B, *shape), uniform on the 65,536 midpoints (i + ½) / 65,536."""
+        count = int(np.prod(shape))
+        values = (self.halves(stream, count).to(torch.float32) + 0.5) * 2.0**-16
+        return values.reshape(len(self), *shape)
+
+    def normal(self, stream: str, shape: Sequence[int]) -> Tensor:
+        """Return float32 (B, *shape), standard normal (65,536 quantiles, tails to 4.3 σ)."""
+        halves = self.halves(stream, int(np.prod(shape)))
+        values = _normal_table(self.device).index_select(0, halves.flatten())
+        return values.reshape(len(self), *shape)
+
+    def scalar(self, stream: str) -> NDArray[np.float64]:
+        """Return one number per image in (0, 1), on the host: for parameters."""
+        words = self.words(stream, 1)[:, 0].cpu().numpy()
+        return np.asarray((words + 0.5) * 2.0**-32, dtype=np.float64)
+
+    def integers(self, stream: str, shape: Sequence[int], count: Tensor | int) -> Tensor:
+        """Return int64 (B, *shape), uniform on 0 … count − 1 (`count` < 2³¹ may broadcast)."""
+        words = self.words(stream, int(np.prod(shape))).reshape(len(self), *shape)
+        return (words * count) >> 32
+
+    def poisson(self, stream: str, levels: Tensor, photons: NDArray[np.float64]) -> Tensor:
+        """Return int64 counts like `levels` (B, …): Poisson with mean levels / 255 · photons[b].
+
+        `levels` holds whole grey levels 0 … 255 as int64. One uniform number per value goes through
+        the inverse distribution function, so for one image the counts only grow with its photons.
+        """
+        uniform = self.halves(stream, levels[0].numel()).reshape(levels.shape)
+        if levels.device.type != "cpu":
+            return _poisson_by_search(levels, uniform, photons)
+        return torch.cat(
+            [
+                _poisson_by_guide(level, u, float(count))[None]
+                for level, u, count in zip(levels, uniform, photons, strict=True)
+            ]
+        )
+
+
+def _poisson_thresholds(photons: Tensor) -> Tensor:
+    """Distribution functions · 2¹⁶, rounded: int64 (len(photons), 256, K), rising along K.
+
+    The count for a 16-bit uniform number is how many of its row's thresholds are not above it.
+    """
+    rates = photons[:, None] * (torch.arange(256, dtype=torch.float64, device=photons.device) / 255)
+    top = float(photons.max())
+    steps = torch.arange(
+        int(np.ceil(top + 6 * np.sqrt(top) + 8)), dtype=torch.float64, device=photons.device
+    )
+    # logarithms, because exp(−rate) alone vanishes for large rates
+    log_terms = steps * torch.log(rates.clamp(min=1e-300))[..., None] - torch.lgamma(steps + 1)
+    total = torch.cumsum(torch.exp(log_terms - rates[..., None]), dim=2)
+    # cumsum may differ in its last bits between devices: 2⁻¹⁶ is far coarser than that
+    return torch.floor(total.clamp(max=1.0) * 65_536 + 0.5).to(torch.int64)
+
+
+def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.float64]) -> Tensor:
+    """Binary search in one sorted sequence: row number above, distribution function below."""
+    distinct, which = np.unique(photons, return_inverse=True)
+    thresholds = _poisson_thresholds(torch.from_numpy(distinct).to(levels.device)).flatten(0, 1)
+    rows = torch.arange(thresholds.shape[0], device=levels.device)[:, None] << 17
+    image = torch.from_numpy(which).to(levels.device).reshape(-1, *[1] * (levels.ndim - 1))
+    row = image * 256 + levels
+    found = torch.searchsorted((thresholds + rows).flatten(), (row << 17).add_(uniform), right=True)
+    return found.sub_(row.mul_(thresholds.shape[1]))
+
+
+GUIDE_BITS = 10
+
+
+@lru_cache(maxsize=64)
+def _poisson_guide(photons: float) -> tuple[Tensor, Tensor]:
+    """Thresholds (256 · K), and the count at the start of each 1/1,024 of the unit interval."""
+    thresholds = _poisson_thresholds(torch.tensor([photons], dtype=torch.float64))[0]
+    starts = (torch.arange(1 << GUIDE_BITS) << (16 - GUIDE_BITS)).expand(256, -1).contiguous()
+    guide = torch.searchsorted(thresholds, starts, right=True)
+    # one more threshold that nothing reaches, so that looking one further is always allowed
+    thresholds = torch.nn.functional.pad(thresholds, (0, 1), value=1 << 17)
+    # places in the flat thresholds rather than counts: one look-up less
+    guide += torch.arange(256)[:, None] * thresholds.shape[1]
+    return thresholds.flatten(), guide.flatten()
+
+
+def _poisson_by_guide(levels: Tensor, uniform: Tensor, photons: float) -> Tensor:
+    """The same counts by a table of starting places and a few steps: quicker on a CPU."""
+    thresholds, guide = _poisson_guide(photons)
+    flat = uniform.flatten()
+    row = levels.flatten()
+    place = guide.index_select(0, (row << GUIDE_BITS) + (flat >> (16 - GUIDE_BITS)))
+    beyond = thresholds.index_select(0, place) <= flat
+    place += beyond
+    # most intervals hold at most one threshold; the rest take further steps
+    pending = beyond.nonzero()[:, 0]
+    while len(pending):
+        pending = pending[thresholds[place[pending]] <= flat[pending]]
+        place[pending] += 1
+    return (place - row * (len(thresholds) // 256)).reshape(levels.shape)

@@ -1,0 +1,37 @@
+"""The corruption functions, one file per family, on batches of images with declared parameters."""
+
+from eyechart.corruptions import (
+    blur,
+    colour,
+    digital,
+    elastic,
+    geometry,
+    noise,
+    occlusion,
+    weather,
+)
+from eyechart.corruptions.declaration import (
+    CORRUPTIONS,
+    FAMILIES,
+    Assets,
+    Corruption,
+    Parameter,
+    Values,
+)
+
+__all__ = [
+    "CORRUPTIONS",
+    "FAMILIES",
+    "Assets",
+    "Corruption",
+    "Parameter",
+    "Values",
+    "blur",
+    "colour",
+    "digital",
+    "elastic",
+    "geometry",
+    "noise",
+    "occlusion",
+    "weather",
+]

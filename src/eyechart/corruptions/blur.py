@@ -1,0 +1,280 @@
+"""Blur: every pixel becomes an average, a median or a shuffle of its neighbourhood."""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.arithmetic import to_unit, truncate_levels
+from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+from eyechart.corruptions.filters import (
+    box_weights,
+    correlate,
+    filter_separable,
+    gaussian_weights,
+    smooth,
+)
+from eyechart.corruptions.median import median_filter
+from eyechart.corruptions.resampling import along_both, box_matrix
+from eyechart.corruptions.shuffle import copy_from_neighbours, swap_neighbours
+
+SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)
+
+
+@corruption("gaussian_blur", "blur", SIGMA)
+def gaussian_blur(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
+    """Blur with a Gaussian, cut off at four standard deviations."""
+    return smooth(images, sigma)
+
+
+@corruption(
+    "glass_blur",
+    "blur",
+    SIGMA,
+    Parameter("reach", 0, 50, "px", "how far away a pixel may be copied from", clean=0,
+              integer=True),
+    Parameter("passes", 0, 10, "number", "how often the picture is gone through", clean=0,
+              integer=True),
+    random=True,
+)  # fmt: skip
+def glass_blur(
+    images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values, passes: Values
+) -> Tensor:
+    """Blur, copy every pixel from a random neighbour, and blur again, as if seen through glass.
+
+    Follows the published files: the blurred picture is truncated to 8 bits, and pixels are
+    overwritten one after the other rather than swapped.
+    """
+    blurred = to_unit(truncate_levels(smooth(images, sigma)))
+    return smooth(copy_from_neighbours(blurred, random, reach, passes), sigma)
+
+
+@corruption(
+    "vcr/glass_blur",
+    "blur",
+    SIGMA,
+    Parameter("reach", 0, 50, "px", "how far a pixel may move", clean=0),
+    random=True,
+)
+def vcr_glass_blur(images: Tensor, random: ImageRandom, *, sigma: Values, reach: Values) -> Tensor:
+    """Blur, let neighbouring pixels change places at random, and blur again."""
+    return smooth(swap_neighbours(smooth(images, sigma), random, reach), sigma)
+
+
+@corruption(
+    "defocus_blur",
+    "blur",
+    Parameter("radius", 0, 100, "px", "radius of the disk", clean=0),
+    Parameter("softness", 0, 1, "px", "standard deviation of the Gaussian at the disk's rim"),
+)
+def defocus_blur(
+    images: Tensor, random: ImageRandom, *, radius: Values, softness: Values
+) -> Tensor:
+    """Blur with a disk, as a lens out of focus does.
+
+    Follows the published kernel, which sums to slightly more than one for wide disks.
+    """
+    kernels = [_published_disk(r, s) for r, s in zip(radius, softness, strict=True)]
+    widest = max(kernel.shape[0] for kernel in kernels)
+    stack = np.zeros((len(kernels), widest, widest))
+    for place, kernel in zip(stack, kernels, strict=True):
+        edge = (widest - kernel.shape[0]) // 2
+        place[edge : widest - edge, edge : widest - edge] = kernel
+    return correlate(images, torch.from_numpy(stack).to(images.device))
+
+
+@lru_cache(maxsize=1024)
+def _published_disk(radius: float, softness: float) -> NDArray[np.float64]:
+    """A pixelated disk, scaled to sum to one and only then softened with mirrored borders."""
+    reach, soft = (8, 3) if radius <= 8 else (int(np.ceil(radius)), 5)
+    axis = np.arange(-reach, reach + 1)
+    disk = (axis[:, None] ** 2 + axis**2 <= radius**2).astype(np.float64)
+    disk /= disk.sum()
+    # softness 0 stands for the automatic width of OpenCV's Gaussian kernels
+    sigma = softness if softness > 0 else 0.3 * ((soft - 1) * 0.5 - 1) + 0.8
+    weights = np.exp(-0.5 * (np.arange(soft) - soft // 2) ** 2 / sigma**2)
+    weights /= weights.sum()
+    for _ in range(2):
+        padded = np.pad(disk, ((soft // 2, soft // 2), (0, 0)), mode="reflect")
+        disk = sum(w * padded[i : i + len(disk)] for i, w in enumerate(weights)).T
+    return np.asarray(disk)
+
+
+@corruption(
+    "vcr/defocus_blur",
+    "blur",
+    Parameter("radius", 0, 50, "px", "radius of the disk", clean=0),
+    Parameter("softness", 0, 5, "px", "standard deviation of the Gaussian at the disk's rim",
+              drawn=True),
+)  # fmt: skip
+def vcr_defocus_blur(
+    images: Tensor, random: ImageRandom, *, radius: Values, softness: Values
+) -> Tensor:
+    """Blur with a disk of any real radius that keeps the brightness.
+
+    Below a radius of half a pixel nothing is left of disk or rim: the image stays as it is.
+    """
+    return correlate(images, disk_kernels(radius, softness, images.device))
+
+
+FINE = 8
+"""Sample points per pixel and axis for a disk's partial coverage."""
+
+
+def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tensor:
+    """Return (B, k, k) float64 disks with partly covered rims, softened, summing to one."""
+    softness = np.minimum(softness, radius)
+    soft = gaussian_weights(softness, truncate=3.0)
+    reach = int(np.ceil(radius.max())) + soft.shape[1] // 2
+    size = 2 * reach + 1
+    axis = (torch.arange(size * FINE, device=device, dtype=torch.float64) + 0.5) / FINE
+    axis = axis - size / 2
+    bound = torch.from_numpy(radius**2).to(device).reshape(-1, 1, 1)
+    inside = (axis[:, None] ** 2 + axis**2 <= bound).to(torch.float64)
+    disks = inside.reshape(-1, size, FINE, size, FINE).sum(dim=(2, 4))
+    disks[:, reach, reach] += disks.sum(dim=(1, 2)) == 0
+    disks /= disks.sum(dim=(1, 2), keepdim=True)
+    if soft.shape[1] == 1:
+        return disks
+    taps = torch.from_numpy(soft).to(device)
+    return _soften(_soften(disks, taps), taps)
+
+
+def _soften(kernels: Tensor, taps: Tensor) -> Tensor:
+    """Filter along the rows and transpose; the kernels are wide enough to lose nothing."""
+    reach = taps.shape[1] // 2
+    padded = torch.nn.functional.pad(kernels, (reach, reach))
+    windows = padded.unfold(2, taps.shape[1], 1)
+    return (windows * taps[:, None, None]).sum(dim=3).mT
+
+
+@corruption(
+    "motion_blur",
+    "blur",
+    Parameter("radius", 1, 100, "px", "half the length of the trail", integer=True),
+    Parameter("sigma", 0, 100, "px", "how slowly the trail fades", clean=0),
+    Parameter("angle", -45, 45, "degrees", "direction of the motion", drawn=True),
+)
+def motion_blur(
+    images: Tensor, random: ImageRandom, *, radius: Values, sigma: Values, angle: Values
+) -> Tensor:
+    """Smear every pixel along a fading one-sided trail, as a moving camera does."""
+    return trail(images, radius, sigma, angle)
+
+
+def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
+    """Return the images smeared with ImageMagick's one-sided motion kernel, edges repeated."""
+    length = int(2 * radius.max() + 1)
+    step = np.arange(length)
+    weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
+    weights[step > 2 * radius[:, None]] = 0
+    weights /= weights.sum(axis=1, keepdims=True)
+    radians = np.deg2rad(angle)[:, None]
+    across = np.ceil(np.round(step * np.cos(radians), 9) - 0.5).astype(int)
+    down = np.ceil(np.round(step * np.sin(radians), 9) - 0.5).astype(int)
+    reach_down, reach_across = np.abs(down).max(), np.abs(across).max()
+    kernels = np.zeros((len(radius), 2 * reach_down + 1, 2 * reach_across + 1))
+    image = np.arange(len(radius))[:, None]
+    np.add.at(kernels, (image, reach_down + down, reach_across + across), weights)
+    return correlate(images, torch.from_numpy(kernels).to(images.device), border="replicate")
+
+
+@corruption(
+    "vcr/motion_blur",
+    "blur",
+    Parameter("kernel", 1, 201, "px", "length of the streak", clean=1, odd=True, integer=True),
+    Parameter("angle", 0, 180, "degrees", "direction of the motion", drawn=True),
+)
+def vcr_motion_blur(
+    images: Tensor, random: ImageRandom, *, kernel: Values, angle: Values
+) -> Tensor:
+    """Smear every pixel along a straight streak centred on it."""
+    kernels = torch.from_numpy(streak_kernels(kernel, angle)).to(images.device)
+    return correlate(images, kernels)
+
+
+def streak_kernels(length: Values, angle: Values) -> NDArray[np.float64]:
+    """Return (B, k, k) anti-aliased centred lines of `length` px that sum to one."""
+    reach = int(length.max()) // 2
+    samples = np.linspace(-1, 1, 8 * reach + 1)
+    along = samples * ((length - 1) / 2)[:, None]
+    radians = np.deg2rad(angle)[:, None]
+    kernels = np.zeros((len(length), 2 * reach + 3, 2 * reach + 3))
+    image = np.broadcast_to(np.arange(len(length))[:, None], along.shape)
+    column, row = along * np.cos(radians) + reach + 1, along * np.sin(radians) + reach + 1
+    left, top = np.floor(column).astype(int), np.floor(row).astype(int)
+    right_share, bottom_share = column - left, row - top
+    for dy, row_share in ((0, 1 - bottom_share), (1, bottom_share)):
+        for dx, column_share in ((0, 1 - right_share), (1, right_share)):
+            np.add.at(kernels, (image, top + dy, left + dx), row_share * column_share)
+    kernels = kernels[:, 1:-1, 1:-1]
+    return np.asarray(kernels / kernels.sum(axis=(1, 2), keepdims=True))
+
+
+@corruption(
+    "zoom_blur",
+    "blur",
+    Parameter("zoom", 1, 3, "factor", "largest enlargement, not reached", clean=1),
+    Parameter("step", 0.005, 1, "factor", "distance between enlargements"),
+)
+def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values) -> Tensor:
+    """Average the image with enlargements of its centre, as a camera that zooms does."""
+    out = torch.empty_like(images)
+    pairs = np.stack((zoom, step), axis=1)
+    for pair in np.unique(pairs, axis=0):
+        chosen = torch.from_numpy(np.flatnonzero((pairs == pair).all(axis=1))).to(images.device)
+        clean = images if len(chosen) == len(images) else images[chosen]
+        total = clean.clone()
+        # the published code counts with arange in floating point, which includes 1.11 for 1.11/0.01
+        factors = np.arange(1, pair[0], pair[1])
+        for factor in factors:
+            total += enlarge(clean, float(factor))
+        out[chosen] = total.mul_(1 / (len(factors) + 1))
+    return out
+
+
+def enlarge(images: Tensor, factor: float) -> Tensor:
+    """Return the centre of the images enlarged (bilinear) to the images' own size."""
+    if factor == 1:
+        return images
+    height, width = images.shape[-2:]
+    crop_height, crop_width = (int(np.ceil(side / factor)) for side in (height, width))
+    top, left = (height - crop_height) // 2, (width - crop_width) // 2
+    crop = images[..., top : top + crop_height, left : left + crop_width]
+    size = (max(height, round(crop_height * factor)), max(width, round(crop_width * factor)))
+    large = torch.nn.functional.interpolate(crop, size, mode="bilinear", align_corners=True)
+    top, left = (size[0] - height) // 2, (size[1] - width) // 2
+    return large[..., top : top + height, left : left + width]
+
+
+KERNEL = Parameter(
+    "kernel", 1, 201, "px", "side of the square window", clean=1, odd=True, integer=True
+)
+
+
+@corruption("vcr/blur", "blur", KERNEL)
+def box_blur(images: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
+    """Replace every pixel by the mean of a square window around it."""
+    return filter_separable(images, box_weights(kernel), "mirror")
+
+
+@corruption("vcr/median_blur", "blur", KERNEL, on_levels=True)
+def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
+    """Replace every value by the median of a square window around it, on whole grey levels."""
+    return median_filter(levels, kernel)
+
+
+@corruption(
+    "noc/blur",
+    "blur",
+    Parameter("weight", 0, 1, "factor", "share of the blurred picture in the mix", clean=0),
+    Parameter("side", 3, 10_001, "px", "side of the window of each mean", odd=True, integer=True),
+)
+def noc_blur(images: Tensor, random: ImageRandom, *, weight: Values, side: Values) -> Tensor:
+    """Mix the picture with itself after five means over a small window, black outside."""
+    down, across = (box_matrix(side, size, 5, images.device) for size in images.shape[-2:])
+    blurred = along_both(images, down, across)
+    return blurred.sub_(images).mul_(per_image(weight, images)).add_(images)

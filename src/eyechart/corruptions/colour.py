@@ -1,0 +1,262 @@
+"""Colour: brightness, contrast, saturation and hue change; nothing moves and nothing blurs."""
+
+from itertools import permutations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.arithmetic import exact_mean, luma, to_levels, to_unit
+from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+
+
+def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return hue (0…1), saturation and value planes (B, H, W) of RGB images in 0…1."""
+    red, green, blue = images.unbind(dim=1)
+    value = images.amax(dim=1)
+    chroma = value - images.amin(dim=1)
+    grey = chroma == 0
+    safe = torch.where(grey, 1.0, chroma)
+    hue = torch.where(value == green, (blue - red) / safe + 2, (red - green) / safe + 4)
+    hue = torch.where(value == red, (green - blue) / safe, hue)
+    hue = torch.where(grey, 0.0, hue * (1 / 6))
+    saturation = chroma / torch.where(value == 0, 1.0, value)
+    return hue - torch.floor(hue), saturation, value
+
+
+def hsv_to_rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
+    """Return RGB images (B, 3, H, W); hue may be any real number, a whole turn being 1."""
+    turn = (hue - torch.floor(hue)) * 6
+    chroma = value * saturation
+    channels = []
+    for offset in (5.0, 3.0, 1.0):
+        k = turn + offset
+        k = torch.where(k >= 6, k - 6, k)
+        channels.append(value - chroma * torch.minimum(k, 4 - k).clamp_(0, 1))
+    return torch.stack(channels, dim=1)
+
+
+@corruption(
+    "brightness",
+    "colour",
+    Parameter("amount", 0, 1, "fraction of full scale", "added to the value of HSV", clean=0),
+)
+def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
+    """Raise the value of every pixel in HSV, leaving hue and saturation."""
+    shift = per_image(amount, images)
+    if images.shape[1] == 1:
+        return images + shift
+    # With hue and saturation kept, RGB is proportional to V: no need to go through HSV.
+    value = images.amax(dim=1, keepdim=True)
+    raised = (value + shift).clamp_(0, 1)
+    scaled = images * (raised / torch.where(value == 0, 1.0, value))
+    return torch.where(value == 0, raised, scaled)
+
+
+@corruption(
+    "contrast",
+    "colour",
+    Parameter("factor", 0, 1, "factor", "distance from the mean is multiplied by this", clean=1),
+)
+def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
+    """Pull every channel towards its own mean over the image."""
+    mean = exact_mean(images, (2, 3))
+    return (images - mean).mul_(per_image(factor, images)).add_(mean)
+
+
+@corruption(
+    "saturate",
+    "colour",
+    Parameter("gain", 0, 50, "factor", "saturation is multiplied by this", clean=1),
+    Parameter("shift", 0, 1, "fraction of full scale", "then this is added", clean=0),
+)
+def saturate(images: Tensor, random: ImageRandom, *, gain: Values, shift: Values) -> Tensor:
+    """Change the saturation in HSV; a grey image has none to change."""
+    if images.shape[1] == 1:
+        return images.clone()
+    value = images.amax(dim=1, keepdim=True)
+    chroma = value - images.amin(dim=1, keepdim=True)
+    saturation = chroma / torch.where(value == 0, 1.0, value)
+    wanted = (saturation * per_image(gain, images)).add_(per_image(shift, images)).clamp_(0, 1)
+    # With hue and value kept, a channel's distance from V is proportional to the saturation.
+    ratio = wanted / torch.where(saturation == 0, 1.0, saturation)
+    scaled = value - (value - images) * ratio
+    # A grey pixel has hue 0 by convention: saturation added to it turns it red.
+    red = torch.tensor([0.0, 1.0, 1.0], device=images.device).reshape(1, 3, 1, 1)
+    return torch.where(saturation == 0, value - value * wanted * red, scaled)
+
+
+@corruption(
+    "vcr/hue_saturation_value",
+    "colour",
+    Parameter("hue", -100, 100, "half degrees", "added to the hue, 180 being a turn", clean=0),
+    Parameter("saturation", -100, 100, "grey levels", "added to the saturation (0…255)", clean=0),
+    Parameter("value", -100, 100, "grey levels", "added to the value (0…255)", clean=0),
+)
+def hue_saturation_value(
+    images: Tensor, random: ImageRandom, *, hue: Values, saturation: Values, value: Values
+) -> Tensor:
+    """Shift hue, saturation and value, each by its own amount."""
+    bright = per_image(value / 255, images)
+    if images.shape[1] == 1:
+        return (images + bright).clamp_(0, 1)
+    own_hue, own_saturation, own_value = rgb_to_hsv(images)
+    return hsv_to_rgb(
+        own_hue + per_image(hue / 180, images)[:, 0],
+        (own_saturation + per_image(saturation / 255, images)[:, 0]).clamp_(0, 1),
+        (own_value + bright[:, 0]).clamp_(0, 1),
+    )
+
+
+@corruption(
+    "vcr/color_jitter",
+    "colour",
+    Parameter("brightness", 0, 2, "factor", "values are multiplied by this", clean=1),
+    Parameter("contrast", 0, 2, "factor", "distance from the mean grey, multiplied", clean=1),
+    Parameter("saturation", 0, 2, "factor", "distance from the pixel's grey, multiplied", clean=1),
+    Parameter("hue", -1, 1, "turns", "hue is shifted by this", clean=0),
+    Parameter("order", 0, 23, "number", "which of the 24 orders of the four steps", integer=True,
+              drawn=True),
+)
+def color_jitter(
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    brightness: Values,
+    contrast: Values,
+    saturation: Values,
+    hue: Values,
+    order: Values,
+) -> Tensor:
+    """Change brightness, contrast, saturation and hue, one after the other in a random order."""
+    out = images.clone()
+    factors = [per_image(each, images) for each in (brightness, contrast, saturation, hue)]
+    for place in range(4):
+        step = torch.tensor([_ORDERS[int(number)][place] for number in order], device=images.device)
+        for which, (factor, change) in enumerate(zip(factors, _JITTER, strict=True)):
+            chosen = (step == which).reshape(-1, 1, 1, 1)
+            out = torch.where(chosen, change(out, factor).clamp_(0, 1), out)
+    return out
+
+
+def _jitter_contrast(images: Tensor, factor: Tensor) -> Tensor:
+    # the mean grey is a whole grey level, as in an 8-bit look-up table
+    mean = to_unit(to_levels(exact_mean(luma(images), (1, 2, 3))))
+    return (images - mean) * factor + mean
+
+
+def _jitter_saturation(images: Tensor, factor: Tensor) -> Tensor:
+    if images.shape[1] == 1:
+        return images.clone()
+    grey = luma(images)
+    return (images - grey) * factor + grey
+
+
+def _jitter_hue(images: Tensor, turns: Tensor) -> Tensor:
+    if images.shape[1] == 1:
+        return images.clone()
+    hue, saturation, value = rgb_to_hsv(images)
+    return hsv_to_rgb(hue + turns[:, 0], saturation, value)
+
+
+_ORDERS = tuple(permutations(range(4)))
+_JITTER = (torch.mul, _jitter_contrast, _jitter_saturation, _jitter_hue)
+
+
+def _direction(meaning: str) -> Parameter:
+    return Parameter("direction", -1, 1, "sign", meaning, choices=(-1, 1), drawn=True)
+
+
+_SHIFT = Parameter("amount", 0, 1, "fraction of full scale", "how much is added", clean=0)
+
+
+@corruption(
+    "noc/brightness", "colour", _SHIFT, _direction("1 makes the picture lighter, -1 darker")
+)
+def noc_brightness(
+    images: Tensor, random: ImageRandom, *, amount: Values, direction: Values
+) -> Tensor:
+    """Make every value lighter, or every value darker, by the same amount."""
+    return images + per_image(amount * direction, images)
+
+
+@corruption(
+    "noc/backlight",
+    "colour",
+    Parameter("amount", 0, 1, "fraction of full scale", "added on one side, taken off the other",
+              clean=0),
+    Parameter("split", 0.3, 0.7, "fraction of the side", "where the two parts meet", drawn=True),
+    Parameter("axis", 0, 1, "number", "0 parts top from bottom, 1 left from right",
+              choices=(0, 1), drawn=True),
+    _direction("1: the bottom or right part is the lighter one; -1: the other"),
+)
+def backlight(
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    amount: Values,
+    split: Values,
+    axis: Values,
+    direction: Values,
+) -> Tensor:
+    """Part the picture in two and make one part lighter, the other darker."""
+    height, width = images.shape[-2:]
+    row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
+    column = torch.arange(width, device=images.device)
+    below = row >= per_image(np.floor(split * height + 0.5), images)
+    right = column >= per_image(np.floor(split * width + 0.5), images)
+    beyond = torch.where(per_image(axis, images) == 0, below, right)
+    shift = per_image(amount * direction, images)
+    return images + torch.where(beyond, shift, -shift)
+
+
+@corruption(
+    "noc/contrast",
+    "colour",
+    Parameter("loss", 0, 1, "factor", "share of the way to the mean", clean=0),
+)
+def noc_contrast(images: Tensor, random: ImageRandom, *, loss: Values) -> Tensor:
+    """Pull every value towards one mean over the whole picture and all channels."""
+    mean = exact_mean(images, (1, 2, 3))
+    return (mean - images).mul_(per_image(loss, images)).add_(images)
+
+
+@corruption(
+    "noc/color_distortion",
+    "colour",
+    _SHIFT,
+    Parameter("channel", 0, 2, "number", "0 red, 1 green, 2 blue", choices=(0, 1, 2), drawn=True),
+)
+def color_distortion(
+    images: Tensor, random: ImageRandom, *, amount: Values, channel: Values
+) -> Tensor:
+    """Add the same amount to every value of one colour channel; a grey image has only the one."""
+    shift = per_image(amount, images)
+    if images.shape[1] == 1:
+        return images + shift
+    chosen = torch.arange(3, device=images.device).reshape(1, 3, 1, 1) == per_image(channel, images)
+    return images + shift * chosen
+
+
+@corruption(
+    "noc/gray_scale",
+    "colour",
+    Parameter("weight", 0, 1, "factor", "share of the way to grey", clean=0),
+)
+def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor:
+    """Mix the picture with its grey version; a grey image stays as it is."""
+    if images.shape[1] == 1:
+        return images.clone()
+    return (luma(images) - images).mul_(per_image(weight, images)).add_(images)
+
+
+@corruption(
+    "noc/hue",
+    "colour",
+    Parameter("turns", 0, 0.5, "turns", "how far the hue turns, a full circle being 1", clean=0),
+    _direction("1 turns red towards green, -1 towards blue"),
+)
+def noc_hue(images: Tensor, random: ImageRandom, *, turns: Values, direction: Values) -> Tensor:
+    """Turn the hue of every pixel by the same angle; a grey image stays as it is."""
+    return _jitter_hue(images, per_image(turns * direction, images))

@@ -1,0 +1,98 @@
+"""Digital: what storing and sending a picture does to it."""
+
+from io import BytesIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.arithmetic import to_levels
+from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+from eyechart.corruptions.jpeg import jpeg_in_torch
+from eyechart.corruptions.opencv import pixels_of, planes_of
+from eyechart.corruptions.pillow import enlarge_blocks, pillow_resize
+from eyechart.corruptions.resampling import along_both, block_matrix, thumbnail_matrix
+
+
+@corruption(
+    "pixelate",
+    "digital",
+    Parameter("size", 0.01, 1, "factor", "size of the small picture, of the whole", clean=1),
+    on_levels=True,
+)
+def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
+    """Shrink the picture and enlarge it again without smoothing: it falls into blocks."""
+    height, width = levels.shape[2:]
+    out = torch.empty_like(levels)
+    for share in np.unique(size):
+        rows = np.flatnonzero(size == share)
+        chosen = slice(None) if len(rows) == len(size) else torch.from_numpy(rows)
+        small = (max(1, int(height * share + 1e-9)), max(1, int(width * share + 1e-9)))
+        out[chosen] = enlarge_blocks(pillow_resize(levels[chosen], small, "box"), (height, width))
+    return out
+
+
+@corruption(
+    "jpeg_compression",
+    "digital",
+    Parameter("quality", 1, 100, "JPEG quality", "1 is the worst, 100 the best", clean=100,
+              integer=True),
+    on_levels=True,
+)  # fmt: skip
+def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) -> Tensor:
+    """Store the picture as a JPEG file of low quality and read it back.
+
+    On the CPU that is Pillow's own JPEG; on a GPU the same steps in torch, which differ from it by
+    a fraction of a grey level on average.
+    """
+    if levels.device.type != "cpu":
+        return jpeg_in_torch(levels, quality)
+    out = torch.empty_like(levels)
+    for source, target, each in zip(levels.numpy(), out.numpy(), quality, strict=True):
+        target[:] = planes_of(through_jpeg(pixels_of(source), int(each)))
+    return out
+
+
+def through_jpeg(pixels: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
+    """Return one picture (H, W, 3) or (H, W) as written to JPEG and read back."""
+    file = BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=quality)
+    return np.asarray(Image.open(file))
+
+
+@corruption(
+    "noc/quantization",
+    "digital",
+    Parameter("levels", 2, 256, "levels", "number of values that a channel can take", clean=256,
+              integer=True, between="reciprocal"),
+)  # fmt: skip
+def quantization(images: Tensor, random: ImageRandom, *, levels: Values) -> Tensor:
+    """Round every value to the nearest of a few evenly spaced ones."""
+    steps = per_image(levels - 1, images)
+    return torch.round(images * steps).div_(steps)
+
+
+@corruption(
+    "noc/thumbnail_resize",
+    "digital",
+    Parameter("factor", 1, 50, "factor", "how many times smaller the thumbnail is", clean=1),
+)
+def thumbnail_resize(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
+    """Shrink the picture and enlarge it again, both smoothly."""
+    down, across = (thumbnail_matrix(factor, size, images.device) for size in images.shape[-2:])
+    return along_both(images, down, across)
+
+
+@corruption(
+    "noc/pixelate",
+    "digital",
+    Parameter("block", 2, 10_000, "px", "side of a block; 1 would be the picture itself", clean=1,
+              integer=True),
+)  # fmt: skip
+def noc_pixelate(images: Tensor, random: ImageRandom, *, block: Values) -> Tensor:
+    """Replace square blocks of pixels by their mean."""
+    down, across = (block_matrix(block, size, images.device) for size in images.shape[-2:])
+    return along_both(images, down, across)

@@ -1,0 +1,156 @@
+"""Linear filters with one kernel per image: separable ones and general two-dimensional ones.
+
+On the CPU OpenCV filters plane by plane; on a GPU a separable filter is a product with two banded
+matrices and other kernels go through the FFT. All work in float64 and end on the grid of
+`arithmetic.snap`, which is what makes them agree to the bit.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.fft import next_fast_len
+from torch import Tensor
+
+from eyechart.corruptions.arithmetic import snap
+from eyechart.corruptions.declaration import Values
+from eyechart.corruptions.opencv import opencv
+
+CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
+"""OpenCV's numbers for BORDER_REPLICATE, BORDER_REFLECT and BORDER_REFLECT_101."""
+
+LONGEST_DIRECT = 64
+"""Beyond this kernel radius a matrix product is quicker than filtering tap by tap."""
+
+Weights = NDArray[np.float64]
+"""(B, 2·radius + 1), one kernel per image."""
+
+
+def fold(index: Tensor, size: int, border: str) -> Tensor:
+    """Return `index` (any integers) brought into 0 … size − 1 by the border rule.
+
+    "replicate" repeats the edge pixel, "mirror" reflects about its centre (abcd|cba), "reflect"
+    about its outer side (abcd|dcba).
+    """
+    if border == "replicate" or size == 1:
+        return index.clamp(0, size - 1)
+    if border == "mirror":
+        index = index.remainder(2 * size - 2)
+        return torch.minimum(index, 2 * size - 2 - index)
+    index = index.remainder(2 * size)
+    return torch.minimum(index, 2 * size - 1 - index)
+
+
+def gaussian_weights(sigma: Values, truncate: float = 4.0) -> Weights:
+    """Return Gaussian kernels that sum to one, each cut off at truncate·σ; σ = 0 is no filter."""
+    radius = np.floor(truncate * sigma + 0.5)
+    offset = np.arange(-radius.max(), radius.max() + 1)
+    weights = np.exp(-0.5 * (offset / np.maximum(sigma, 1e-9)[:, None]) ** 2)
+    weights[np.abs(offset) > radius[:, None]] = 0
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def box_weights(kernel: Values) -> Weights:
+    """Return kernels of `kernel` (odd) equal weights that sum to one."""
+    radius = (kernel.astype(int) - 1) // 2
+    offset = np.arange(-radius.max(), radius.max() + 1)
+    return (np.abs(offset) <= radius[:, None]) / kernel[:, None]
+
+
+def smooth(
+    images: Tensor, sigma: Values, truncate: float = 4.0, border: str = "replicate"
+) -> Tensor:
+    """Return the images (B, C, H, W) blurred by a Gaussian of `sigma` px, cut off at truncate·σ."""
+    return filter_separable(images, gaussian_weights(sigma, truncate), border)
+
+
+def filter_separable(images: Tensor, weights: Weights, border: str) -> Tensor:
+    """Return the images filtered with each one's symmetric kernel, down and across."""
+    radius = weights.shape[1] // 2
+    if radius == 0:
+        return images.clone()
+    cv2 = opencv()
+    if images.device.type == "cpu" and radius < LONGEST_DIRECT and cv2 is not None:
+        return snap(_separable_cv2(cv2, images, weights, border))
+    return snap(_separable_matrix(images, weights, border))
+
+
+def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> Tensor:
+    out = images.to(torch.float64)
+    for planes, kernel in zip(out.numpy(), weights, strict=True):
+        taps = np.trim_zeros(kernel)
+        for plane in planes if len(taps) > 1 else ():
+            cv2.sepFilter2D(
+                plane, cv2.CV_64F, taps, taps, dst=plane, borderType=CV2_BORDERS[border]
+            )
+    return out
+
+
+def _separable_matrix(images: Tensor, weights: Weights, border: str) -> Tensor:
+    batch, channels, height, width = images.shape
+    if (weights == weights[0]).all():
+        weights = weights[:1]  # one pair of matrices serves all images
+    kernels = torch.from_numpy(weights).to(images.device)
+    # (B, H, C, W): both products then run over contiguous memory without copies
+    rows = images.permute(0, 2, 1, 3).to(torch.float64, memory_format=torch.contiguous_format)
+    across = band_matrix(kernels, width, border)
+    out = torch.matmul(rows.reshape(batch, height * channels, width), across.mT)
+    down = band_matrix(kernels, height, border)
+    out = torch.matmul(down, out.reshape(batch, height, channels * width))
+    return out.reshape(batch, height, channels, width).permute(0, 2, 1, 3)
+
+
+def band_matrix(kernels: Tensor, size: int, border: str) -> Tensor:
+    """Return (B, size, size) matrices that filter a vector with (B, 2r + 1) kernels."""
+    batch, taps = kernels.shape
+    steps = torch.arange(taps, device=kernels.device) - taps // 2
+    source = fold(torch.arange(size, device=kernels.device)[:, None] + steps, size, border)
+    matrix = torch.zeros(batch, size, size, dtype=kernels.dtype, device=kernels.device)
+    return matrix.scatter_add_(
+        2, source.expand(batch, -1, -1), kernels[:, None].expand(-1, size, -1)
+    )
+
+
+def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
+    """Return the images filtered with (B, kh, kw) kernels of odd size, centred, not flipped."""
+    cv2 = opencv()
+    if images.device.type == "cpu" and cv2 is not None:
+        out = images.to(torch.float64)
+        for planes, kernel in zip(out.numpy(), kernels.to(torch.float64).numpy(), strict=True):
+            taps, anchor = _trim(kernel)
+            for plane in planes:
+                cv2.filter2D(plane, -1, taps, plane, anchor, borderType=CV2_BORDERS[border])
+        return snap(out)
+    return correlate_fft(images, kernels, border)
+
+
+def _trim(kernel: Weights) -> tuple[Weights, tuple[int, int]]:
+    """Cut off a kernel's empty margins; also return where (x, y) its centre then lies."""
+    centre = (kernel.shape[0] // 2, kernel.shape[1] // 2)
+    rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
+    top, bottom = min(rows[0], centre[0]), max(rows[-1], centre[0])
+    left, right = min(columns[0], centre[1]), max(columns[-1], centre[1])
+    anchor = (int(centre[1] - left), int(centre[0] - top))
+    return kernel[top : bottom + 1, left : right + 1], anchor
+
+
+def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
+    """`correlate` by the Fourier transform, on any device."""
+    height, width = images.shape[-2:]
+    down, across = kernels.shape[-2] // 2, kernels.shape[-1] // 2
+    device = images.device
+    rows = fold(torch.arange(-down, height + down, device=device), height, border)
+    columns = fold(torch.arange(-across, width + across, device=device), width, border)
+    padded = images.to(torch.float64).index_select(2, rows).index_select(3, columns)
+    size = (_fft_length(padded.shape[2]), _fft_length(padded.shape[3]))
+    spectrum = torch.fft.rfft2(padded, s=size)
+    spectrum *= torch.fft.rfft2(kernels.to(torch.float64), s=size).conj()[:, None]
+    return snap(torch.fft.irfft2(spectrum, s=size)[..., :height, :width])
+
+
+@lru_cache(maxsize=None)
+def _fft_length(length: int) -> int:
+    """The next length that is quick to transform: even, with small factors."""
+    return 2 * int(next_fast_len(-(-length // 2), real=True))

@@ -1,0 +1,49 @@
+"""The median of a square window on 8-bit images, with edges repeated."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.corruptions.declaration import Values
+from eyechart.corruptions.filters import band_matrix
+from eyechart.corruptions.opencv import opencv
+
+
+def median_filter(levels: Tensor, kernel: Values) -> Tensor:
+    """Return uint8 medians of the uint8 images (B, C, H, W), windows of `kernel` (odd) px."""
+    cv2 = opencv()
+    if levels.device.type == "cpu" and cv2 is not None:
+        out = torch.empty_like(levels)
+        for source, target, side in zip(levels.numpy(), out.numpy(), kernel, strict=True):
+            for plane, result in zip(source, target, strict=True):
+                result[:] = cv2.medianBlur(plane, int(side)) if side > 1 else plane
+        return out
+    return median_by_counting(levels, kernel)
+
+
+def median_by_counting(levels: Tensor, kernel: Values) -> Tensor:
+    """`median_filter` without OpenCV: count, for every grey level, the brighter pixels in a window.
+
+    The median is the number of grey levels that more than half of the window exceeds. Windows are
+    summed by products with banded matrices of small whole numbers, exact in half precision.
+    """
+    batch, channels, height, width = levels.shape
+    widest = int(kernel.max())
+    offset = np.abs(np.arange(widest) - widest // 2)
+    number = torch.float16 if levels.is_cuda else torch.float32
+    windows = torch.from_numpy(offset <= (kernel[:, None] - 1) / 2).to(levels.device, number)
+    across = band_matrix(windows, width, "replicate").mT.contiguous()
+    down = band_matrix(windows, height, "replicate")
+    half = torch.from_numpy(kernel**2 / 2).to(levels.device, number).reshape(-1, 1, 1)
+    rows = levels.permute(0, 2, 1, 3).to(number, memory_format=torch.contiguous_format)
+    rows = rows.reshape(batch, height * channels, width)
+    medians = torch.zeros(batch, height, channels * width, dtype=number, device=levels.device)
+    brighter, counts, most = (torch.empty_like(rows) for _ in range(3))
+    counts, most = counts.view_as(medians), most.view_as(medians)
+    for level in range(255):
+        torch.gt(rows, level, out=brighter)
+        torch.bmm(down, torch.bmm(brighter, across).view_as(medians), out=counts)
+        torch.gt(counts, half, out=most)
+        medians += most
+    medians = medians.reshape(batch, height, channels, width).permute(0, 2, 1, 3)
+    return medians.to(torch.uint8, memory_format=torch.contiguous_format)

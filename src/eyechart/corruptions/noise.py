@@ -1,0 +1,104 @@
+"""Noise: every value of the image changes by a random amount of its own."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.arithmetic import to_levels
+from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+
+SIGMA = Parameter(
+    "sigma", 0, 1, "fraction of full scale", "standard deviation of the noise", clean=0
+)
+
+
+@corruption("gaussian_noise", "noise", SIGMA, random=True)
+def gaussian_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
+    """Add normal noise to every value, independently in each channel."""
+    noise = random.normal("noise", images.shape[1:])
+    return noise.mul_(per_image(sigma, images)).add_(images)
+
+
+@corruption(
+    "shot_noise",
+    "noise",
+    Parameter(
+        "photons",
+        0.5,
+        float("inf"),
+        "photons at full scale",
+        "mean photon count of a white pixel; fewer is noisier",
+        clean=float("inf"),
+        between="reciprocal",
+    ),
+    random=True,
+)
+def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tensor:
+    """Count photons: every value becomes a Poisson count divided by the count of full white.
+
+    Values are taken at the nearest of 256 grey levels.
+    """
+    # Beyond this many photons the noise is far below a grey level.
+    photons = photons.clip(max=1e6)
+    few = photons <= 2000
+    if not few.all():
+        return _shot_noise_by_parts(images, random, photons, few)
+    levels = to_levels(images).to(torch.int64)
+    counts = random.poisson("noise", levels, photons).to(torch.float32)
+    return counts.div_(per_image(photons, images))
+
+
+def _shot_noise_by_parts(
+    images: Tensor, random: ImageRandom, photons: Values, few: Values
+) -> Tensor:
+    """Images with very many photons take the normal limit of the Poisson distribution."""
+    parts = []
+    for index in range(len(photons)):
+        one, own = images[index : index + 1], random.part(index, index + 1)
+        count = photons[index : index + 1]
+        if few[index]:
+            parts.append(shot_noise(one, own, photons=count))
+        else:
+            spread = torch.sqrt(one / per_image(count, one))
+            parts.append(own.normal("noise", one.shape[1:]).mul_(spread).add_(one))
+    return torch.cat(parts)
+
+
+AMOUNT = Parameter("amount", 0, 1, "share of values", "share of values replaced", clean=0)
+
+
+@corruption("impulse_noise", "noise", AMOUNT, random=True)
+def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
+    """Replace a share of the values, channel by channel, by black or white, half and half."""
+    chance = random.halves("noise", images[0].numel()).reshape(images.shape)
+    limits = torch.from_numpy(np.round(amount * 65_536)).to(images.device, torch.int64)
+    hit = limits.reshape(-1, 1, 1, 1)
+    # black where a value is hit, white where it is hit in the lower half of the chances
+    return images.mul(chance >= hit).add_(chance < hit // 2)
+
+
+@corruption("speckle_noise", "noise", SIGMA, random=True)
+def speckle_noise(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
+    """Add normal noise in proportion to the value itself."""
+    noise = random.normal("noise", images.shape[1:])
+    return noise.mul_(per_image(sigma, images)).mul_(images).add_(images)
+
+
+@corruption(
+    "vcr/uniform_noise",
+    "noise",
+    Parameter("width", 0, 1, "fraction of full scale", "noise is uniform on ±width", clean=0),
+    random=True,
+)
+def uniform_noise(images: Tensor, random: ImageRandom, *, width: Values) -> Tensor:
+    """Add noise spread evenly on ±width to every value, independently in each channel."""
+    noise = random.uniform16("noise", images.shape[1:]).mul_(2).sub_(1)
+    return noise.mul_(per_image(width, images)).add_(images)
+
+
+@corruption("noc/gaussian", "noise", SIGMA, random=True)
+def noc_gaussian(images: Tensor, random: ImageRandom, *, sigma: Values) -> Tensor:
+    """Add the magnitude of normal noise to every value: the picture grows grainy and lighter."""
+    noise = random.normal("noise", images.shape[1:])
+    return noise.abs_().mul_(per_image(sigma, images)).add_(images)

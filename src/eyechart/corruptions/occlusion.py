@@ -1,0 +1,328 @@
+"""Occlusion: something covers part of the picture, or lightens it there; the rest stays as it is.
+
+Objects are stamps: lists of pixel offsets put down at random centres. The random part is drawn for
+`MOST` objects whatever their count, so that a higher count adds objects and moves none.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+
+MOST = 500
+LONGEST = 10_000.0
+DISK = np.sqrt(121 / np.pi) / 6
+"""A disk of nominal radius 6 has the area of the published one, 121 pixels."""
+
+Offsets = NDArray[np.int64]
+"""(P, 2): rows and columns relative to a centre."""
+
+GREY = Parameter("grey", 0, 1, "fraction of full scale", "grey value that covers", drawn=True)
+
+
+def _count(what: str) -> Parameter:
+    return Parameter("count", 0, MOST, what, f"number of {what}", clean=0, integer=True)
+
+
+def _radius(low: float, meaning: str) -> Parameter:
+    return Parameter("radius", low, LONGEST, "px", meaning)
+
+
+@lru_cache(maxsize=256)
+def disk(radius: float) -> Offsets:
+    """Return the pixels of a disk; radius 6 has rows of half-width 6, 6, 5, 5, 4, 3, 1."""
+    reach = int(radius * DISK) + 1
+    row, column = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    inside = row**2 + column**2 <= (radius * DISK) ** 2
+    return np.stack((row[inside], column[inside]), axis=1)
+
+
+@lru_cache(maxsize=256)
+def diamond(radius: float) -> Offsets:
+    """Return the pixels of a diamond, half open: 98 for radius 7, a 7 × 7 one for radius 3.5."""
+    reach = int(np.ceil(radius))
+    row, column = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    half = radius - np.abs(row)
+    inside = (-half <= column) & (column < half)
+    return np.stack((row[inside], column[inside]), axis=1)
+
+
+@lru_cache(maxsize=256)
+def dotted_line(dash: float) -> tuple[Offsets, Offsets, Offsets]:
+    """Return a dash of `dash` px and the dots on its right and on its left.
+
+    In fifths of the dash: it is 5 long and 3 thick; five dots, 1 long, follow in steps of 2.
+    Where that is finer than pixels there are fewer dots, so that gaps remain between them.
+    """
+    fifth = dash / 5
+    step = max(2 * fifth, 2.0)
+    dots = np.arange(min(5, int((9 * fifth + 1) / 2 + 0.5)))
+
+    def stretch(start: float, length: float) -> NDArray[np.int64]:
+        first = int(np.floor(start + 0.5))
+        return np.arange(first, first + max(1, int(np.floor(length + 0.5))))
+
+    def bars(columns: list[NDArray[np.int64]]) -> Offsets:
+        row, column = np.meshgrid(
+            stretch(-1.5 * fifth, 3 * fifth), np.concatenate(columns), indexing="ij"
+        )
+        return np.stack((row.ravel(), column.ravel()), axis=1)
+
+    return (
+        bars([stretch(-2.5 * fifth, 5 * fifth)]),
+        bars([stretch(5.5 * fifth + dot * step, fifth) for dot in dots]),
+        bars([stretch(-10.5 * fifth + dot * step, fifth) for dot in dots]),
+    )
+
+
+def put_down(
+    stamps: Sequence[Offsets], rows: Tensor, columns: Tensor, size: tuple[int, int]
+) -> Tensor:
+    """Return (B, N, P) flat pixel numbers of one stamp per image at (B, N) centres.
+
+    What falls outside the picture, and what fills up shorter stamps, has the number H · W.
+    """
+    height, width = size
+    longest = max(len(stamp) for stamp in stamps)
+    table = np.full((len(stamps), longest, 2), 2 * max(size), dtype=np.int64)
+    for own, stamp in zip(table, stamps, strict=True):
+        own[: len(stamp)] = stamp
+    offsets = torch.from_numpy(table).to(rows.device)
+    row = rows[:, :, None] + offsets[:, None, :, 0]
+    column = columns[:, :, None] + offsets[:, None, :, 1]
+    inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    return torch.where(inside, row * width + column, height * width)
+
+
+def draw_objects(
+    random: ImageRandom,
+    before: tuple[Values, Values],
+    after: tuple[Values, Values],
+    size: tuple[int, int],
+    numbers: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rows, columns and numbers 0 … numbers − 1 of `MOST` random objects, each (B, MOST).
+
+    Centres leave `before` and `after` (down, across) px to the edges, where the picture has room.
+    """
+    room = [np.maximum(s - b - a, 1) for b, a, s in zip(before, after, size, strict=True)]
+    first = [np.minimum(b, (s - 1) // 2) for b, s in zip(before, size, strict=True)]
+    start, count = (
+        torch.from_numpy(np.stack((*both, np.full_like(both[0], last)), axis=1).astype(np.int64))
+        for both, last in ((first, 0), (room, numbers))
+    )
+    drawn = random.integers("objects", (3, MOST), count.to(random.device)[:, :, None])
+    rows, columns, number = (drawn + start.to(random.device)[:, :, None]).unbind(dim=1)
+    return rows, columns, number
+
+
+def present(count: Values, device: torch.device) -> Tensor:
+    """Return (B, n): whether each of the first n = max(count) objects is there in its image."""
+    numbers = torch.arange(int(count.max()), device=device)
+    return numbers < torch.from_numpy(count).to(device)[:, None]
+
+
+GREYS = 2**24
+
+
+def _round_objects(
+    images: Tensor,
+    random: ImageRandom,
+    count: Values,
+    radius: Values,
+    shape: Callable[..., Offsets],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the pixel numbers (B, n, P) of disks or diamonds, which are there, and their greys."""
+    height, width = images.shape[-2:]
+    # as published: centres keep the next whole pixel from the top and left, one less from the end
+    margin = np.ceil(radius * DISK) if shape is disk else np.ceil(radius)
+    there = present(count, images.device)
+    drawn = draw_objects(random, (margin,) * 2, (margin - 1,) * 2, (height, width), GREYS)
+    rows, columns, grey = (each[:, : there.shape[1]] for each in drawn)
+    pixels = put_down([shape(float(one)) for one in radius], rows, columns, (height, width))
+    return pixels, there, grey.to(torch.float32) / GREYS
+
+
+def _paint(images: Tensor, pixels: Tensor, there: Tensor, greys: Tensor) -> Tensor:
+    """Return the images with each object in its own grey, later ones over earlier ones."""
+    batch, _, height, width = images.shape
+    number = torch.arange(1, there.shape[1] + 1, device=images.device) * there
+    number = number[:, :, None].expand_as(pixels).flatten(1)
+    # the last object on a pixel is the one with the highest number
+    canvas = torch.zeros(batch, height * width + 1, dtype=torch.int64, device=images.device)
+    canvas.scatter_reduce_(1, pixels.flatten(1), number, "amax")
+    last = canvas[:, :-1]
+    grey = greys.gather(1, (last - 1).clamp_(min=0))
+    last, grey = (plane.reshape(batch, 1, height, width) for plane in (last, grey))
+    return torch.where(last > 0, grey, images)
+
+
+@corruption(
+    "noc/circles",
+    "occlusion",
+    _count("disks"),
+    _radius(1, "radius of a disk"),
+    random=True,
+)
+def circles(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
+    """Put down disks, each in a grey of its own."""
+    if not count.any():
+        return images.clone()
+    return _paint(images, *_round_objects(images, random, count, radius, disk))
+
+
+@corruption(
+    "noc/rhombus",
+    "occlusion",
+    _count("diamonds"),
+    _radius(0.5, "half the width of a diamond"),
+    random=True,
+)
+def rhombus(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
+    """Put down diamonds, each in a grey of its own."""
+    if not count.any():
+        return images.clone()
+    return _paint(images, *_round_objects(images, random, count, radius, diamond))
+
+
+@corruption(
+    "noc/rain",
+    "occlusion",
+    _count("drops"),
+    _radius(1, "radius of a drop"),
+    random=True,
+)
+def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) -> Tensor:
+    """Halve the distance to white inside drops; where drops overlap, once for each of them."""
+    if not count.any():
+        return images.clone()
+    batch, _, height, width = images.shape
+    pixels, there, _ = _round_objects(images, random, count, radius, disk)
+    hits = torch.zeros(batch, height * width + 1, dtype=torch.int32, device=images.device)
+    once = there[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
+    hits.scatter_add_(1, pixels.flatten(1), once)
+    # beyond 30 hits nothing of the picture is left in float32
+    shares = torch.from_numpy(1 - 0.5 ** np.arange(31, dtype=np.float32)).to(images.device)
+    share = shares[hits[:, :-1].clamp(max=30).to(torch.int64)].reshape(batch, 1, height, width)
+    return (1 - images).mul_(share).add_(images)
+
+
+@lru_cache(maxsize=256)
+def _extent(dash: float) -> tuple[float, ...]:
+    """How far the dash reaches (up, down, left, right), and the dots left and right of it."""
+    middle, right, left = dotted_line(dash)
+    (top, start), (bottom, stop) = middle.min(axis=0), middle.max(axis=0)
+    return (-top, bottom, -start, stop, -left[:, 1].min(), right[:, 1].max())
+
+
+def _dotted_lines(
+    random: ImageRandom, count: Values, dash: Values, lines: int, length: int
+) -> Tensor:
+    """Return bool (B, lines, length): where dotted lines along the last axis cover the picture."""
+    device = random.device
+    dashes, rights, lefts = zip(*(dotted_line(float(one)) for one in dash), strict=True)
+    extent = np.array([_extent(float(one)) for one in dash], dtype=np.float64).T
+    up, down, left, right, far_left, far_right = extent
+    there = present(count, device)
+    drawn = draw_objects(random, (up, left), (down, right), (lines, length), 7)
+    row, column, seventh = (each[:, : there.shape[1]] for each in drawn)
+    # as published: one dash in seven has no dots, and dots that do not all fit are left out
+    dotted = there & (seventh > 0)
+    room_left, room_right = (
+        torch.from_numpy(far).to(device)[:, None] for far in (far_left, far_right)
+    )
+    canvas = torch.zeros(len(random), lines * length + 1, dtype=torch.int32, device=device)
+    for parts, shown in (
+        (dashes, there),
+        (rights, dotted & (column + room_right < length)),
+        (lefts, dotted & (column >= room_left)),
+    ):
+        pixels = put_down(parts, row, column, (lines, length))
+        canvas.scatter_add_(
+            1, pixels.flatten(1), shown[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
+        )
+    return canvas[:, :-1].reshape(-1, lines, length) > 0
+
+
+DASH = Parameter(
+    "dash", 0.1, LONGEST, "px", "length of the dash; dots and thickness are in proportion to it"
+)
+
+
+@corruption("noc/artifacts", "occlusion", _count("dotted lines"), DASH, GREY, random=True)
+def artifacts(
+    images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
+) -> Tensor:
+    """Draw short horizontal dotted lines, all in one grey."""
+    if not count.any():
+        return images.clone()
+    height, width = images.shape[-2:]
+    covered = _dotted_lines(random, count, dash, height, width)
+    return torch.where(covered[:, None], per_image(grey, images), images)
+
+
+@corruption("noc/vertical_artifacts", "occlusion", _count("dotted lines"), DASH, GREY, random=True)
+def vertical_artifacts(
+    images: Tensor, random: ImageRandom, *, count: Values, dash: Values, grey: Values
+) -> Tensor:
+    """Draw short vertical dotted lines, all in one grey."""
+    if not count.any():
+        return images.clone()
+    height, width = images.shape[-2:]
+    covered = _dotted_lines(random, count, dash, width, height).mT
+    return torch.where(covered[:, None], per_image(grey, images), images)
+
+
+def _position(name: str, meaning: str) -> Parameter:
+    return Parameter(name, 0, 1, "fraction of the free room", meaning, drawn=True)
+
+
+@corruption(
+    "noc/obstruction",
+    "occlusion",
+    Parameter("side", 0, LONGEST, "px", "side of the square", clean=0, integer=True),
+    _position("top", "how far down the square lies"),
+    _position("left", "how far to the right the square lies"),
+    GREY,
+)
+def obstruction(
+    images: Tensor, random: ImageRandom, *, side: Values, top: Values, left: Values, grey: Values
+) -> Tensor:
+    """Cover one square, somewhere in the picture, with one grey."""
+    height, width = images.shape[-2:]
+    side = np.minimum(side, min(height, width))
+    first_row = np.minimum(np.floor(top * (height - side + 1)), height - side)
+    first_column = np.minimum(np.floor(left * (width - side + 1)), width - side)
+    row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
+    column = torch.arange(width, device=images.device)
+    # how far into the square a pixel lies; negative before it
+    into_row, into_column = (
+        row - per_image(first_row, images),
+        column - per_image(first_column, images),
+    )
+    last = per_image(side - 1, images)
+    covered = (into_row >= 0) & (into_row <= last) & (into_column >= 0) & (into_column <= last)
+    return torch.where(covered, per_image(grey, images), images)
+
+
+@corruption(
+    "noc/border",
+    "occlusion",
+    Parameter("thickness", 0, LONGEST, "px", "thickness of the frame", clean=0, integer=True),
+    GREY,
+)
+def border(images: Tensor, random: ImageRandom, *, thickness: Values, grey: Values) -> Tensor:
+    """Cover the edges of the picture with a frame of one grey."""
+    height, width = images.shape[-2:]
+    row = torch.arange(height, device=images.device).reshape(1, 1, -1, 1)
+    column = torch.arange(width, device=images.device)
+    from_edge = torch.minimum(
+        torch.minimum(row, height - 1 - row), torch.minimum(column, width - 1 - column)
+    )
+    return torch.where(from_edge < per_image(thickness, images), per_image(grey, images), images)

@@ -1,0 +1,35 @@
+"""OpenCV, where it is installed: a faster CPU kernel for what torch defines, never a definition."""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@lru_cache(maxsize=1)
+def opencv() -> Any:
+    """Return the cv2 module, or None on a machine without it."""
+    try:
+        import cv2
+    except ImportError:
+        return None
+    return cv2
+
+
+def pixels_of(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return one image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if grey."""
+    cv2 = opencv()
+    if len(planes) == 1:
+        return planes[0]
+    if cv2 is None:
+        return np.ascontiguousarray(planes.transpose(1, 2, 0))
+    return np.asarray(cv2.merge(list(planes)))
+
+
+def planes_of(pixels: NDArray[np.uint8]) -> NDArray[np.uint8] | tuple[NDArray[np.uint8], ...]:
+    """Return the planes of one image, (H, W, 3) or (H, W)."""
+    cv2 = opencv()
+    if pixels.ndim == 2:
+        return pixels[None]
+    return pixels.transpose(2, 0, 1) if cv2 is None else cv2.split(pixels)

@@ -1,0 +1,80 @@
+"""Resampling along both axes by one matrix per image and axis: resizing, averaging, box filters.
+
+Matrices and products are in float64 and results end on the grid of `arithmetic.snap`, which is
+what makes devices and batch sizes agree.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.corruptions.arithmetic import snap
+from eyechart.corruptions.declaration import Values
+
+
+def along_both(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
+    """Return down · image · acrossᵀ per channel; matrices are (B or 1, size, size) float64."""
+    out = torch.matmul(images.to(torch.float64), across[:, None].mT)
+    return snap(torch.matmul(down[:, None], out))
+
+
+def bilinear_matrix(
+    first: Values, source: Values, target: Values, rows: int, columns: int, device: torch.device
+) -> Tensor:
+    """Return (B, rows, columns) matrices that resize `source` pixels, from `first` on, to `target`.
+
+    A triangle filter that widens when the picture shrinks, cut off and normalised at the edges, as
+    Pillow's BILINEAR. Rows from `target` on are zero.
+    """
+    start, length, wanted = (
+        torch.from_numpy(each).to(device).reshape(-1, 1, 1) for each in (first, source, target)
+    )
+    row = torch.arange(rows, device=device, dtype=torch.float64).reshape(-1, 1)
+    column = torch.arange(columns, device=device, dtype=torch.float64) - start
+    scale = length / wanted
+    distance = (column + 0.5 - (row + 0.5) * scale).abs_().div_(scale.clamp(min=1))
+    weights = (1 - distance).clamp_(min=0)
+    weights *= (column >= 0) & (column < length) & (row < wanted)
+    return weights / weights.sum(dim=2, keepdim=True).clamp_(min=1e-9)
+
+
+def thumbnail_matrix(factor: Values, size: int, device: torch.device) -> Tensor:
+    """Return (B, size, size) matrices that shrink to int(size / factor) pixels and back."""
+    # the small addition keeps 224 / (224 / 200) at 200
+    small = np.maximum(np.floor(size / factor + 1e-9), 1)
+    most = int(small.max())
+    nothing, full = np.zeros_like(small), np.full_like(small, size)
+    shrink = bilinear_matrix(nothing, full, small, most, size, device)
+    grow = bilinear_matrix(nothing, small, full, size, most, device)
+    return torch.matmul(grow, shrink)
+
+
+def block_matrix(block: Values, size: int, device: torch.device) -> Tensor:
+    """Return (B, size, size) matrices that average over blocks of `block` pixels.
+
+    Where the last block does not fit, it is shorter.
+    """
+    length = torch.from_numpy(block).to(device).reshape(-1, 1, 1)
+    number = torch.floor(torch.arange(size, device=device, dtype=torch.float64) / length)
+    same = (number == number.mT).to(torch.float64)
+    return same / same.sum(dim=2, keepdim=True)
+
+
+@lru_cache(maxsize=64)
+def _box_power(side: int, size: int, times: int) -> Tensor:
+    index = np.arange(size)
+    band = np.abs(index[:, None] - index) <= side // 2
+    return torch.from_numpy(np.linalg.matrix_power(band / side, times))
+
+
+def box_matrix(side: Values, size: int, times: int, device: torch.device) -> Tensor:
+    """Return matrices that apply a mean over `side` (odd) pixels `times` times, zeros outside.
+
+    (1, size, size) where all images have the same side, (B, size, size) otherwise.
+    """
+    sides = [int(one) for one in side]
+    if len(set(sides)) == 1:
+        sides = sides[:1]
+    return torch.stack([_box_power(one, size, times) for one in sides]).to(device)

@@ -1,0 +1,148 @@
+"""The relief of water drops: edges, distance to them, equalised and embossed, all in whole numbers.
+
+OpenCV's functions on the CPU; the same integer arithmetic in torch elsewhere.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d, pad
+
+from eyechart.corruptions.opencv import opencv
+
+CANNY_LOW, CANNY_HIGH = 50, 150
+FARTHEST = 20
+EMBOSS = ((-2, -1, 0), (-1, 1, 1), (0, 1, 2))
+FIXED = 1 << 16
+STEPS = {(0, 1): FIXED, (1, 1): int(1.4 * FIXED), (1, 2): int(2.1969 * FIXED)}
+"""Chamfer distances of the 5 × 5 mask, in 1/65,536 px."""
+TANGENT = 13_573
+"""tan 22.5° in units of 2⁻¹⁵."""
+
+
+def water_relief(layer: Tensor) -> Tensor:
+    """Return uint8 reliefs (B, 1, H, W) of uint8 liquid layers: bright on the lit side of drops."""
+    cv2 = opencv()
+    if layer.device.type == "cpu" and cv2 is not None:
+        reliefs = [_relief_cv2(cv2, plane) for plane in layer[:, 0].numpy()]
+        return torch.from_numpy(np.stack(reliefs))[:, None]
+    return relief_in_torch(layer)
+
+
+def _relief_cv2(cv2: Any, plane: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    edges = cv2.Canny(plane, CANNY_LOW, CANNY_HIGH)
+    distance = cv2.distanceTransform(255 - edges, cv2.DIST_L2, 5)
+    mean = cv2.blur(np.minimum(distance, FARTHEST), (3, 3))
+    equal = cv2.equalizeHist((mean + 2.0**-10).astype(np.uint8))
+    return np.asarray(cv2.blur(cv2.filter2D(equal, cv2.CV_8U, np.array(EMBOSS)), (3, 3)))
+
+
+def relief_in_torch(layer: Tensor) -> Tensor:
+    """`water_relief` without OpenCV."""
+    distance = edge_distance(canny(layer.to(torch.int32)))
+    # sums of nine distances in 1/65,536 px stay whole numbers
+    mean = (_box3(distance) + 9 * FIXED // 1024) // (9 * FIXED)
+    embossed = _emboss(_equalise(mean)).clamp_(0, 255)
+    # a sum of nine is never halfway between two multiples of nine: plain rounding will do
+    return ((_box3(embossed) * 2 + 9) // 18).to(torch.uint8)
+
+
+def canny(levels: Tensor) -> Tensor:
+    """Return bool edges of int32 grey images (B, 1, H, W), as OpenCV finds them (3 × 3, L1)."""
+    padded = pad(levels.to(torch.float32), (1, 1, 1, 1), mode="replicate").to(torch.int32)
+    left, right = padded[..., :-2], padded[..., 2:]
+    slope = right - left
+    dx = slope[..., :-2, :] + 2 * slope[..., 1:-1, :] + slope[..., 2:, :]
+    total = left + 2 * padded[..., 1:-1] + right
+    dy = total[..., 2:, :] - total[..., :-2, :]
+    strength = dx.abs() + dy.abs()
+    around = pad(strength, (1, 1, 1, 1))
+
+    def neighbour(down: int, across: int) -> Tensor:
+        rows, columns = strength.shape[2:]
+        return around[..., 1 + down : 1 + down + rows, 1 + across : 1 + across + columns]
+
+    x = dx.abs().to(torch.int64)
+    y = dy.abs().to(torch.int64) << 15
+    flat = y < x * TANGENT
+    steep = y > x * TANGENT + (x << 16)
+    along_x = (strength > neighbour(0, -1)) & (strength >= neighbour(0, 1))
+    along_y = (strength > neighbour(-1, 0)) & (strength >= neighbour(1, 0))
+    falling = (strength > neighbour(-1, -1)) & (strength > neighbour(1, 1))
+    rising = (strength > neighbour(-1, 1)) & (strength > neighbour(1, -1))
+    diagonal = torch.where((dx ^ dy) < 0, rising, falling)
+    peak = torch.where(flat, along_x, torch.where(steep, along_y, diagonal))
+    weak = peak & (strength > CANNY_LOW)
+    return _grow(weak & (strength > CANNY_HIGH), weak)
+
+
+def _grow(edges: Tensor, allowed: Tensor) -> Tensor:
+    """Add to `edges` all that is connected with them through `allowed`."""
+    inside = allowed.to(torch.float32)
+    grown = edges.to(torch.float32)
+    while True:
+        before = grown
+        for _ in range(16):
+            grown = max_pool2d(grown, 3, stride=1, padding=1) * inside
+        if torch.equal(before, grown):
+            return grown > 0
+
+
+def edge_distance(edges: Tensor) -> Tensor:
+    """Return int32 chamfer distances to the nearest edge, in 1/65,536 px, at most `FARTHEST`."""
+    limit = FARTHEST * FIXED
+    distance = torch.where(edges, 0, limit).to(torch.int32)
+    moves = {
+        (down, across): STEPS[(min(abs(down), abs(across)), max(abs(down), abs(across)))]
+        for down in range(-2, 3)
+        for across in range(-2, 3)
+        if (min(abs(down), abs(across)), max(abs(down), abs(across))) in STEPS
+    }
+    height, width = edges.shape[2:]
+    # every move costs at least one pixel, so no path below the limit has more moves than this
+    for _ in range(FARTHEST):
+        around = pad(distance, (2, 2, 2, 2), value=limit)
+        for (down, across), cost in moves.items():
+            shifted = around[..., 2 + down : 2 + down + height, 2 + across : 2 + across + width]
+            distance = torch.minimum(distance, shifted + cost)
+    return distance
+
+
+def _mirrored(images: Tensor) -> Tensor:
+    return pad(images.to(torch.float64), (1, 1, 1, 1), mode="reflect").to(images.dtype)
+
+
+def _box3(images: Tensor) -> Tensor:
+    """Sums over 3 × 3 windows with mirrored borders, in the images' integer type."""
+    padded = _mirrored(images)
+    rows = padded[..., :-2, :] + padded[..., 1:-1, :] + padded[..., 2:, :]
+    return rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+
+
+def _equalise(images: Tensor) -> Tensor:
+    """Histogram equalisation of int32 values 0 … FARTHEST to 0 … 255, per image."""
+    counts = torch.stack(
+        [(images == value).sum(dim=(1, 2, 3)) for value in range(FARTHEST + 1)], dim=1
+    )
+    pixels = images[0].numel()
+    below = counts.cumsum(dim=1)
+    lowest = (counts > 0).to(torch.int32).argmax(dim=1, keepdim=True)
+    first = counts.gather(1, lowest)
+    scale = 255.0 / (pixels - first).clamp(min=1).to(torch.float32)
+    table = torch.round((below - first).clamp(min=0).to(torch.float32) * scale).to(torch.int32)
+    table = torch.where(first == pixels, lowest.to(torch.int32), table)
+    flat = images.reshape(images.shape[0], -1).to(torch.int64)
+    return table.gather(1, flat).reshape(images.shape)
+
+
+def _emboss(images: Tensor) -> Tensor:
+    padded = _mirrored(images)
+    height, width = images.shape[2:]
+    out = torch.zeros_like(images)
+    for down, row in enumerate(EMBOSS):
+        for across, weight in enumerate(row):
+            if weight:
+                out += weight * padded[..., down : down + height, across : across + width]
+    return out

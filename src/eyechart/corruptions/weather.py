@@ -1,0 +1,270 @@
+"""Weather: snow, frost, fog and spatter between the camera and the scene."""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.arithmetic import luma, to_levels, to_unit, truncate_levels
+from eyechart.corruptions.blur import enlarge, trail
+from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+from eyechart.corruptions.filters import smooth
+from eyechart.corruptions.water import water_relief
+
+MEAN = Parameter("mean", 0, 1, "fraction of full scale", "mean of the random field", clean=0)
+SPREAD = Parameter(
+    "spread", 0, 1, "fraction of full scale", "standard deviation of the random field", clean=0
+)
+
+
+@corruption(
+    "snow",
+    "weather",
+    MEAN,
+    SPREAD,
+    Parameter("zoom", 1, 10, "factor", "size of the flakes"),
+    Parameter("threshold", 0, 1, "fraction of full scale", "below this nothing falls"),
+    Parameter("radius", 1, 100, "px", "half the length of the flakes' trails", integer=True),
+    Parameter("sigma", 0, 100, "px", "how slowly the trails fade"),
+    Parameter("mix", 0, 1, "share", "share of the image not whitened", clean=1),
+    Parameter("angle", -135, -45, "degrees", "direction in which the flakes fall", drawn=True),
+    random=True,
+)
+def snow(
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    mean: Values,
+    spread: Values,
+    zoom: Values,
+    threshold: Values,
+    radius: Values,
+    sigma: Values,
+    mix: Values,
+    angle: Values,
+) -> Tensor:
+    """Whiten the picture and let streaks of snow fall across it."""
+    field = random.normal("flakes", (1, *images.shape[2:]))
+    field = field.mul_(per_image(spread, images)).add_(per_image(mean, images))
+    flakes = torch.empty_like(field)
+    for factor in np.unique(zoom):
+        chosen = torch.from_numpy(np.flatnonzero(zoom == factor)).to(images.device)
+        flakes[chosen] = enlarge(field[chosen], float(factor))
+    flakes = flakes * (flakes >= per_image(threshold, images))
+    flakes = to_unit(truncate_levels(flakes.clamp_(0, 1)))
+    flakes = to_unit(to_levels(trail(flakes, radius, sigma, angle)))
+    share = per_image(mix, images)
+    white = torch.maximum(images, luma(images) * 1.5 + 0.5)
+    return images * share + white * (1 - share) + flakes + flakes.flip((2, 3))
+
+
+IMAGE_WEIGHT = Parameter("image_weight", 0, 1, "share", "weight of the image", clean=1)
+FROST_WEIGHT = Parameter("frost_weight", 0, 1, "share", "weight of the frost", clean=0)
+TEXTURE = Parameter("texture", 0, 4, "number", "which frost texture", integer=True, drawn=True)
+
+
+@corruption(
+    "frost",
+    "weather",
+    IMAGE_WEIGHT,
+    FROST_WEIGHT,
+    Parameter("scale", 0.01, 100, "px", "picture pixels per pixel of the texture"),
+    TEXTURE,
+    random=True,
+    needs_frost=True,
+)
+def frost(
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    textures: tuple[Tensor, ...],
+    image_weight: Values,
+    frost_weight: Values,
+    scale: Values,
+    texture: Values,
+) -> Tensor:
+    """Lay a random piece of a frosted pane over the picture."""
+    height, width = images.shape[2:]
+    place = random.uniform("place", (2,)).to(torch.float64)
+    pane = torch.empty_like(images)
+    for factor in np.unique(scale):
+        rows = np.flatnonzero(scale == factor)
+        stack, sizes = _panes(textures, float(factor), height, width, images.device)
+        which = torch.from_numpy(texture[rows].astype(np.int64) % len(textures)).to(images.device)
+        chosen = torch.from_numpy(rows).to(images.device)
+        spare = sizes[which] - torch.tensor([height, width], device=images.device)
+        start = torch.floor(place[chosen] * spare).to(torch.int64)
+        down = start[:, 0, None] + torch.arange(height, device=images.device)
+        across = start[:, 1, None] + torch.arange(width, device=images.device)
+        piece = stack[which[:, None, None], :, down[:, :, None], across[:, None]]
+        pane[chosen] = _as_pane(piece.permute(0, 3, 1, 2), images)
+    return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
+
+
+@corruption(
+    "vcr/frost",
+    "weather",
+    IMAGE_WEIGHT,
+    FROST_WEIGHT,
+    TEXTURE,
+    needs_frost=True,
+)
+def vcr_frost(
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    textures: tuple[Tensor, ...],
+    image_weight: Values,
+    frost_weight: Values,
+    texture: Values,
+) -> Tensor:
+    """Lay a whole frosted pane, fitted to the picture, over it."""
+    stack = _fitted_panes(textures, *images.shape[2:], images.device)
+    which = torch.from_numpy(texture.astype(np.int64) % len(textures)).to(images.device)
+    pane = _as_pane(stack[which], images)
+    return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
+
+
+def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
+    """uint8 colour textures as float32 in 0…1, grey where the images are."""
+    pane = to_unit(levels)
+    return pane if images.shape[1] == 3 else luma(pane)
+
+
+@lru_cache(maxsize=8)
+def _panes(
+    textures: tuple[Tensor, ...], scale: float, height: int, width: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The textures at `scale`, or larger where the picture is larger, in one padded stack."""
+    resized = []
+    for texture in textures:
+        rows, columns = texture.shape[1:]
+        own = max(scale, (height + 1) / rows, (width + 1) / columns)
+        resized.append(_resize(texture, round(rows * own), round(columns * own), "bilinear"))
+    sizes = torch.tensor([list(each.shape[1:]) for each in resized])
+    tall, wide = (int(side) for side in sizes.amax(dim=0))
+    stack = torch.zeros(len(resized), 3, tall, wide, dtype=torch.uint8)
+    for place, each in zip(stack, resized, strict=True):
+        place[:, : each.shape[1], : each.shape[2]] = each
+    return stack.to(device), sizes.to(device)
+
+
+@lru_cache(maxsize=8)
+def _fitted_panes(
+    textures: tuple[Tensor, ...], height: int, width: int, device: torch.device
+) -> Tensor:
+    return torch.stack([_resize(each, height, width, "bicubic") for each in textures]).to(device)
+
+
+def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
+    """Resize on the CPU and round to 8 bits, so that every device sees the same texture."""
+    if texture.shape[1:] == (height, width):
+        return texture
+    large = torch.nn.functional.interpolate(
+        texture[None].to(torch.float64), (height, width), mode=mode, antialias=mode == "bicubic"
+    )
+    return torch.floor(large[0] + 0.5).clamp_(0, 255).to(torch.uint8)
+
+
+@corruption(
+    "fog",
+    "weather",
+    Parameter("thickness", 0, 10, "fraction of full scale", "brightness of the fog", clean=0),
+    Parameter("decay", 1, 10, "factor", "how quickly fine detail dies out in the fog"),
+    random=True,
+)
+def fog(images: Tensor, random: ImageRandom, *, thickness: Values, decay: Values) -> Tensor:
+    """Add a cloud of fractal fog and scale back to the picture's brightest value."""
+    height, width = images.shape[2:]
+    cloud = plasma(random, decay, height, width)
+    brightest = images.amax(dim=(1, 2, 3), keepdim=True)
+    thick = per_image(thickness, images)
+    total = brightest + thick
+    gain = brightest / torch.where(total == 0, 1.0, total)
+    return (images + cloud * thick) * gain
+
+
+def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tensor:
+    """Return (B, 1, height, width) fractal clouds in 0…1.
+
+    Diamond-square on a torus: each round doubles the grid, a new point being the mean of its four
+    neighbours plus a random shift on ±w²; w starts at 100 and is divided by `decay` every round.
+    """
+    rounds = max(1, int(np.ceil(np.log2(max(height, width)))))
+    grid = torch.zeros(len(random), 1, 1, device=random.device)
+    for level in range(rounds):
+        side = grid.shape[1]
+        reach = per_image((100 / decay**level) ** 2, grid)
+        shifts = random.uniform16(f"cloud {level}", (3, side, side)).mul_(2).sub_(1) * reach
+        centre = _mean_of_four(grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2)))
+        centre += shifts[:, 0]
+        above = _mean_of_four(grid, grid.roll(-1, 2), centre, centre.roll(1, 1)) + shifts[:, 1]
+        beside = _mean_of_four(grid, grid.roll(-1, 1), centre, centre.roll(1, 2)) + shifts[:, 2]
+        finer = torch.stack(
+            (torch.stack((grid, above), dim=3), torch.stack((beside, centre), dim=3)), dim=2
+        )
+        grid = finer.reshape(-1, 2 * side, 2 * side)
+    grid -= grid.amin(dim=(1, 2), keepdim=True)
+    grid /= grid.amax(dim=(1, 2), keepdim=True)
+    return grid[:, None, :height, :width]
+
+
+def _mean_of_four(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+    return (a + b + (c + d)) * 0.25
+
+
+@corruption(
+    "spatter",
+    "weather",
+    Parameter("mean", 0, 1, "fraction of full scale", "mean of the random field"),
+    Parameter("spread", 0, 1, "fraction of full scale", "standard deviation of the random field"),
+    Parameter("sigma", 0, 100, "px", "size of the drops"),
+    Parameter("threshold", 0, 1, "fraction of full scale", "below this the pane stays dry"),
+    Parameter("strength", 0, 10, "factor", "opacity of water; softness in px of mud", clean=0),
+    Parameter("mud", 0, 1, "choice", "0 for water, 1 for mud", choices=(0, 1)),
+    random=True,
+)
+def spatter(
+    images: Tensor,
+    random: ImageRandom,
+    *,
+    mean: Values,
+    spread: Values,
+    sigma: Values,
+    threshold: Values,
+    strength: Values,
+    mud: Values,
+) -> Tensor:
+    """Splash drops of water, or of mud, onto the lens."""
+    field = random.normal("drops", (1, *images.shape[2:]))
+    field = field.mul_(per_image(spread, images)).add_(per_image(mean, images))
+    liquid = smooth(field, sigma)
+    limit = per_image(threshold, images)
+    muddy = torch.from_numpy(mud == 1).to(images.device).reshape(-1, 1, 1, 1)
+    if mud.all():
+        return _mud(images, liquid > limit, strength)
+    layer = truncate_levels((liquid * (liquid >= limit)).clamp(0, 1))
+    watery = _water(images, layer, strength)
+    if not mud.any():
+        return watery
+    return torch.where(muddy, _mud(images, liquid > limit, strength), watery)
+
+
+def _water(images: Tensor, layer: Tensor, strength: Values) -> Tensor:
+    relief = layer * water_relief(layer.to(torch.uint8)).to(torch.float32)
+    peak = relief.amax(dim=(1, 2, 3), keepdim=True)
+    relief = relief / torch.where(peak == 0, 1.0, peak) * per_image(strength, images)
+    return images + relief * _tint((175, 238, 238), images)
+
+
+def _mud(images: Tensor, wet: Tensor, softness: Values) -> Tensor:
+    cover = smooth(wet.to(torch.float32), softness)
+    cover = cover * (cover >= 0.8)
+    return images * (1 - cover) + cover * _tint((63, 42, 20), images)
+
+
+def _tint(colour: tuple[int, int, int], images: Tensor) -> Tensor:
+    tint = to_unit(torch.tensor(colour, device=images.device).reshape(1, 3, 1, 1))
+    return tint if images.shape[1] == 3 else luma(tint)

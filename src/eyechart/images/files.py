@@ -1,0 +1,161 @@
+"""Picture files: finding them, decoding them to RGB or grey, and writing them so that none is half.
+
+What a picture is resized or cropped to is decided elsewhere.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
+
+from eyechart.core.errors import UsageError
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+GREY_MODES = ("1", "L", "LA", "La")
+NOTE = "eyechart"
+JPEG_QUALITY = 85
+
+# What Pillow's decoders raise on files that are cut off or damaged.
+DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A picture file and its place below the folder in which it was found."""
+
+    path: Path
+    place: Path
+
+
+def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[Found]:
+    """Return the picture files among `paths` and, sorted, in the folders among them.
+
+    Files named one by one are taken whatever their suffix. Nothing in `leave_out` (the folder into
+    which results go) counts, nor do hidden files.
+    """
+    found: list[Found] = []
+    for path in paths:
+        if path.is_dir():
+            inside = _in_folder(path, None if leave_out is None else leave_out.resolve())
+            if not inside:
+                raise UsageError(
+                    f"No pictures in {path}: looked for files ending in {', '.join(SUFFIXES)}."
+                )
+            found += inside
+        elif path.exists():
+            found.append(Found(path, Path(path.name)))
+        else:
+            raise UsageError(f"No such file or folder: {path}.")
+    return found
+
+
+def _in_folder(folder: Path, leave_out: Path | None) -> list[Found]:
+    def refuse(error: OSError) -> None:
+        raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.")
+
+    paths = []
+    for parent, folders, names in os.walk(folder, onerror=refuse):
+        here = Path(parent)
+        if leave_out is not None:
+            folders[:] = [name for name in folders if (here / name).resolve() != leave_out]
+        paths += [
+            here / name
+            for name in names
+            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+        ]
+    return [Found(path, path.relative_to(folder)) for path in sorted(paths)]
+
+
+def read_picture(path: Path) -> Image.Image:
+    """Return the picture upright, in mode L where the file is grey and RGB where it is not.
+
+    Transparency is dropped, palettes are looked up, 16 bits become 8.
+    """
+    try:
+        with Image.open(path) as picture:
+            # Until all of it is decoded, a file that is cut off looks like a good one.
+            picture.load()
+            # `exif_transpose` copies: the picture outlives its file.
+            return _eight_bit(ImageOps.exif_transpose(picture), path)
+    except UnidentifiedImageError:
+        raise UsageError(f"{path} is not a picture in a known format.") from None
+    except (PermissionError, FileNotFoundError, IsADirectoryError) as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    except Image.DecompressionBombError:
+        raise UsageError(f"{path} is too large to decode safely.") from None
+    except UsageError:
+        raise
+    except DAMAGE as error:
+        what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise UsageError(f"{path} is damaged or cut off: {what}.") from None
+
+
+def _eight_bit(picture: Image.Image, path: Path) -> Image.Image:
+    if picture.mode in ("L", "RGB"):
+        return picture
+    if picture.mode in GREY_MODES:
+        return picture.convert("L")
+    if picture.mode == "I" or picture.mode.startswith("I;16"):
+        # Pillow's own conversion would clip everything above 255.
+        levels = np.asarray(picture).astype(np.int64)
+        if levels.min() < 0 or levels.max() > 65_535:
+            raise UsageError(f"{path} has values beyond 16 bits; convert it to 8 bits first.")
+        return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
+    if picture.mode == "F":
+        raise UsageError(f"{path} holds floating-point values; convert it to 8 bits first.")
+    return picture.convert("RGB")
+
+
+def write_picture(
+    picture: Image.Image, path: Path, *, quality: int | None = None, note: str = ""
+) -> None:
+    """Write the picture as PNG, or as JPEG of that `quality`, with a `note` that `read_note` finds.
+
+    The file appears whole or not at all.
+    """
+    options: dict[str, Any]
+    if quality is None:
+        info = PngImagePlugin.PngInfo()
+        if note:
+            info.add_text(NOTE, note)
+        # The fastest level: corrupted pictures hardly get smaller with more effort.
+        options = {"format": "PNG", "pnginfo": info, "compress_level": 1}
+    else:
+        options = {"format": "JPEG", "quality": quality}
+        if note:
+            options["comment"] = f"{NOTE} {note}".encode()
+    with atomic_file(path) as temporary:
+        picture.save(temporary, **options)
+
+
+def read_note(path: Path) -> str | None:
+    """Return the note inside a picture that `write_picture` wrote; None where there is none."""
+    try:
+        with Image.open(path) as picture:
+            text = picture.info.get(NOTE)
+            comment = picture.info.get("comment", b"")
+    except DAMAGE:
+        return None
+    if isinstance(text, str):
+        return text
+    if isinstance(comment, bytes) and comment.startswith(f"{NOTE} ".encode()):
+        return comment.decode("utf-8", "replace").removeprefix(f"{NOTE} ")
+    return None
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; what is written there takes its place at the end."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

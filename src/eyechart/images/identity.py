@@ -1,0 +1,61 @@
+"""Which image is which: 64-bit keys from a name, a file's bytes, or the pixels themselves."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64, philox4x32
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of the file's bytes in hexadecimal: the key of an image that has a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
+    """Return (count,) int64 keys for the users' own names of the images."""
+    if isinstance(keys, str) or len(keys) != count:
+        given = 1 if isinstance(keys, str) else len(keys)
+        raise UsageError(f"keys must name each image once: {count} images, {given} keys.")
+    hashed = np.array([hash64("image", key) for key in keys], dtype=np.uint64)
+    return torch.from_numpy(hashed.view(np.int64))
+
+
+def content_keys(levels: Tensor) -> Tensor:
+    """Return (B,) int64 keys of uint8 images (B, …) that have no name: a hash of the pixels.
+
+    The same picture gets the same key in any batch, at any place, on any device. Eight bytes at a
+    time are mixed with the secret of their place and summed, which no order of summation changes;
+    two different pictures share a key with a chance of about 2⁻⁶⁴.
+    """
+    flat = levels.reshape(levels.shape[0], -1)
+    spare = -flat.shape[1] % 8
+    if spare:
+        flat = torch.nn.functional.pad(flat, (0, spare))
+    lanes = flat.contiguous().view(torch.int64)
+    mixed = torch.bitwise_xor(lanes, _secrets(lanes.shape[1], levels.device)).mul_(MIX[0])
+    mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
+    mixed.bitwise_xor_(mixed >> 32)
+    total = mixed.sum(dim=1) + (hash64("shape", *levels.shape[1:]) >> 1)
+    total = (total ^ (total >> 31)) * MIX[1]
+    return total ^ (total >> 29)
+
+
+MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)
+"""Odd multipliers below 2⁶³."""
+
+
+@lru_cache(maxsize=16)
+def _secrets(count: int, device: torch.device) -> Tensor:
+    """A fixed sequence of random 64-bit numbers."""
+    position = torch.arange(count, device=device)
+    zero = torch.zeros(1, dtype=torch.int64, device=device)
+    high, low, _, _ = philox4x32((position, zero, zero, zero), (zero, zero))
+    return (high << 32) | low

@@ -1,0 +1,135 @@
+"""The public border: every kind of image that users hold, to one batch tensor and back in kind.
+
+A tensor stays a tensor, an array an array, a PIL picture a picture, a list a list; the data type,
+the shape and grey or colour are kept.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+
+SMALLEST_SIDE = 8
+
+Batch = Tensor
+"""(B, C, H, W), uint8 or float32 in 0…1, C = 1 or 3."""
+
+Restore = Callable[[Tensor], Any]
+
+
+def to_batch(images: Any) -> tuple[Batch, Restore]:
+    """Return the images as one batch, and the function that turns such a batch back in kind.
+
+    Accepts torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), and PIL
+    pictures in mode RGB or L. Lists are taken apart by `each_size`.
+    """
+    if isinstance(images, Tensor):
+        return _from_tensor(images)
+    if isinstance(images, np.ndarray):
+        return _from_array(images)
+    if isinstance(images, Image.Image):
+        return _from_picture(images)
+    raise UsageError(
+        "images must be a torch tensor, a NumPy array, a PIL picture or a list of these,"
+        f" got {type(images).__name__}."
+    )
+
+
+def each_size(images: Sequence[Any]) -> list[tuple[list[int], Batch, list[Restore]]]:
+    """Return a list of images as batches of equal size and type, with the places of their images."""
+    groups: dict[tuple[Any, ...], list[tuple[int, Tensor, Restore]]] = {}
+    for place, image in enumerate(images):
+        batch, restore = to_batch(image)
+        if batch.shape[0] != 1:
+            raise UsageError("A list must hold single images, not batches.")
+        kind = (*batch.shape[1:], batch.dtype, batch.device)
+        groups.setdefault(kind, []).append((place, batch, restore))
+    return [
+        (
+            [place for place, _, _ in members],
+            torch.cat([batch for _, batch, _ in members]),
+            [restore for _, _, restore in members],
+        )
+        for members in groups.values()
+    ]
+
+
+def check_batch(batch: Batch) -> None:
+    """Raise a UsageError unless the batch can be worked on."""
+    if batch.ndim != 4 or batch.shape[0] == 0 or batch.numel() == 0:
+        raise UsageError("images is empty: give at least one image.")
+    if batch.shape[1] not in (1, 3):
+        raise UsageError(
+            f"images must have 1 (grey) or 3 (RGB) channels, got {batch.shape[1]};"
+            " tensors are (B, C, H, W), arrays (B, H, W, C)."
+        )
+    height, width = batch.shape[-2:]
+    if min(height, width) < SMALLEST_SIDE:
+        raise UsageError(
+            f"images must be at least {SMALLEST_SIDE} px on each side, got {height} × {width}."
+        )
+    if batch.dtype != torch.uint8:
+        low, high = (float(value) for value in batch.aminmax())
+        if not (low >= 0 and high <= 1):
+            if np.isnan(low) or np.isnan(high):
+                raise UsageError("images contain NaN; clean them first.")
+            raise UsageError(
+                f"Float images must lie in [0, 1], got values from {low:g} to {high:g};"
+                " divide by 255 or pass uint8."
+            )
+
+
+def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
+    dtype = images.dtype
+    if dtype != torch.uint8 and not dtype.is_floating_point:
+        raise UsageError(f"images must be uint8 or float, got {dtype}.")
+    if images.ndim not in (3, 4):
+        raise UsageError(
+            f"A tensor must be (B, C, H, W) or (C, H, W), got {images.ndim} dimensions."
+        )
+    shape = images.shape
+    batch = images.detach().reshape(-1, *shape[-3:]) if images.numel() else images.detach()
+    batch = batch if dtype == torch.uint8 else batch.to(torch.float32)
+    check_batch(batch)
+    return batch, lambda result: result.reshape(shape).to(dtype)
+
+
+def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
+    dtype, shape = images.dtype, images.shape
+    if dtype != np.uint8 and not np.issubdtype(dtype, np.floating):
+        raise UsageError(f"images must be uint8 or float, got {dtype}.")
+    if images.ndim not in (2, 3, 4):
+        raise UsageError(
+            f"An array must be (B, H, W, C), (H, W, C) or (H, W), got {images.ndim} dimensions."
+        )
+    if images.size == 0:
+        raise UsageError("images is empty: give at least one image.")
+    whole = images.reshape(1, *shape, 1) if images.ndim == 2 else images
+    whole = whole[None] if images.ndim == 3 else whole
+    kept = np.uint8 if dtype == np.uint8 else np.float32
+    planes = np.ascontiguousarray(whole.transpose(0, 3, 1, 2), dtype=kept)
+    if planes is images or not planes.flags.writeable:
+        planes = planes.copy()
+    batch = torch.from_numpy(planes)
+    check_batch(batch)
+
+    def restore(result: Tensor) -> np.ndarray[Any, Any]:
+        rows = result.permute(0, 2, 3, 1).contiguous().numpy()
+        return np.asarray(rows.reshape(shape), dtype=dtype)
+
+    return batch, restore
+
+
+def _from_picture(picture: Image.Image) -> tuple[Batch, Restore]:
+    if picture.mode not in ("RGB", "L"):
+        raise UsageError(
+            f"A PIL picture must be in mode RGB or L, got {picture.mode};"
+            " call .convert('RGB') first."
+        )
+    batch, restore = _from_array(np.array(picture))
+    return batch, lambda result: Image.fromarray(restore(result), mode=picture.mode)

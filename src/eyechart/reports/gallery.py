@@ -1,0 +1,144 @@
+"""A gallery: one picture under every corruption of a suite, at rising strength.
+
+This module makes the cells; `gallery_sheet` lays them out as a picture, `gallery_page` as a page.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.corruptions import Assets, Parameter, Values
+from eyechart.images.identity import named_keys
+from eyechart.images.kinds import SMALLEST_SIDE
+from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.strength import resolve
+from eyechart.suites.suite import Entry, Suite
+from eyechart.suites.textures import frost_assets
+
+UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "percent": " %"}
+"""Units that are short enough for a caption."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One corrupted picture with its captions: "2.6" and "sigma 0.4"."""
+
+    picture: Image.Image
+    severity: float
+    parameter: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One corruption at rising strength."""
+
+    name: str
+    summary: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of one published group (noise, blur, …)."""
+
+    name: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Everything that is shown."""
+
+    title: str
+    subtitle: str
+    source: str
+    clean: Image.Image
+    groups: tuple[Group, ...]
+
+
+def make_gallery(
+    picture: Image.Image,
+    suite: Suite,
+    *,
+    name: str,
+    key: str,
+    columns: int = 5,
+    size: int = 224,
+    seed: int = 0,
+) -> Gallery:
+    """Return the gallery of a picture (RGB or L), cropped to a square of `size` px.
+
+    `name` says what the picture is called, `key` which one it is for the random numbers.
+    """
+    if columns < 1:
+        raise UsageError(f"columns must be at least 1, got {columns}.")
+    if size < SMALLEST_SIDE:
+        raise UsageError(f"size must be at least {SMALLEST_SIDE}, got {size}.")
+    clean = ImageOps.fit(picture, (size, size), Image.Resampling.LANCZOS)
+    rows: dict[str, list[Row]] = {}
+    for entry in suite:
+        rows.setdefault(entry.group, []).append(_row(clean, entry, key, columns, seed))
+    return Gallery(
+        title=suite.title,
+        subtitle=f"{name}, {size} px, under {len(suite)} corruptions at rising severity",
+        source=suite.source,
+        clean=clean,
+        groups=tuple(Group(group, tuple(members)) for group, members in rows.items()),
+    )
+
+
+def severities(entry: Entry, columns: int) -> Values:
+    """Return rising severities up to 5: the published levels where there are, else equal steps.
+
+    Without published levels severity 1 is the mild end of the range, hardly to be seen, so the
+    steps begin above it.
+    """
+    if entry.levels and columns > 1:
+        return np.linspace(1, 5, columns)
+    return 1 + 4 * np.arange(1, columns + 1) / columns
+
+
+def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) -> Row:
+    levels = np.atleast_3d(np.array(clean)).transpose(2, 0, 1)
+    batch = torch.from_numpy(levels.copy()).expand(columns, *levels.shape)
+    keys = named_keys([key] * columns, columns)
+    severity = severities(entry, columns)
+    assets = frost_assets(None) if entry.corruption.needs_frost else Assets()
+    changed = corrupt_batch(batch, entry, severity, {}, keys, seed, 0, assets)
+    # The same random numbers as above, so that drawn values are those in the picture.
+    random = ImageRandom(keys, [hash64(seed, entry.name, 0)] * columns, keys.device)
+    values = resolve(entry, severity, {}, min(clean.size), random)
+    captions = _captions(entry, values, columns)
+    cells = tuple(
+        Cell(_to_picture(one.numpy()), float(level), caption)
+        for one, level, caption in zip(changed, severity, captions, strict=True)
+    )
+    return Row(entry.name, entry.corruption.summary, cells)
+
+
+def _to_picture(planes: NDArray[np.uint8]) -> Image.Image:
+    return Image.fromarray(planes[0] if len(planes) == 1 else planes.transpose(1, 2, 0))
+
+
+def _captions(entry: Entry, values: dict[str, Values], columns: int) -> Sequence[str]:
+    """Return, for each column, the value of the parameter that strength moves most steadily."""
+    moved = {*entry.path, *(name for table in entry.levels.values() for name in table)}
+    candidates = [parameter for parameter in entry.corruption.parameters if parameter.name in moved]
+    if not candidates:
+        return [""] * columns
+    best = max(candidates, key=lambda parameter: len(np.unique(values[parameter.name])))
+    return [_caption(best, float(value)) for value in values[best.name]]
+
+
+def _caption(parameter: Parameter, value: float) -> str:
+    number = f"{value:.0f}" if parameter.integer or abs(value) >= 100 else f"{value:.3g}"
+    number = number.replace("-", "−") + UNITS.get(parameter.unit, "")
+    if parameter.name == parameter.unit:
+        return number
+    return f"{parameter.name.replace('_', ' ')} {number}"

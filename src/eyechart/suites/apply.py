@@ -1,0 +1,164 @@
+"""`corrupt`: from any kind of image and a corruption's name to corrupted images of the same kind."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.corruptions import Assets, Values
+from eyechart.corruptions.arithmetic import to_levels, to_unit, truncate_levels
+from eyechart.images.identity import content_keys, named_keys
+from eyechart.images.kinds import Batch, each_size, to_batch
+from eyechart.suites.strength import DEFAULT_SEVERITY, check_severity, resolve
+from eyechart.suites.suite import DRAWN, Entry, find_entry
+from eyechart.suites.textures import frost_assets
+
+Numbers = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
+
+CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 64 * 3 * 224 * 224}
+"""How many values are worked on at once: what fits a CPU's cache, what fills a GPU."""
+
+
+def corrupt(
+    images: Any,
+    name: str | None = None,
+    *,
+    severity: Numbers | None = None,
+    seed: int = 0,
+    keys: Sequence[str | int] | None = None,
+    draw: int = 0,
+    variant: str | None = None,
+    frost_textures: str | None = None,
+    corruption_name: str | None = None,
+    **parameters: Numbers,
+) -> Any:
+    """Return the images corrupted, in the kind, data type and shape in which they came.
+
+    `images`: torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), PIL (RGB or
+    L), or a list of single images; uint8, or float in 0…1. `severity`: a real number in 0…5, or one
+    per image. Instead of it, or besides it, any of the corruption's parameters, again one number or
+    one per image; what is left out keeps its value at severity 3, or is drawn for the image.
+
+    The random part depends on `seed`, the image's key, the corruption and `draw`, and on nothing
+    else. An image without a key is known by its pixels. `corruption_name` is another name for
+    `name`, for callers of imagecorruptions.
+    """
+    if name is not None and corruption_name is not None:
+        raise UsageError("Give the corruption once: name and corruption_name are the same thing.")
+    name = name if name is not None else corruption_name
+    if name is None:
+        raise UsageError("Give the name of a corruption; list_corruptions() has them all.")
+    if not isinstance(name, str):
+        raise UsageError(f"The corruption's name must be a string, got {name!r}.")
+    entry = find_entry(name, variant)
+    assets = frost_assets(frost_textures) if entry.corruption.needs_frost else Assets()
+    if not isinstance(images, (list, tuple)):
+        batch, restore = to_batch(images)
+        image_keys = _keys(batch, keys, entry)
+        strengths = _strengths(entry, severity, parameters, batch.shape[0])
+        return restore(corrupt_batch(batch, entry, *strengths, image_keys, seed, draw, assets))
+    if not images:
+        raise UsageError("images is empty: give at least one image.")
+    if keys is not None:
+        named_keys(keys, len(images))
+    severities, given = _strengths(entry, severity, parameters, len(images))
+    results: list[Any] = [None] * len(images)
+    for places, batch, restores in each_size(images):
+        own = None if keys is None else [keys[place] for place in places]
+        part = {parameter: values[places] for parameter, values in given.items()}
+        corrupted = corrupt_batch(
+            batch, entry, severities[places], part, _keys(batch, own, entry), seed, draw, assets
+        )
+        for place, restore, one in zip(places, restores, corrupted, strict=True):
+            results[place] = restore(one[None])
+    return results
+
+
+def corrupt_batch(
+    batch: Batch,
+    entry: Entry,
+    severity: Values,
+    given: dict[str, Values],
+    keys: Tensor,
+    seed: int,
+    draw: int,
+    assets: Assets,
+) -> Batch:
+    """Return the corrupted batch, same type: float clipped to 0…1, uint8 by the entry's rule."""
+    salt = hash64(seed, entry.name, draw)
+    random = ImageRandom(keys, [salt] * batch.shape[0], batch.device)
+    side = min(batch.shape[-2:])
+    values = resolve(entry, severity, given, side, random)
+    size = batch[0].numel()
+    chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
+    result = torch.empty_like(batch)
+    for start in range(0, batch.shape[0], chunk):
+        stop = min(start + chunk, batch.shape[0])
+        part = {name: value[start:stop] for name, value in values.items()}
+        clean = _as_needed(batch[start:stop], entry.corruption.on_levels)
+        changed = entry.corruption(clean, random.part(start, stop), part, assets)
+        result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
+    # severity 0 is the clean image itself, whatever the parameters round to
+    untouched = torch.from_numpy((severity == 0) & (not given)).to(batch.device)
+    return torch.where(untouched.reshape(-1, 1, 1, 1), batch, result) if untouched.any() else result
+
+
+def _as_needed(images: Tensor, on_levels: bool) -> Tensor:
+    """The images as whole grey levels (uint8) or as float32 in 0…1."""
+    if images.dtype == torch.uint8:
+        return images if on_levels else to_unit(images)
+    return to_levels(images).to(torch.uint8) if on_levels else images
+
+
+def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
+    if images.dtype == torch.uint8:
+        return images if dtype == torch.uint8 else to_unit(images)
+    if dtype != torch.uint8:
+        return images.clamp(0, 1)
+    return (truncate_levels if eight_bit == "truncate" else to_levels)(images).to(torch.uint8)
+
+
+def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:
+    if keys is not None:
+        return named_keys(keys, batch.shape[0])
+    if not entry.corruption.random and DRAWN not in entry.path.values():
+        return torch.zeros(batch.shape[0], dtype=torch.int64)
+    levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)
+    return content_keys(levels)
+
+
+def _strengths(
+    entry: Entry, severity: Numbers | None, parameters: dict[str, Numbers], count: int
+) -> tuple[Values, dict[str, Values]]:
+    """Return severities and given parameters with one value per image."""
+    given = {}
+    for name, value in parameters.items():
+        entry.corruption.parameter(name)
+        given[name] = _per_image(name, value, count)
+    if severity is None and not given:
+        raise UsageError(
+            "Say how strong: give severity (0 to 5) or the corruption's own parameters, "
+            + ", ".join(parameter.name for parameter in entry.corruption.parameters)
+            + "."
+        )
+    severities = _per_image("severity", DEFAULT_SEVERITY if severity is None else severity, count)
+    check_severity(severities)
+    return severities, given
+
+
+def _per_image(name: str, value: Numbers, count: int) -> Values:
+    try:
+        if isinstance(value, Tensor):
+            value = value.detach().cpu().numpy()
+        values = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be a number, got {value!r}.") from None
+    if values.ndim > 1 or (values.ndim == 1 and len(values) != count):
+        raise UsageError(
+            f"{name} must be one number or one per image ({count}), got shape {values.shape}."
+        )
+    return np.broadcast_to(values, (count,)).copy()

@@ -1,0 +1,152 @@
+"""What there is: the corruptions by suite and family, and everything that is known about one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.core.registry import unknown_name
+from eyechart.corruptions import FAMILIES, Parameter
+from eyechart.suites.strength import resolve
+from eyechart.suites.suite import DRAWN, Entry, all_entries, find_entry, load_suite
+
+LEVELS = (1, 2, 3, 4, 5)
+TABLE_SIDE = 224
+
+
+def list_corruptions(suite: str | None = None, family: str | None = None) -> list[str]:
+    """Return the names of the corruptions, all of them or those of a suite or a family.
+
+    `family` is the kind of corruption (noise, blur, …) or the group in which it was published;
+    `suite` is a published suite's name or the path of a YAML file.
+    """
+    return [entry.name for entry in select(suite, family)]
+
+
+def select(suite: str | None = None, family: str | None = None) -> list[Entry]:
+    """Return the entries behind `list_corruptions`."""
+    entries = list(all_entries().values() if suite is None else load_suite(suite))
+    if family is None:
+        return entries
+    known = {*FAMILIES, *(entry.group for entry in (*all_entries().values(), *entries))}
+    if family not in known:
+        raise unknown_name("family", family, known)
+    return [entry for entry in entries if family in (entry.group, entry.corruption.family)]
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything that is known about one corruption; `print` it to read it.
+
+    `severities` has the value of each parameter that severity moves, at severities 1…5 for a
+    picture of 224 px; `towards_draw` names those that severity moves from no change towards the
+    image's own draw. `monotone` says whether the effect grows with severity, `geometric` whether
+    things move in the picture.
+    """
+
+    name: str
+    suite: str
+    summary: str
+    family: str
+    group: str
+    parameters: tuple[Parameter, ...]
+    severities: Mapping[str, tuple[float, ...]]
+    towards_draw: tuple[str, ...]
+    source: str
+    note: str
+    variant: str | None
+    variants: tuple[str, ...]
+    monotone: bool
+    geometric: bool
+
+    def __str__(self) -> str:
+        title = self.name if self.variant is None else f"{self.name} (variant: {self.variant})"
+        lines = [
+            title,
+            f"  {self.summary}",
+            f"  suite {self.suite}, group {self.group}, family {self.family}",
+            "  parameters:",
+            *(f"    {describe_parameter(parameter)}" for parameter in self.parameters),
+            *self._table(),
+        ]
+        if self.towards_draw:
+            names = ", ".join(self.towards_draw)
+            lines.append(f"  Severity leads from no change to each image's own draw of {names}.")
+        if not self.monotone:
+            lines.append("  The effect does not grow steadily with severity.")
+        if self.geometric:
+            lines.append("  Things move in the picture: pixel-wise comparison does not apply.")
+        if self.note:
+            lines.append(f"  Note: {self.note}")
+        if self.variants:
+            lines.append(f"  Other variants: {', '.join(self.variants)}")
+        return "\n".join([*lines, f"  Source: {self.source}"])
+
+    def _table(self) -> list[str]:
+        if not self.severities:
+            return []
+        width = max(map(len, self.severities))
+        head = " ".join(f"{level:>9}" for level in LEVELS)
+        rows = [
+            f"    {name:<{width}} " + " ".join(f"{value:>9.4g}" for value in values)
+            for name, values in self.severities.items()
+        ]
+        return [f"  at severity ({TABLE_SIDE} px):", f"    {'':<{width}} {head}", *rows]
+
+
+def describe_parameter(parameter: Parameter) -> str:
+    """Return one line: name, allowed values, unit, meaning."""
+    if parameter.choices is not None:
+        allowed = " or ".join(f"{choice:g}" for choice in parameter.choices)
+    else:
+        allowed = f"{parameter.low:g} to {parameter.high:g}"
+    kind = "" if parameter.kind in ("real", "choice") else f", {parameter.kind}"
+    unit = f" {parameter.unit}" if parameter.unit else ""
+    drawn = "; drawn for each image" if parameter.drawn else ""
+    return f"{parameter.name}: {allowed}{unit}{kind}; {parameter.meaning}{drawn}"
+
+
+def describe_corruption(name: str, variant: str | None = None) -> Description:
+    """Return everything that is known about the corruption called `name`."""
+    entry = find_entry(name, variant)
+    return Description(
+        name=entry.name,
+        suite=entry.suite,
+        summary=entry.corruption.summary,
+        family=entry.corruption.family,
+        group=entry.group,
+        parameters=entry.corruption.parameters,
+        severities=severity_table(entry),
+        towards_draw=tuple(name for name, ends in entry.path.items() if ends == DRAWN),
+        source=load_suite(entry.suite).source,
+        note=entry.note,
+        variant=entry.variant,
+        variants=tuple(entry.variants),
+        monotone=entry.monotone,
+        geometric=entry.geometric,
+    )
+
+
+def moved_by_severity(entry: Entry) -> list[Parameter]:
+    """Return the parameters whose values follow from the severity alone."""
+    in_levels = {name for table in entry.levels.values() for name in table}
+    on_path = {name for name, ends in entry.path.items() if ends != DRAWN}
+    return [
+        parameter
+        for parameter in entry.corruption.parameters
+        if parameter.name in in_levels | on_path
+    ]
+
+
+def severity_table(entry: Entry, side: int = TABLE_SIDE) -> dict[str, tuple[float, ...]]:
+    """Return each such parameter's values at severities 1…5, in pixels of a picture of `side`."""
+    severity = np.array(LEVELS, dtype=np.float64)
+    keys = torch.zeros(len(LEVELS), dtype=torch.int64)
+    random = ImageRandom(keys, [0] * len(LEVELS), torch.device("cpu"))
+    values = resolve(entry, severity, {}, side, random)
+    return {
+        parameter.name: tuple(float(value) for value in values[parameter.name])
+        for parameter in moved_by_severity(entry)
+    }

@@ -1,0 +1,115 @@
+"""From a severity in 0…5 to concrete parameter values, for one corruption at one image size.
+
+0 is the clean image. Published levels sit at 1…5; where there are none, 1…5 runs over the range
+from its mild to its strong end and 0…1 leads up to the mild end.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions import Parameter, Values
+from eyechart.suites.suite import DRAWN, Entry
+
+STRONGEST = 5.0
+DEFAULT_SEVERITY = 3.0
+
+
+def check_severity(severity: Values) -> None:
+    """Raise a UsageError unless every severity lies in 0…5."""
+    bad = severity[~((severity >= 0) & (severity <= STRONGEST))]
+    if bad.size:
+        raise UsageError(f"severity must be in [0, 5], got {bad[0]:g}.")
+
+
+def resolve(
+    entry: Entry, severity: Values, given: dict[str, Values], side: int, random: ImageRandom
+) -> dict[str, Values]:
+    """Return every parameter's value per image, lengths in pixels of a picture of this `side`.
+
+    Values in `given` stand; the others follow from the severity or are drawn for the image.
+    """
+    values = {}
+    for parameter in entry.corruption.parameters:
+        name = parameter.name
+        if name in given:
+            parameter.check(given[name])
+            value = given[name]
+        else:
+            value = _follow(entry, parameter, severity, side, random)
+        if parameter.scales_with_size and entry.reference_side is not None:
+            value = parameter.settle(value * side / entry.reference_side)
+        elif name not in given:
+            value = parameter.settle(value)
+        values[name] = value
+    return values
+
+
+def draw_from_domain(entry: Entry, random: ImageRandom) -> dict[str, Values]:
+    """Return parameters drawn uniformly over the paper's domain, in the entry's own units."""
+    return {
+        parameter.name: _draw(entry, parameter, random) for parameter in entry.corruption.parameters
+    }
+
+
+def _draw(entry: Entry, parameter: Parameter, random: ImageRandom) -> Values:
+    low, high = entry.domain.get(parameter.name, (parameter.low, parameter.high))
+    return parameter.sample(random.scalar(f"parameter {parameter.name}"), low, high)
+
+
+def _follow(
+    entry: Entry, parameter: Parameter, severity: Values, side: int, random: ImageRandom
+) -> Values:
+    if parameter.name in entry.path:
+        return _along_path(entry, parameter, severity, random)
+    if any(parameter.name in table for table in entry.levels.values()):
+        return _along_levels(entry, parameter, severity, side)
+    return _draw(entry, parameter, random)
+
+
+def _along_path(
+    entry: Entry, parameter: Parameter, severity: Values, random: ImageRandom
+) -> Values:
+    ends = entry.path[parameter.name]
+    over_range = np.clip((severity - 1) / 4, 0, 1)
+    if ends == DRAWN:
+        clean = np.full_like(severity, parameter.clean)
+        return parameter.interpolate(clean, _draw(entry, parameter, random), over_range)
+    mild, strong = (np.full_like(severity, float(end)) for end in ends)
+    clean = mild if parameter.clean is None else np.full_like(severity, parameter.clean)
+    below = parameter.interpolate(clean, mild, np.clip(severity, 0, 1))
+    between = "log" if parameter.name in entry.logarithmic else parameter.between
+    above = replace(parameter, between=between).interpolate(mild, strong, over_range)
+    return np.where(severity < 1, below, above)
+
+
+def _along_levels(entry: Entry, parameter: Parameter, severity: Values, side: int) -> Values:
+    """Interpolate the published tables in severity, then in log(side).
+
+    Beyond the smallest and the largest table lengths grow with the side.
+    """
+    sides = sorted(entry.levels)
+    inner = min(max(side, sides[0]), sides[-1])
+    upper = next(index for index, known in enumerate(sides) if known >= inner)
+    lower = upper if sides[upper] == inner else upper - 1
+    start, end = (
+        _in_table(parameter, entry.levels[sides[index]][parameter.name], severity)
+        for index in (lower, upper)
+    )
+    share = 0.0
+    if lower != upper:
+        share = math.log(inner / sides[lower]) / math.log(sides[upper] / sides[lower])
+    value = parameter.interpolate(start, end, np.full_like(severity, share))
+    if parameter.scales_with_size:
+        value = value * (side / inner)
+    return value
+
+
+def _in_table(parameter: Parameter, levels: tuple[float, ...], severity: Values) -> Values:
+    clean = levels[0] if parameter.clean is None else parameter.clean
+    knots = np.array([clean, *levels])
+    below = np.minimum(np.floor(severity), STRONGEST - 1).astype(int)
+    return parameter.interpolate(knots[below], knots[below + 1], severity - below)

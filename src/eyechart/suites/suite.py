@@ -1,0 +1,187 @@
+"""Suites as data: which corruptions belong together, at which strengths, and how they are stored.
+
+The published suites are YAML files beside this module; users' own files have the same form.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.corruptions import CORRUPTIONS, Corruption
+
+PUBLISHED = ("imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc")
+DRAWN = "drawn"
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One corruption of one suite.
+
+    `levels` holds published severities 1…5 by image side in px; `path` the mild and the strong end
+    of each parameter that strength moves ("drawn": from clean towards the image's own draw), those
+    in `logarithmic` by equal factors;
+    `domain` the range that the paper samples uniformly. Lengths are in pixels of a picture whose
+    shorter side is `reference_side`, or in pixels as they are where that is None.
+    """
+
+    name: str
+    suite: str
+    function: str
+    group: str
+    geometric: bool = False
+    monotone: bool = True
+    eight_bit: str = "round"
+    reference_side: int | None = None
+    levels: Mapping[int, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
+    path: Mapping[str, Range | str] = field(default_factory=dict)
+    logarithmic: tuple[str, ...] = ()
+    domain: Mapping[str, Range] = field(default_factory=dict)
+    variant: str | None = None
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def corruption(self) -> Corruption:
+        """The function and its declared parameters."""
+        return CORRUPTIONS[self.function]
+
+    def in_variant(self, variant: str | None) -> "Entry":
+        """Return the entry as another source has it ("paper" where paper and code differ)."""
+        if variant is None:
+            return self
+        if variant not in self.variants:
+            known = ", ".join(self.variants) or "none"
+            raise UsageError(f"{self.name} has no variant '{variant}'; it has: {known}.")
+        return replace(self, variant=variant, **self.variants[variant])
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A named list of corruptions with its source."""
+
+    name: str
+    title: str
+    source: str
+    entries: tuple[Entry, ...]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+def load_suite(name: str) -> Suite:
+    """Return a published suite by name, or the suite in a user's YAML file."""
+    if name in PUBLISHED:
+        return _published(name)
+    path = Path(name)
+    if path.suffix not in (".yaml", ".yml"):
+        raise unknown_name("suite", name, PUBLISHED)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot read the suite {path}: {error.strerror}.") from None
+    return parse_suite(text, path.name)
+
+
+@lru_cache(maxsize=None)
+def _published(name: str) -> Suite:
+    text = files("eyechart.suites").joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
+    return parse_suite(text, name)
+
+
+def parse_suite(text: str, where: str) -> Suite:
+    """Return the suite that a YAML text describes; `where` names it in errors."""
+    try:
+        data = yaml.safe_load(text)
+        shared = {key: data[key] for key in ("eight_bit", "reference_side") if key in data}
+        entries = tuple(_entry(item, data["name"], shared) for item in data["corruptions"])
+        return Suite(data["name"], data["title"], data["source"], entries)
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        what = " ".join(str(error).split())
+        raise UsageError(f"The suite {where} is not well formed: {what}.") from None
+
+
+def _entry(item: Any, suite: str, shared: Mapping[str, Any]) -> Entry:
+    if "same_as" in item:
+        source, _, name = item["same_as"].partition(":")
+        for entry in load_suite(source):
+            if entry.name == name:
+                return replace(entry, suite=suite)
+        raise KeyError(item["same_as"])
+    fields = {**shared, **item}
+    fields.update(_tuples(fields))
+    variants = {
+        name: {**changes, **_tuples(changes)}
+        for name, changes in fields.pop("variants", {}).items()
+    }
+    fields.setdefault("function", fields["name"])
+    entry = Entry(suite=suite, variants=variants, **fields)
+    for name in (None, *variants):
+        _check(entry.in_variant(name))
+    return entry
+
+
+def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested tables of an entry with tuples for lists."""
+    tables: dict[str, Any] = {}
+    if "levels" in fields:
+        tables["levels"] = {
+            int(side): {name: tuple(map(float, values)) for name, values in table.items()}
+            for side, table in fields["levels"].items()
+        }
+    if "logarithmic" in fields:
+        tables["logarithmic"] = tuple(fields["logarithmic"])
+    for key in ("path", "domain"):
+        if key in fields:
+            tables[key] = {
+                name: value if value == DRAWN else tuple(map(float, value))
+                for name, value in fields[key].items()
+            }
+    return tables
+
+
+def _check(entry: Entry) -> None:
+    """Refuse an entry that names parameters which its function does not have."""
+    named = {*entry.path, *entry.domain}
+    for table in entry.levels.values():
+        named |= set(table)
+    for name in named:
+        entry.corruption.parameter(name)
+
+
+@lru_cache(maxsize=None)
+def all_entries() -> dict[str, Entry]:
+    """Return every published corruption once, by name, in the suites' order."""
+    entries: dict[str, Entry] = {}
+    for name in PUBLISHED:
+        for entry in _published(name):
+            entries.setdefault(entry.name, entry)
+    return entries
+
+
+def find_entry(name: str, variant: str | None = None) -> Entry:
+    """Return the corruption called `name`: bare for ImageNet-C's, `vcr/…` and `noc/…` for the others.
+
+    A bare name that ImageNet-C does not have is taken for the one suite that has it.
+    """
+    entries = all_entries()
+    if name not in entries and "/" not in name:
+        same = [other for other in entries if other.endswith(f"/{name}")]
+        if len(same) == 1:
+            name = same[0]
+        elif same:
+            raise UsageError(f"'{name}' is in two suites: write '{same[0]}' or '{same[1]}'.")
+    if name not in entries:
+        raise unknown_name("corruption", name, entries)
+    return entries[name].in_variant(variant)

@@ -1,0 +1,138 @@
+"""Working through picture files: decode, corrupt in batches, write, and say what became of each."""
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.images.files import read_note, read_picture, write_picture
+from eyechart.images.identity import file_digest
+from eyechart.images.kinds import to_batch
+from eyechart.suites.apply import corrupt
+from eyechart.suites.folder import Job, Settings
+
+READ_AT_ONCE = 8
+HELD_PICTURES = 32
+HELD_PIXELS = 32 * 512 * 512
+"""How many decoded pictures, or pixels, wait for each other: memory never grows with the folder."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one picture: "written", "kept" (it was there) or "left out", and why."""
+
+    job: Job
+    what: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    job: Job
+    digest: str
+    picture: Tensor
+
+
+def corrupt_files(
+    jobs: Sequence[Job], settings: Settings, overwrite: bool = False
+) -> Generator[Outcome]:
+    """Corrupt the pictures and yield what became of each, as soon as it is known.
+
+    A picture that cannot be read is left out and the others are done. One that was made before
+    from the same file with the same settings is kept; one that was made otherwise is left as it
+    is, or replaced with `overwrite`.
+    """
+    prepare = partial(_prepare, settings=settings, overwrite=overwrite)
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        held: list[_Loaded] = []
+        for start in range(0, len(jobs), READ_AT_ONCE):
+            for prepared in pool.map(prepare, jobs[start : start + READ_AT_ONCE]):
+                if isinstance(prepared, Outcome):
+                    yield prepared
+                else:
+                    held.append(prepared)
+            pixels = sum(loaded.picture[0].numel() for loaded in held)
+            if len(held) >= HELD_PICTURES or pixels >= HELD_PIXELS:
+                yield from _finish(held, settings, pool)
+                held = []
+        if held:
+            yield from _finish(held, settings, pool)
+
+
+def _note(digest: str, settings: Settings) -> str:
+    return f"{digest} {settings.fingerprint()}"
+
+
+def _prepare(job: Job, settings: Settings, overwrite: bool) -> Outcome | _Loaded:
+    try:
+        digest = file_digest(job.source)
+    except OSError as error:
+        return Outcome(job, "left out", f"Cannot read {job.source}: {error.strerror}.")
+    if job.target.exists():
+        note = read_note(job.target)
+        if note == _note(digest, settings):
+            return Outcome(job, "kept")
+        if not overwrite:
+            why = (
+                f"{job.target} is there already, made from another picture or with other"
+                " settings; --overwrite would replace it."
+            )
+            return Outcome(job, "left out", why)
+    try:
+        picture = _to_tensor(read_picture(job.source))
+        # The same refusals as in `corrupt`, but for this picture alone.
+        to_batch(picture)
+    except UsageError as error:
+        sentence = str(error)
+        where = "" if str(job.source) in sentence else f"{job.source}: "
+        return Outcome(job, "left out", where + sentence)
+    return _Loaded(job, digest, picture)
+
+
+def _to_tensor(picture: Image.Image) -> Tensor:
+    levels = torch.from_numpy(np.array(picture))
+    return levels[None] if levels.ndim == 2 else levels.permute(2, 0, 1).contiguous()
+
+
+def _to_picture(levels: Tensor) -> Image.Image:
+    rows = levels.cpu()
+    return Image.fromarray((rows[0] if len(rows) == 1 else rows.permute(1, 2, 0)).numpy())
+
+
+def _finish(
+    held: Sequence[_Loaded], settings: Settings, pool: ThreadPoolExecutor
+) -> Iterator[Outcome]:
+    device = torch.device(settings.device)
+    parameters: dict[str, Any] = dict(settings.parameters)
+    changed = corrupt(
+        [loaded.picture.to(device) for loaded in held],
+        settings.corruption,
+        severity=settings.severity,
+        seed=settings.seed,
+        keys=[loaded.digest for loaded in held],
+        variant=settings.variant,
+        frost_textures=settings.frost_textures,
+        **parameters,
+    )
+    notes = [_note(loaded.digest, settings) for loaded in held]
+    targets = [loaded.job.target for loaded in held]
+    write = partial(_write, quality=settings.jpeg_quality)
+    for loaded, _ in zip(held, pool.map(write, changed, targets, notes), strict=True):
+        yield Outcome(loaded.job, "written")
+
+
+def _write(levels: Tensor, target: Path, note: str, quality: int | None) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_picture(_to_picture(levels), target, quality=quality, note=note)
+    except OSError as error:
+        raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None

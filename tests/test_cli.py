@@ -1,0 +1,488 @@
+"""The command: what it prints, what it writes, and how it refuses."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import eyechart as ec
+from eyechart.cli.app import main
+from eyechart.images.identity import file_digest
+from eyechart.suites import work
+
+
+class Result:
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process."""
+
+    def call(*arguments: object) -> Result:
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        code = stop.value.code
+        return Result(code if isinstance(code, int) else 0, said.out, said.err)
+
+    return call
+
+
+def picture(path: Path, seed: int = 0, size: tuple[int, int] = (24, 20)) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    levels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
+    Image.fromarray(levels).save(path)
+    return path
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Four pictures of two sizes, in two folders."""
+    folder = tmp_path / "photos"
+    for index, name in enumerate(("a.png", "b.png", "deep/c.png")):
+        picture(folder / name, index)
+    picture(folder / "deep" / "d.png", 3, (16, 30))
+    return folder
+
+
+def assert_refused(result: Result, *words: str) -> None:
+    """One sentence on standard error, exit status 2, no traceback."""
+    assert result.status == 2, result.err
+    assert len(result.err.strip().splitlines()) == 1, result.err
+    assert "Traceback" not in result.err
+    assert result.err.strip().endswith((".", "?")), result.err
+    for word in words:
+        assert word in result.err, result.err
+
+
+def pixels(path: Path) -> np.ndarray:
+    with Image.open(path) as opened:
+        return np.array(opened)
+
+
+# listing
+
+
+def test_list_into_a_pipe_is_one_name_per_line(run):
+    result = run("list", "corruptions", "--suite", "imagenet-c", "--family", "weather")
+    assert result.out.splitlines() == ["snow", "frost", "fog", "brightness"]
+
+
+def test_list_on_a_terminal_is_a_table_with_summaries(run, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    result = run("list", "corruptions", "--suite", "imagenet-c")
+    assert "what it does" in result.out
+    assert "jpeg_compression" in result.out
+
+
+def test_list_suites_names_the_five(run):
+    names = run("list", "suites").out.splitlines()
+    assert names == ["imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc"]
+
+
+def test_version(run):
+    assert run("--version").out == f"eyechart {ec.__version__}\n"
+
+
+def test_the_module_runs_as_a_command():
+    result = subprocess.run(
+        [sys.executable, "-m", "eyechart", "--version"], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.startswith("eyechart ")
+
+
+# corrupting
+
+
+def test_corrupt_keeps_folders_and_gives_the_pixels_of_the_library(run, photos, tmp_path):
+    out = tmp_path / "out"
+    result = run("corrupt", photos, "-c", "gaussian_noise", "-s", 2.5, "--seed", 7, "--out", out)
+    assert result.status == 0
+    assert result.err == ""  # no progress bar in a pipe
+    assert "4 pictures written" in result.out
+    for name in ("a.png", "b.png", "deep/c.png", "deep/d.png"):
+        source = photos / name
+        expected = ec.corrupt(
+            pixels(source), "gaussian_noise", severity=2.5, seed=7, keys=[file_digest(source)]
+        )
+        assert np.array_equal(pixels(out / name), expected), name
+
+
+def test_parameters_can_be_set(run, photos, tmp_path):
+    out = tmp_path / "out"
+    run("corrupt", photos / "a.png", "-c", "brightness", "--set", "amount=0.2", "--out", out)
+    expected = ec.corrupt(pixels(photos / "a.png"), "brightness", amount=0.2)
+    assert np.array_equal(pixels(out / "a.png"), expected)
+
+
+def test_a_broken_picture_is_named_and_the_rest_is_done(run, photos, tmp_path):
+    whole = (photos / "b.png").read_bytes()
+    (photos / "b.png").write_bytes(whole[: len(whole) // 2])
+    (photos / "e.png").write_text("not a picture")
+    picture(photos / "tiny.png", 5, (4, 4))
+    out = tmp_path / "out"
+    result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
+    assert result.status == 2
+    lines = result.err.strip().splitlines()
+    assert len(lines) == 4
+    assert "b.png" in lines[0]
+    assert "e.png" in lines[1]
+    assert "tiny.png" in lines[2]
+    assert "3 pictures of 6 left out" in lines[3]
+    assert sorted(path.name for path in out.rglob("*.png")) == ["a.png", "c.png", "d.png"]
+
+
+def test_a_second_run_keeps_what_is_there(run, photos, tmp_path):
+    out = tmp_path / "out"
+    command = ("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
+    run(*command)
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*.png")}
+    (out / "b.png").unlink()
+    result = run(*command)
+    assert result.status == 0
+    assert "1 picture written" in result.out
+    assert "3 already there" in result.out
+    del before[out / "b.png"]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_other_settings_are_refused_unless_overwriting(run, photos, tmp_path):
+    out = tmp_path / "out"
+    run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
+    before = pixels(out / "a.png")
+    assert_refused(
+        run("corrupt", photos, "-c", "fog", "-s", 3, "--out", out), "severity 2.0", "--overwrite"
+    )
+    assert np.array_equal(pixels(out / "a.png"), before)
+    result = run("corrupt", photos, "-c", "fog", "-s", 3, "--out", out, "--overwrite")
+    assert result.status == 0
+    assert not np.array_equal(pixels(out / "a.png"), before)
+
+
+def test_a_result_of_another_picture_is_not_taken_for_this_one(run, photos, tmp_path):
+    out = tmp_path / "out"
+    run("corrupt", photos / "a.png", "-c", "fog", "-s", 2, "--out", out)
+    other = picture(tmp_path / "other" / "a.png", 9)
+    result = run("corrupt", other, "-c", "fog", "-s", 2, "--out", out)
+    assert result.status == 2
+    assert "made from another picture" in result.err
+
+
+def test_pictures_of_the_users_own_are_not_replaced(run, photos, tmp_path):
+    mine = picture(tmp_path / "out" / "a.png", 8)
+    before = mine.read_bytes()
+    assert_refused(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", mine.parent), "a.png")
+    assert mine.read_bytes() == before
+    assert_refused(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos), "another folder")
+    refused = run("corrupt", mine, "-c", "fog", "-s", 2, "--out", mine.parent, "--overwrite")
+    assert_refused(refused, "would be overwritten")
+    assert mine.read_bytes() == before
+
+
+def test_an_output_folder_inside_the_input_is_not_corrupted_again(run, photos):
+    command = ("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos / "foggy")
+    run(*command)
+    assert "0 pictures written" in run(*command).out
+
+
+def test_two_inputs_for_one_output_are_refused(run, photos, tmp_path):
+    picture(photos / "a.bmp", 4)
+    result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
+    assert_refused(result, "a.bmp", "a.png")
+    assert not (tmp_path / "out").exists()
+
+
+def test_jpeg_output_of_the_asked_quality(run, photos, tmp_path):
+    out = tmp_path / "out"
+    command = ("corrupt", photos / "a.png", "-c", "fog", "-s", 2, "--format", "jpeg", "--out", out)
+    run(*command)
+    with Image.open(out / "a.jpg") as opened:
+        assert opened.format == "JPEG"
+        quantization = opened.quantization
+    Image.new("RGB", (8, 8)).save(tmp_path / "85.jpg", quality=85)
+    with Image.open(tmp_path / "85.jpg") as reference:
+        assert quantization == reference.quantization
+    assert "already there" in run(*command).out
+
+
+def test_the_folder_records_settings_and_versions(run, photos, tmp_path):
+    run("corrupt", photos, "-c", "frost", "-s", 2, "--out", tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "eyechart.json").read_text())
+    assert record["settings"]["corruption"] == "frost"
+    assert record["settings"]["severity"] == 2
+    assert record["versions"]["torch"]
+
+
+def test_a_run_that_is_interrupted_keeps_what_is_written_and_goes_on(
+    run, photos, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    command = ("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
+    monkeypatch.setattr(work, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(work, "HELD_PICTURES", 1)
+    corrupt, calls = work.corrupt, []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return corrupt(*arguments, **options)
+
+    monkeypatch.setattr(work, "corrupt", interrupted)
+    result = run(*command)
+    assert result.status == 130
+    assert "2 of 4 pictures" in result.err
+    assert "Traceback" not in result.err
+    assert "2 pictures written" in run(*command).out
+    assert len(list(out.rglob("*.png"))) == 4
+    assert not list(out.rglob("*.tmp"))
+
+
+def test_ctrl_c_on_the_real_process(photos, tmp_path):
+    for index in range(300):
+        picture(photos / f"more{index}.png", index, (64, 64))
+    out = tmp_path / "out"
+    command = ["corrupt", photos, "-c", "motion_blur", "-s", "3", "--out", out]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eyechart", *map(str, command)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(out.glob("*.png")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    kept = len(list(out.rglob("*.png")))
+    assert f"Stopped: {kept} of 304 pictures" in err
+    assert "Traceback" not in err
+    for path in out.rglob("*.png"):
+        pixels(path)
+
+
+def test_no_room_on_the_disk_ends_in_a_sentence_and_keeps_the_rest(
+    run, photos, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(work, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(work, "HELD_PICTURES", 1)
+    write, calls = work.write_picture, []
+
+    def full(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(work, "write_picture", full)
+    result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
+    assert_refused(result, "No space left on device", "2 pictures")
+    assert len(list((tmp_path / "out").rglob("*.png"))) == 2
+
+
+def test_no_write_permission_is_one_sentence(run, photos, tmp_path, monkeypatch):
+    def forbidden(self, *_, **__):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", forbidden)
+    result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
+    assert_refused(result, "Cannot write into", "Permission denied")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_write_permission_is_one_sentence(run, photos, tmp_path):
+    (tmp_path / "out").mkdir(mode=0o500)
+    result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
+    assert_refused(result, "Cannot write into", "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-c", "fogg", "-s", 2), ("Unknown corruption 'fogg'", "Did you mean 'fog'")),
+        (("-c", "fog", "-s", 6), ("severity must be in [0, 5], got 6",)),
+        (("-c", "fog", "-s", -1), ("severity must be in [0, 5], got -1",)),
+        (("-c", "fog", "-s", "nan"), ("severity",)),
+        (("-c", "fog", "-s", "strong"), ("--severity",)),
+        (("-c", "fog"), ("Say how strong", "thickness")),
+        (("-c", "gaussian_noise", "--set", "sigma=3"), ("sigma must be in [0, 1], got 3",)),
+        (("-c", "gaussian_noise", "--set", "sgma=0.1"), ("no parameter 'sgma'", "sigma")),
+        (("-c", "gaussian_noise", "--set", "sigma"), ("NAME=NUMBER",)),
+        (("-c", "fog", "-s", 2, "--variant", "x"), ("no variant 'x'",)),
+        (("-c", "fog", "-s", 2, "--format", "gif"), ("png or jpeg",)),
+        (("-c", "fog", "-s", 2, "--format", "jpeg", "--jpeg-quality", 0), ("[1, 100]",)),
+        (("-c", "fog", "-s", 2, "--device", "abacus"), ("abacus",)),
+        (("-c", "frost", "-s", 2, "--frost-textures", "nowhere"), ("No such file", "nowhere")),
+        (("-c", "fog", "-s", 2, "--nonsense"), ("--nonsense",)),
+        (("-s", 2), ("--corruption",)),
+    ],
+)
+def test_bad_settings_are_one_sentence_and_nothing_is_written(
+    run, photos, tmp_path, options, words
+):
+    out = tmp_path / "out"
+    assert_refused(run("corrupt", photos, "--out", out, *options), *words)
+    assert not out.exists()
+
+
+def test_missing_and_empty_inputs_are_one_sentence(run, tmp_path):
+    options = ("-c", "fog", "-s", 2, "--out", tmp_path / "out")
+    assert_refused(run("corrupt", tmp_path / "nowhere", *options), "No such file or folder")
+    (tmp_path / "empty").mkdir()
+    assert_refused(run("corrupt", tmp_path / "empty", *options), "No pictures in")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_subcommand_is_one_sentence(run):
+    assert_refused(run("corupt"), "corupt")
+
+
+def test_a_fault_of_our_own_is_still_no_traceback(run, photos, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise KeyError("oops")
+
+    monkeypatch.delenv("EYECHART_DEBUG", raising=False)
+    monkeypatch.setattr(work, "corrupt", broken)
+    result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
+    assert result.status == 70
+    assert "report it" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+# gallery
+
+
+def test_gallery_as_picture_and_page(run, photos, tmp_path):
+    sheet, page = tmp_path / "sheet.png", tmp_path / "page.html"
+    options = ("--suite", "vcr", "--size", 32, "--columns", 2, "--out", sheet, "--out", page)
+    result = run("gallery", photos / "a.png", *options)
+    assert result.out.split() == [str(sheet), str(page)]
+    assert pixels(sheet).shape[1] > 3 * 32
+    text = page.read_text()
+    assert "<title>VCR-Bench" in text
+    assert text.count("<img ") == 14 * 3
+    assert all(re.findall(r'<img [^>]*alt="[^"]+"', text))
+    assert not re.search(r'(src|href)="(?!data:|#)', text)  # needs nothing beside itself
+    assert 'alt="vcr/gaussian_noise at severity 5, sigma 1"' in text
+
+
+def test_gallery_shows_what_the_library_gives(photos):
+    from eyechart.reports.gallery import make_gallery
+    from eyechart.suites.suite import load_suite
+
+    photo = Image.fromarray(pixels(photos / "a.png")).crop((0, 0, 20, 20))
+    made = make_gallery(photo, load_suite("imagenet-c"), name="a", key="k", size=20, columns=5)
+    rows = {row.name: row for group in made.groups for row in group.rows}
+    assert [group.name for group in made.groups] == ["noise", "blur", "weather", "digital"]
+    assert [cell.severity for cell in rows["fog"].cells] == [1, 2, 3, 4, 5]
+    expected = ec.corrupt(np.array(photo), "fog", severity=4, keys=["k"])
+    assert np.array_equal(np.array(rows["fog"].cells[3].picture), expected)
+
+
+def test_gallery_of_a_grey_picture(run, photos, tmp_path):
+    Image.open(photos / "a.png").convert("L").save(tmp_path / "grey.png")
+    out = tmp_path / "sheet.png"
+    options = ("--suite", "imagenet-noc", "--size", 16, "--columns", 1, "--out", out)
+    assert run("gallery", tmp_path / "grey.png", *options).status == 0
+    assert out.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--suite", "vrc"), ("Unknown suite 'vrc'", "'vcr'")),
+        (("--suite", "none.yaml"), ("Cannot read the suite none.yaml",)),
+        (("--out", "gallery.gif"), (".png or .html",)),
+        (("--out", "nowhere/gallery.png"), ("No such folder",)),
+        (("--columns", 0), ("columns",)),
+        (("--size", 4), ("size must be at least 8",)),
+    ],
+)
+def test_bad_gallery_settings_are_one_sentence(run, photos, tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(run("gallery", photos / "a.png", *options), *words)
+    assert not list(tmp_path.glob("gallery*"))
+
+
+def test_gallery_of_a_missing_or_broken_picture_is_one_sentence(run, tmp_path):
+    assert_refused(run("gallery", tmp_path / "none.png"), "none.png")
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert_refused(run("gallery", tmp_path / "broken.png"), "broken.png")
+
+
+# bench
+
+
+def test_bench_prints_every_corruption_and_writes_the_figures(run, tmp_path):
+    out = tmp_path / "speed.json"
+    options = ("--batch", 1, "--batch", 2, "--size", 16, "--seconds", 0.001, "--json", out)
+    result = run("bench", "corruptions", "--suite", "imagenet-c-extra", *options)
+    assert result.status == 0
+    assert "saturate" in result.out
+    figures = json.loads(out.read_text())
+    assert [one["corruption"] for one in figures["corruptions"]] == ec.list_corruptions(
+        "imagenet-c-extra"
+    )
+    assert all(one["rates"]["2"] > 0 for one in figures["corruptions"])
+    assert figures["machine"]
+
+
+def test_bench_compares_with_a_rival_and_names_its_failures(run, tmp_path):
+    package = tmp_path / "imagecorruptions"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "import time\n"
+        "def get_corruption_names(which): return ['saturate', 'spatter']\n"
+        "def corrupt(image, corruption_name, severity):\n"
+        "    assert image.dtype == 'uint8' and image.shape == (16, 16, 3) and severity == 3\n"
+        "    if corruption_name == 'spatter': raise TypeError('no such luck')\n"
+        "    time.sleep(0.05)\n"
+    )
+    out = tmp_path / "speed.json"
+    options = ("--size", 16, "--seconds", 0.001, "--rival", tmp_path, "--json", out)
+    try:
+        result = run("bench", "corruptions", "--suite", "imagenet-c-extra", *options)
+    finally:
+        sys.modules.pop("imagecorruptions", None)
+        sys.path[:] = [path for path in sys.path if path != str(tmp_path)]
+    assert result.status == 0, result.err
+    speeds = {one["corruption"]: one for one in json.loads(out.read_text())["corruptions"]}
+    assert 10 < speeds["saturate"]["rival_rate"] < 20
+    assert speeds["saturate"]["ratio"] > 1
+    assert speeds["spatter"]["rival_failure"] == "crashes: TypeError: no such luck"
+    assert speeds["gaussian_blur"]["ratio"] is None
+    assert "geometric mean of 1 ratio" in result.out
+
+
+def test_bench_by_the_papers_sampling(run):
+    options = ("--batch", 2, "--size", 16, "--seconds", 0.001, "--draw", "paper")
+    result = run("bench", "corruptions", "--suite", "vcr", *options)
+    assert result.status == 0
+    assert "drawn as published" in result.out
+    assert "µs an image" in result.out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--suite", "vrc"), ("Unknown suite",)),
+        (("--severity", 7), ("severity",)),
+        (("--batch", 0), ("batch",)),
+        (("--draw", "straws"), ("draw must be paper",)),
+        (("--rival", "nowhere"), ("imagecorruptions",)),
+        (("--rival", "nowhere", "--severity", 2.5), ("rival",)),
+    ],
+)
+def test_bad_bench_settings_are_one_sentence(run, options, words):
+    assert_refused(run("bench", "corruptions", *options), *words)

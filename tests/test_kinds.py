@@ -1,0 +1,164 @@
+"""The public border: what goes in comes back in kind, and what cannot is refused in a sentence."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import eyechart as ec
+
+NUMBERS = np.random.default_rng(0)
+COLOUR = NUMBERS.integers(0, 256, (16, 12, 3), dtype=np.uint8)
+GREY = COLOUR[..., 0].copy()
+BATCH = NUMBERS.integers(0, 256, (2, 16, 12, 3), dtype=np.uint8)
+
+
+def noisy(images, **options):
+    return ec.corrupt(images, "gaussian_noise", severity=3, **options)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(2, 3, 16, 12), (2, 1, 16, 12), (3, 16, 12), (1, 16, 12)])
+def test_tensors_come_back_in_kind_and_are_left_alone(dtype, shape):
+    images = torch.rand(shape)
+    images = (images * 255).to(dtype) if dtype == torch.uint8 else images.to(dtype)
+    before = images.clone()
+    result = noisy(images)
+    assert isinstance(result, torch.Tensor)
+    assert result.dtype == dtype
+    assert result.shape == images.shape
+    assert torch.equal(images, before)
+    assert not torch.equal(result, images)
+    if dtype != torch.uint8:
+        assert result.min() >= 0
+        assert result.max() <= 1
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("images", [GREY, GREY[..., None], COLOUR, BATCH, BATCH[..., :1]])
+def test_arrays_come_back_in_kind_and_are_left_alone(dtype, images):
+    images = images.copy() if dtype == np.uint8 else (images / 255).astype(dtype)
+    before = images.copy()
+    result = noisy(images)
+    assert isinstance(result, np.ndarray)
+    assert result.dtype == dtype
+    assert result.shape == images.shape
+    assert np.array_equal(images, before)
+    assert not np.array_equal(result, images)
+
+
+@pytest.mark.parametrize(("levels", "mode"), [(COLOUR, "RGB"), (GREY, "L")])
+def test_pictures_come_back_in_kind(levels, mode):
+    result = noisy(Image.fromarray(levels))
+    assert isinstance(result, Image.Image)
+    assert result.mode == mode
+    assert result.size == (12, 16)
+    assert np.array_equal(np.array(result), noisy(levels))
+
+
+def test_all_kinds_get_the_same_pixels():
+    array = noisy(COLOUR)
+    tensor = noisy(torch.from_numpy(COLOUR).permute(2, 0, 1))
+    assert np.array_equal(tensor.permute(1, 2, 0).numpy(), array)
+
+
+def test_arrays_in_unusual_memory_order_are_taken():
+    turned = COLOUR[::-1, :, ::-1]
+    assert np.array_equal(noisy(turned), noisy(turned.copy()))
+    frozen = COLOUR.copy()
+    frozen.flags.writeable = False
+    assert np.array_equal(noisy(frozen), noisy(COLOUR))
+
+
+def test_lists_may_mix_sizes_and_kinds():
+    small = torch.rand(3, 8, 8)
+    images = [COLOUR, small, Image.fromarray(GREY), COLOUR[:10]]
+    results = noisy(images, keys=["a", "b", "c", "d"])
+    assert isinstance(results, list)
+    assert [type(result) for result in results] == [
+        np.ndarray,
+        torch.Tensor,
+        Image.Image,
+        np.ndarray,
+    ]
+    alone = [noisy(image, keys=[key]) for image, key in zip(images, "abcd", strict=True)]
+    assert np.array_equal(results[0], alone[0])
+    assert torch.equal(results[1], alone[1])
+    assert np.array_equal(np.array(results[2]), np.array(alone[2]))
+    assert np.array_equal(results[3], alone[3])
+
+
+def test_lists_take_one_strength_per_image():
+    results = ec.corrupt([COLOUR, COLOUR[:10], COLOUR], "fog", severity=[0, 2, 5])
+    assert np.array_equal(results[0], COLOUR)
+    assert np.array_equal(results[2], ec.corrupt(COLOUR, "fog", severity=5))
+
+
+def nan_image():
+    image = torch.rand(1, 3, 16, 16)
+    image[0, 1, 2, 3] = torch.nan
+    return image
+
+
+@pytest.mark.parametrize(
+    ("images", "sentence"),
+    [
+        (nan_image(), "NaN"),
+        (torch.empty(0, 3, 16, 16), "empty"),
+        (torch.empty(0, 3, 16, 16, dtype=torch.uint8), "empty"),
+        (np.empty((0, 16, 16, 3), np.uint8), "empty"),
+        ([], "empty"),
+        (torch.rand(1, 2, 16, 16), "1 (grey) or 3 (RGB) channels, got 2"),
+        (np.zeros((16, 16, 2), np.uint8), "channels, got 2"),
+        (np.zeros((16, 16, 4), np.uint8), "channels, got 4"),
+        (torch.zeros(1, 3, 16, 16, dtype=torch.int64), "uint8 or float, got torch.int64"),
+        (np.zeros((16, 16, 3), np.int64), "uint8 or float, got int64"),
+        (np.zeros((16, 16, 3), bool), "uint8 or float, got bool"),
+        (torch.full((1, 3, 16, 16), 255.0), "[0, 1]"),
+        (np.full((16, 16, 3), -0.5), "[0, 1]"),
+        (torch.rand(1, 3, 7, 16), "at least 8 px"),
+        (np.zeros((16, 7, 3), np.uint8), "at least 8 px"),
+        (torch.rand(16, 16), "(C, H, W)"),
+        (torch.rand(1, 1, 3, 16, 16), "5 dimensions"),
+        (Image.new("RGBA", (16, 16)), "RGB or L, got RGBA"),
+        (Image.new("P", (16, 16)), "RGB or L, got P"),
+        ("photo.png", "got str"),
+        (None, "got NoneType"),
+        ([torch.rand(2, 3, 16, 16)], "single images"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(images, sentence):
+    with pytest.raises(ec.UsageError) as error:
+        noisy(images)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"name": "gausian_noise", "severity": 3}, "Did you mean 'gaussian_noise'"),
+        ({"name": "gaussian_noise", "severity": 5.1}, "severity must be in [0, 5], got 5.1"),
+        ({"name": "gaussian_noise", "severity": float("nan")}, "severity must be in [0, 5]"),
+        ({"name": "gaussian_noise", "severity": [1, 2]}, "one per image (1)"),
+        ({"name": "gaussian_noise", "severity": "high"}, "severity must be a number"),
+        ({"name": "gaussian_noise", "sigma": 3.0}, "sigma must be in [0, 1], got 3"),
+        ({"name": "gaussian_noise", "sgma": 0.1}, "no parameter 'sgma'"),
+        ({"name": "gaussian_noise"}, "Say how strong"),
+        ({"severity": 3}, "Give the name"),
+        ({"name": "fog", "corruption_name": "fog", "severity": 3}, "once"),
+        ({"name": "fog", "severity": 3, "keys": ["a", "b"]}, "1 images, 2 keys"),
+        ({"name": "fog", "severity": 3, "variant": "paper"}, "no variant 'paper'"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_sentence(options, sentence):
+    with pytest.raises(ec.UsageError) as error:
+        ec.corrupt(COLOUR, **options)
+    assert sentence in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_callers_of_imagecorruptions_change_one_import():
+    assert np.array_equal(
+        ec.corrupt(COLOUR, corruption_name="fog", severity=3), ec.corrupt(COLOUR, "fog", severity=3)
+    )
