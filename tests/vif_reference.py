@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyrtools as pt
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.ndimage import correlate, uniform_filter
+from scipy.ndimage import correlate
 
 FILTERS = pt.pyramids.filters.parse_filter("sp5_filters", normalize=False)
 BANDS = [FILTERS["bfilts"][:, k].reshape(7, 7).T for k in (0, 3)]

@@ -2,4 +2,4 @@
 
 
 class UsageError(ValueError):
-    """Something the user gave cannot be used; the command line prints it and exits with status 2."""
+    """Something the user gave cannot be used; the command line prints it and exits with 2."""

@@ -1,13 +1,14 @@
 """Sums that come out the same whatever their order: the ground under reproducible pixels.
 
 Floating-point sums depend on how a device splits them, and a GPU divides by a plain number with
-another last bit than a CPU does; so numbers multiply here and never divide. Here means are taken over integers, and
-filters run in float64 and are then snapped to a grid of 2⁻²⁰, far coarser than their rounding
-errors and far finer than a grey level.
+another last bit than a CPU does; so numbers multiply here and never divide. Means are
+taken over integers, and sums in float64 are rounded once, far more coarsely than they err.
 """
 
 import torch
 from torch import Tensor
+
+from eyechart.corruptions.opencv import opencv
 
 GRID = 2.0**20
 
@@ -18,6 +19,8 @@ def snap(values: Tensor) -> Tensor:
 
 
 UNIT = 1 / 255
+JUST_BELOW = 2.0**-10
+"""A value less than this below a whole grey level counts as that level when truncated."""
 
 
 def to_unit(levels: Tensor) -> Tensor:
@@ -25,13 +28,29 @@ def to_unit(levels: Tensor) -> Tensor:
     return levels.to(torch.float32) * UNIT
 
 
+def look_up(levels: Tensor, table: Tensor) -> Tensor:
+    """Return table[b, c, level] for every value of uint8 images; `table` is float32 (B, C, 256)."""
+    cv2 = opencv()
+    if levels.device.type != "cpu" or cv2 is None:
+        index = levels.flatten(2).to(torch.int64)
+        return table.gather(2, index).reshape(levels.shape)
+    out = torch.empty(levels.shape)
+    for source, target, tables in zip(levels.numpy(), out.numpy(), table.numpy(), strict=True):
+        for plane, result, own in zip(source, target, tables, strict=True):
+            cv2.LUT(plane, own, result)
+    return out
+
+
 def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return the float32 mean over `dims` (kept), independent of the order of summation."""
+    """Return the float32 mean over `dims` (kept) in 0…1, independent of the order of summation."""
     count = 1
     for dim in dims:
         count *= images.shape[dim]
-    total = (images * GRID).to(torch.int32).sum(dim=dims, keepdim=True, dtype=torch.int64)
-    return (total.to(torch.float64) / (count * GRID)).to(torch.float32)
+    whole, full = images, 255.0
+    if images.dtype != torch.uint8:
+        whole, full = (images * GRID).to(torch.int32), GRID
+    total = whole.sum(dim=dims, keepdim=True, dtype=torch.int64)
+    return (total.to(torch.float64) * (1 / (count * full))).to(torch.float32)
 
 
 def luma(images: Tensor) -> Tensor:
@@ -50,7 +69,6 @@ def to_levels(images: Tensor) -> Tensor:
 def truncate_levels(images: Tensor) -> Tensor:
     """Return the images truncated to whole grey levels, still float32.
 
-    A value less than 2⁻¹⁰ below a whole level counts as that level, so that rounding noise in an
-    unchanged region never costs a grey level.
+    Rounding noise in an unchanged region then never costs a grey level.
     """
-    return (images * 255).add_(2.0**-10).floor_().clamp_(0, 255)
+    return (images * 255).add_(JUST_BELOW).floor_().clamp_(0, 255)

@@ -147,8 +147,9 @@ def _soften(kernels: Tensor, taps: Tensor) -> Tensor:
     """Filter along the rows and transpose; the kernels are wide enough to lose nothing."""
     reach = taps.shape[1] // 2
     padded = torch.nn.functional.pad(kernels, (reach, reach))
-    windows = padded.unfold(2, taps.shape[1], 1)
-    return (windows * taps[:, None, None]).sum(dim=3).mT
+    windows: Tensor = padded.unfold(2, taps.shape[1], 1)
+    softened: Tensor = (windows * taps[:, None, None]).sum(dim=3)
+    return softened.mT
 
 
 @corruption(
@@ -196,10 +197,14 @@ def vcr_motion_blur(
     return correlate(images, kernels)
 
 
+STREAK_SAMPLES = 257
+
+
 def streak_kernels(length: Values, angle: Values) -> NDArray[np.float64]:
     """Return (B, k, k) anti-aliased centred lines of `length` px that sum to one."""
     reach = int(length.max()) // 2
-    samples = np.linspace(-1, 1, 8 * reach + 1)
+    # the same samples whatever else is in the batch
+    samples = np.linspace(-1, 1, STREAK_SAMPLES)
     along = samples * ((length - 1) / 2)[:, None]
     radians = np.deg2rad(angle)[:, None]
     kernels = np.zeros((len(length), 2 * reach + 3, 2 * reach + 3))
@@ -261,7 +266,7 @@ def box_blur(images: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
     return filter_separable(images, box_weights(kernel), "mirror")
 
 
-@corruption("vcr/median_blur", "blur", KERNEL, on_levels=True)
+@corruption("vcr/median_blur", "blur", KERNEL, takes="levels")
 def median_blur(levels: Tensor, random: ImageRandom, *, kernel: Values) -> Tensor:
     """Replace every value by the median of a square window around it, on whole grey levels."""
     return median_filter(levels, kernel)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import exact_mean, luma, to_levels, to_unit
+from eyechart.corruptions.arithmetic import exact_mean, look_up, luma, to_levels, to_unit
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 
 
@@ -58,11 +58,17 @@ def brightness(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor
     "contrast",
     "colour",
     Parameter("factor", 0, 1, "factor", "distance from the mean is multiplied by this", clean=1),
+    takes="either",
 )
 def contrast(images: Tensor, random: ImageRandom, *, factor: Values) -> Tensor:
     """Pull every channel towards its own mean over the image."""
     mean = exact_mean(images, (2, 3))
-    return (images - mean).mul_(per_image(factor, images)).add_(mean)
+    strength = per_image(factor, images)
+    if images.dtype != torch.uint8:
+        return (images - mean).mul_(strength).add_(mean)
+    # every level of a channel has one answer: compute 256 of them and look them up
+    table = (to_unit(torch.arange(256, device=images.device)) - mean).mul_(strength).add_(mean)
+    return look_up(images, table[:, :, 0])
 
 
 @corruption(
@@ -116,8 +122,15 @@ def hue_saturation_value(
     Parameter("contrast", 0, 2, "factor", "distance from the mean grey, multiplied", clean=1),
     Parameter("saturation", 0, 2, "factor", "distance from the pixel's grey, multiplied", clean=1),
     Parameter("hue", -1, 1, "turns", "hue is shifted by this", clean=0),
-    Parameter("order", 0, 23, "number", "which of the 24 orders of the four steps", integer=True,
-              drawn=True),
+    Parameter(
+        "order",
+        0,
+        23,
+        "number",
+        "which of the 24 orders of the four steps",
+        integer=True,
+        drawn=True,
+    ),
 )
 def color_jitter(
     images: Tensor,
@@ -161,7 +174,13 @@ def _jitter_hue(images: Tensor, turns: Tensor) -> Tensor:
 
 
 _ORDERS = tuple(permutations(range(4)))
-_JITTER = (torch.mul, _jitter_contrast, _jitter_saturation, _jitter_hue)
+
+
+def _jitter_brightness(images: Tensor, factor: Tensor) -> Tensor:
+    return images * factor
+
+
+_JITTER = (_jitter_brightness, _jitter_contrast, _jitter_saturation, _jitter_hue)
 
 
 def _direction(meaning: str) -> Parameter:
@@ -184,11 +203,19 @@ def noc_brightness(
 @corruption(
     "noc/backlight",
     "colour",
-    Parameter("amount", 0, 1, "fraction of full scale", "added on one side, taken off the other",
-              clean=0),
+    Parameter(
+        "amount", 0, 1, "fraction of full scale", "added on one side, taken off the other", clean=0
+    ),
     Parameter("split", 0.3, 0.7, "fraction of the side", "where the two parts meet", drawn=True),
-    Parameter("axis", 0, 1, "number", "0 parts top from bottom, 1 left from right",
-              choices=(0, 1), drawn=True),
+    Parameter(
+        "axis",
+        0,
+        1,
+        "number",
+        "0 parts top from bottom, 1 left from right",
+        choices=(0, 1),
+        drawn=True,
+    ),
     _direction("1: the bottom or right part is the lighter one; -1: the other"),
 )
 def backlight(

@@ -5,7 +5,6 @@ Sampling, validation, help texts, docs and the gallery all read these declaratio
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -75,7 +74,7 @@ class Parameter:
         """Return `values` brought to the nearest ones that the parameter can take."""
         if self.choices is not None:
             choices = np.array(self.choices)
-            return choices[np.abs(values[:, None] - choices).argmin(axis=1)]
+            return np.asarray(choices[np.abs(values[:, None] - choices).argmin(axis=1)])
         if self.odd:
             values = np.floor(values / 2) * 2 + 1
         elif self.integer:
@@ -83,7 +82,7 @@ class Parameter:
         return np.clip(values, self.low, self.high)
 
     def interpolate(self, start: Values, end: Values, share: Values) -> Values:
-        """Return the values `share` (0…1) of the way from `start` to `end`, by the declared rule."""
+        """Return the values `share` (0…1) of the way from `start` to `end`, as declared."""
         if self.choices is not None:
             return np.where(share < 0.5, start, end)
         if self.between == "reciprocal":
@@ -97,7 +96,7 @@ class Parameter:
     def sample(self, uniform: Values, low: float, high: float) -> Values:
         """Return values spread evenly over low … high (both ends included for integers)."""
         if self.choices is not None:
-            return np.array(self.choices)[(uniform * len(self.choices)).astype(int)]
+            return np.asarray(np.array(self.choices)[(uniform * len(self.choices)).astype(int)])
         if self.odd:
             return low + 2 * np.floor(uniform * ((high - low) // 2 + 1))
         if self.integer:
@@ -112,19 +111,14 @@ class Assets:
     frost: tuple[Tensor, ...] = field(default=())
 
 
-class Apply(Protocol):
-    """What a corruption function looks like.
+Apply = Callable[..., Tensor]
+"""A corruption function, f(images, random, *, parameter=values, …) → corrupted images.
 
-    `images` is float32 (B, C, H, W) in 0…1 with C = 1 or 3 (or, for functions declared `on_levels`,
-    uint8, and so is what comes back); every parameter comes as a keyword
-    with one float64 value per image, lengths already in pixels of this image. What comes back is
-    float32 of the same shape; it may leave 0…1 (the caller clips) but never shares memory that
-    the function then writes to. Functions never change `images`.
-    """
-
-    def __call__(
-        self, images: Tensor, random: ImageRandom, /, **values: Values
-    ) -> Tensor: ...
+`images` is float32 (B, C, H, W) in 0…1 with C = 1 or 3 ("unit"); uint8 for functions that take
+"levels", one or the other for those that take "either". Every parameter comes as a keyword with one
+float64 value per image, lengths in pixels of this image. What comes back is float32, which may
+leave 0…1 (the caller clips), or uint8, of the same shape. `images` itself is never changed.
+"""
 
 
 @dataclass(frozen=True)
@@ -135,10 +129,10 @@ class Corruption:
     family: str
     summary: str
     parameters: tuple[Parameter, ...]
-    apply: Callable[..., Tensor]
+    apply: Apply
     random: bool = False
     needs_frost: bool = False
-    on_levels: bool = False
+    takes: str = "unit"
 
     def parameter(self, name: str) -> Parameter:
         """Return the parameter called `name`."""
@@ -151,7 +145,7 @@ class Corruption:
     def __call__(
         self, images: Tensor, random: ImageRandom, values: Mapping[str, Values], assets: Assets
     ) -> Tensor:
-        """Return the corrupted images: float32 not yet clipped, or uint8 if `on_levels`."""
+        """Return the corrupted images: float32 not yet clipped, or uint8."""
         if self.needs_frost:
             return self.apply(images, random, textures=assets.frost, **values)
         return self.apply(images, random, **values)
@@ -166,13 +160,13 @@ def corruption(
     *parameters: Parameter,
     random: bool = False,
     needs_frost: bool = False,
-    on_levels: bool = False,
-) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    takes: str = "unit",
+) -> Callable[[Apply], Apply]:
     """Register the decorated function; its docstring's first line becomes the summary."""
     if family not in FAMILIES:
         raise ValueError(f"{name}: unknown family {family}.")
 
-    def register(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def register(function: Apply) -> Apply:
         summary = (function.__doc__ or "").strip().splitlines()[0]
         CORRUPTIONS.add(
             name,
@@ -184,7 +178,7 @@ def corruption(
                 apply=function,
                 random=random or any(parameter.drawn for parameter in parameters),
                 needs_frost=needs_frost,
-                on_levels=on_levels,
+                takes=takes,
             ),
         )
         return function

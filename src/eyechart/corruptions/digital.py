@@ -9,7 +9,6 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import to_levels
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.jpeg import jpeg_in_torch
 from eyechart.corruptions.opencv import pixels_of, planes_of
@@ -21,7 +20,7 @@ from eyechart.corruptions.resampling import along_both, block_matrix, thumbnail_
     "pixelate",
     "digital",
     Parameter("size", 0.01, 1, "factor", "size of the small picture, of the whole", clean=1),
-    on_levels=True,
+    takes="levels",
 )
 def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
     """Shrink the picture and enlarge it again without smoothing: it falls into blocks."""
@@ -40,7 +39,7 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
     "digital",
     Parameter("quality", 1, 100, "JPEG quality", "1 is the worst, 100 the best", clean=100,
               integer=True),
-    on_levels=True,
+    takes="levels",
 )  # fmt: skip
 def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) -> Tensor:
     """Store the picture as a JPEG file of low quality and read it back.

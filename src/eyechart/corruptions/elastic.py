@@ -9,7 +9,7 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.arithmetic import UNIT
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.filters import CV2_BORDERS, fold, smooth
-from eyechart.corruptions.opencv import opencv, pixels_of, planes_of
+from eyechart.corruptions.opencv import opencv
 
 
 @corruption(
@@ -25,19 +25,13 @@ def elastic_transform(
 ) -> Tensor:
     """Shear the picture a little and wrinkle it like a cloth."""
     height, width = images.shape[2:]
-    rows, columns = _affine_places(random, shift, height, width)
-    moved = sample_bilinear(_fine(images * 255), rows, columns, "mirror")
     wrinkles = random.uniform16("wrinkles", (2, height, width)).mul_(2).sub_(1)
     wrinkles = smooth(wrinkles, sigma, truncate=3.0, border="reflect")
     wrinkles = torch.round(wrinkles * per_image(amplitude, images) * 32) / 32
     down = wrinkles[:, 1] + torch.arange(height, device=images.device)[:, None]
     across = wrinkles[:, 0] + torch.arange(width, device=images.device)
-    return sample_bilinear(_fine(moved), down, across, "reflect") * UNIT
-
-
-def _fine(levels: Tensor) -> Tensor:
-    """Grey levels in steps of 1/64: with places in steps of 1/32 px, all sums are then exact."""
-    return torch.round(levels * 64) / 64
+    moved = sample_bilinear(images * 255, *_affine_places(random, shift, height, width), "mirror")
+    return sample_bilinear(moved, down, across, "reflect") * UNIT
 
 
 def _affine_places(
@@ -50,7 +44,9 @@ def _affine_places(
     moves = random.uniform("corners", (3, 2)).cpu().numpy().astype(np.float64) * 2 - 1
     moved = corners + moves * shift[:, None, None]
     inverse = _affine(moved, np.broadcast_to(corners, moved.shape))
-    place = torch.from_numpy(np.round(inverse * 2**20) / 2**20).to(random.device)[:, :, :, None, None]
+    place = torch.from_numpy(np.round(inverse * 2**20) / 2**20).to(random.device)[
+        :, :, :, None, None
+    ]
     x = torch.arange(width, device=random.device, dtype=torch.float64)
     y = torch.arange(height, device=random.device, dtype=torch.float64)[:, None]
     columns, rows = (place[:, k, 0] * x + place[:, k, 1] * y + place[:, k, 2] for k in (0, 1))
@@ -67,18 +63,22 @@ def _affine(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[
 def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
     """Return grey levels (B, C, H, W) read at the places (B, H, W), in px, border by rule.
 
-    Levels come in steps of 1/64 and places in steps of 1/32, so float32 holds every product and
-    every sum exactly, whoever computes them.
+    Levels count in steps of 1/64 and places come in steps of 1/32, so that float32 holds every
+    product and every sum exactly, whoever computes them.
     """
+    levels = (levels * 64).round_().mul_(1 / 64)
     cv2 = opencv()
-    if levels.device.type == "cpu" and cv2 is not None:
-        out = torch.empty_like(levels)
-        maps = zip(levels.numpy(), columns.numpy(), rows.numpy(), out.numpy(), strict=True)
-        for source, x, y, target in maps:
-            moved = cv2.remap(pixels_of(source), x, y, 1, borderMode=CV2_BORDERS[border])
-            target[:] = planes_of(moved)
-        return out
-    return sample_in_torch(levels, rows, columns, border)
+    if levels.device.type != "cpu" or cv2 is None:
+        return sample_in_torch(levels, rows, columns, border)
+    out = torch.empty_like(levels)
+    # the map is turned into whole numbers once, for all planes
+    for source, target, x, y in zip(
+        levels.numpy(), out.numpy(), columns.numpy(), rows.numpy(), strict=True
+    ):
+        maps = cv2.convertMaps(x, y, cv2.CV_16SC2)
+        for plane, result in zip(source, target, strict=True):
+            cv2.remap(plane, *maps, cv2.INTER_LINEAR, result, CV2_BORDERS[border])
+    return out
 
 
 def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:

@@ -1,11 +1,11 @@
 """Linear filters with one kernel per image: separable ones and general two-dimensional ones.
 
 On the CPU OpenCV filters plane by plane; on a GPU a separable filter is a product with two banded
-matrices and other kernels go through the FFT. All work in float64 and end on the grid of
-`arithmetic.snap`, which is what makes them agree to the bit.
+matrices and other kernels go through the FFT. All sum in float64 and round
+once to float32, which is coarse enough to hide the order of summation: they agree to the bit.
 """
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from scipy.fft import next_fast_len
 from torch import Tensor
 
-from eyechart.corruptions.arithmetic import snap
 from eyechart.corruptions.declaration import Values
 from eyechart.corruptions.opencv import opencv
 
@@ -23,6 +22,9 @@ CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
 
 LONGEST_DIRECT = 64
 """Beyond this kernel radius a matrix product is quicker than filtering tap by tap."""
+
+LARGE = 144
+"""Number of taps from which OpenCV surely filters by Fourier transform."""
 
 Weights = NDArray[np.float64]
 """(B, 2·radius + 1), one kernel per image."""
@@ -73,8 +75,8 @@ def filter_separable(images: Tensor, weights: Weights, border: str) -> Tensor:
         return images.clone()
     cv2 = opencv()
     if images.device.type == "cpu" and radius < LONGEST_DIRECT and cv2 is not None:
-        return snap(_separable_cv2(cv2, images, weights, border))
-    return snap(_separable_matrix(images, weights, border))
+        return _separable_cv2(cv2, images, weights, border).to(torch.float32)
+    return _separable_matrix(images, weights, border).to(torch.float32)
 
 
 def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> Tensor:
@@ -114,19 +116,27 @@ def band_matrix(kernels: Tensor, size: int, border: str) -> Tensor:
 
 
 def correlate(images: Tensor, kernels: Tensor, border: str = "mirror") -> Tensor:
-    """Return the images filtered with (B, kh, kw) kernels of odd size, centred, not flipped."""
+    """Return the images filtered with (B, kh, kw) kernels of odd size, centred, not flipped.
+
+    Kernels count at the precision of float32.
+    """
+    kernels = kernels.to(torch.float32)
     cv2 = opencv()
-    if images.device.type == "cpu" and cv2 is not None:
-        out = images.to(torch.float64)
-        for planes, kernel in zip(out.numpy(), kernels.to(torch.float64).numpy(), strict=True):
-            taps, anchor = _trim(kernel)
-            for plane in planes:
-                cv2.filter2D(plane, -1, taps, plane, anchor, borderType=CV2_BORDERS[border])
-        return snap(out)
-    return correlate_fft(images, kernels, border)
+    if images.device.type != "cpu" or cv2 is None:
+        return correlate_fft(images, kernels, border)
+    out = torch.empty_like(images)
+    for source, target, kernel in zip(images.numpy(), out.numpy(), kernels.numpy(), strict=True):
+        taps, anchor = _trim(kernel)
+        # From this size on OpenCV transforms, in float64 whatever it is given; small kernels it
+        # applies directly, in the type of the picture.
+        if taps.size < LARGE:
+            source, taps = source.astype(np.float64), taps.astype(np.float64)
+        for plane, result in zip(source, target, strict=True):
+            result[:] = cv2.filter2D(plane, -1, taps, anchor=anchor, borderType=CV2_BORDERS[border])
+    return out
 
 
-def _trim(kernel: Weights) -> tuple[Weights, tuple[int, int]]:
+def _trim(kernel: NDArray[np.float32]) -> tuple[NDArray[np.floating], tuple[int, int]]:
     """Cut off a kernel's empty margins; also return where (x, y) its centre then lies."""
     centre = (kernel.shape[0] // 2, kernel.shape[1] // 2)
     rows, columns = (np.flatnonzero(kernel.any(axis=axis)) for axis in (1, 0))
@@ -147,10 +157,11 @@ def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Te
     size = (_fft_length(padded.shape[2]), _fft_length(padded.shape[3]))
     spectrum = torch.fft.rfft2(padded, s=size)
     spectrum *= torch.fft.rfft2(kernels.to(torch.float64), s=size).conj()[:, None]
-    return snap(torch.fft.irfft2(spectrum, s=size)[..., :height, :width])
+    filtered: Tensor = torch.fft.irfft2(spectrum, s=size)
+    return filtered[..., :height, :width].to(torch.float32)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fft_length(length: int) -> int:
     """The next length that is quick to transform: even, with small factors."""
     return 2 * int(next_fast_len(-(-length // 2), real=True))

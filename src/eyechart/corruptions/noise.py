@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
@@ -44,13 +45,13 @@ def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tenso
     few = photons <= 2000
     if not few.all():
         return _shot_noise_by_parts(images, random, photons, few)
-    levels = to_levels(images).to(torch.int64)
+    levels = to_levels(images).to(torch.uint8)
     counts = random.poisson("noise", levels, photons).to(torch.float32)
     return counts.div_(per_image(photons, images))
 
 
 def _shot_noise_by_parts(
-    images: Tensor, random: ImageRandom, photons: Values, few: Values
+    images: Tensor, random: ImageRandom, photons: Values, few: NDArray[np.bool_]
 ) -> Tensor:
     """Images with very many photons take the normal limit of the Poisson distribution."""
     parts = []
@@ -68,14 +69,16 @@ def _shot_noise_by_parts(
 AMOUNT = Parameter("amount", 0, 1, "share of values", "share of values replaced", clean=0)
 
 
-@corruption("impulse_noise", "noise", AMOUNT, random=True)
+@corruption("impulse_noise", "noise", AMOUNT, random=True, takes="either")
 def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
     """Replace a share of the values, channel by channel, by black or white, half and half."""
     chance = random.halves("noise", images[0].numel()).reshape(images.shape)
     limits = torch.from_numpy(np.round(amount * 65_536)).to(images.device, torch.int64)
     hit = limits.reshape(-1, 1, 1, 1)
+    white = 255 if images.dtype == torch.uint8 else 1
     # black where a value is hit, white where it is hit in the lower half of the chances
-    return images.mul(chance >= hit).add_(chance < hit // 2)
+    kept = images * (chance >= hit).to(images.dtype)
+    return kept.add_((chance < hit // 2).to(images.dtype).mul_(white))
 
 
 @corruption("speckle_noise", "noise", SIGMA, random=True)

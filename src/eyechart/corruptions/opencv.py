@@ -21,7 +21,7 @@ def pixels_of(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return one image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if grey."""
     cv2 = opencv()
     if len(planes) == 1:
-        return planes[0]
+        return np.asarray(planes[0])
     if cv2 is None:
         return np.ascontiguousarray(planes.transpose(1, 2, 0))
     return np.asarray(cv2.merge(list(planes)))

@@ -27,7 +27,7 @@ def pillow_resize(levels: Tensor, size: tuple[int, int], method: str) -> Tensor:
 
 def enlarge_blocks(levels: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the images enlarged to (height, width) without smoothing, as Pillow's BOX does."""
-    for dim, after in zip((2, 3), size, strict=True):
+    for dim, after in ((3, size[1]), (2, size[0])):
         before = levels.shape[dim]
         if after != before:
             source = ((torch.arange(after, device=levels.device) * 2 + 1) * before) // (2 * after)

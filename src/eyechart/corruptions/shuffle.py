@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
@@ -17,57 +18,78 @@ def copy_from_neighbours(
     """Return the images after `passes` sweeps that overwrite each pixel with a random neighbour.
 
     A sweep runs from the lower right to the upper left, as the published loop does, so a pixel may
-    copy what was itself just overwritten. The copies form chains; following all chains at once by
-    doubling gives exactly the loop's result.
+    copy what was itself just overwritten. The copies form chains; following all chains at once
+    gives exactly the loop's result.
     """
     batch, channels, height, width = images.shape
-    pixels = height * width
-    here = torch.arange(pixels, device=images.device)
-    source = here.expand(batch, -1)
+    source = torch.arange(height * width, device=images.device).expand(batch, -1)
     for sweep in range(int(passes.max())):
-        jump = _one_sweep(random, f"sweep {sweep}", np.where(passes > sweep, reach, 0), height, width)
+        own = np.where(passes > sweep, reach, 0).astype(np.int64)
+        halves = random.halves(f"sweep {sweep}", 2 * height * width)
+        if images.device.type == "cpu":
+            drawn = halves.reshape(batch, 2, height, width).to(torch.int32).numpy()
+            rows = [_sweep_in_numpy(each, int(r)) for each, r in zip(drawn, own, strict=True)]
+            jump = torch.from_numpy(np.stack(rows))
+        else:
+            delta = torch.from_numpy(own).to(images.device)
+            jump = _sweep_in_torch(halves.reshape(batch, 2, height, width), delta)
         source = source.gather(1, jump)
-    flat = images.reshape(batch, channels, pixels)
+    flat = images.reshape(batch, channels, height * width)
     return flat.gather(2, source[:, None].expand(-1, channels, -1)).reshape(images.shape)
 
 
-def _one_sweep(
-    random: ImageRandom, stream: str, reach: Values, height: int, width: int
-) -> Tensor:
-    """Return (B, pixels): where each pixel's content comes from after one sweep."""
-    device, pixels = random.device, height * width
-    delta = torch.from_numpy(reach.astype(np.int64)).to(device).reshape(-1, 1, 1, 1)
-    # offsets −δ … δ − 1, as the published code draws them
-    halves = random.halves(stream, 2 * pixels).reshape(-1, 2, height, width)
-    offset = ((halves * (2 * delta)) >> 16) - delta
-    rows = torch.arange(height, device=device)[:, None]
-    columns = torch.arange(width, device=device)
-    delta = delta[:, 0]
-    visited = (
-        (rows > delta) & (rows <= height - delta) & (columns > delta) & (columns <= width - delta)
-    ) & (delta > 0)
+def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
+    """Return (B, pixels): where each pixel's content comes from after one sweep.
+
+    `halves` (B, 2, H, W) are 16-bit random numbers for the offsets −reach … reach − 1.
+    """
+    height, width = halves.shape[2:]
+    delta = reach.reshape(-1, 1, 1)
+    rows = torch.arange(height, device=halves.device)[:, None]
+    columns = torch.arange(width, device=halves.device)
+    visited = (delta > 0) & (rows > delta) & (rows <= height - delta)
+    visited = visited & (columns > delta) & (columns <= width - delta)
+    down, across = (((halves[:, k] * (2 * delta)) >> 16) - delta for k in (0, 1))
     here = rows * width + columns
-    target = torch.where(visited, here + offset[:, 0] * width + offset[:, 1], here).flatten(1)
+    target = torch.where(visited, here + down * width + across, here).flatten(1)
     # A target that comes later in the picture was overwritten before: its own source counts.
-    # Sources that are final are marked by adding `pixels`.
+    # Sources that are final are marked by adding the number of pixels.
+    pixels = height * width
     seen = visited.flatten(1).gather(1, target) & (target > here.flatten())
     jump = torch.where(seen, target, target + pixels)
-    return _follow_chains(jump, pixels) - pixels
-
-
-def _follow_chains(jump: Tensor, pixels: int) -> Tensor:
-    """Return the final source of every pixel; values from `pixels` on are final already."""
-    if jump.device.type == "cpu":
-        for own in jump:
-            pending = (own < pixels).nonzero()[:, 0]
-            while len(pending):
-                own[pending] = own[own[pending]]
-                pending = pending[own[pending] < pixels]
-        return jump
     final = torch.arange(pixels, 2 * pixels, device=jump.device).expand(jump.shape[0], -1)
     for _ in range(DOUBLINGS):
         jump = torch.cat((jump, final), dim=1).gather(1, jump)
-    return jump
+    return jump - pixels
+
+
+def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int64]:
+    """The same for one image (2, H, W), following only the chains that go on."""
+    height, width = halves.shape[1:]
+    source = np.arange(height * width)
+    if reach == 0 or min(height, width) <= 2 * reach:
+        return source
+    inside = (slice(reach + 1, height - reach + 1), slice(reach + 1, width - reach + 1))
+    grid = source.reshape(height, width)
+    here = grid[inside].copy()
+    down, across = (((halves[k][inside] * (2 * reach)) >> 16) - reach for k in (0, 1))
+    target = here + (down * width + across)
+    grid[inside] = target
+    visited = np.zeros((height, width), dtype=bool)
+    visited[inside] = True
+    later = np.flatnonzero(target > here)
+    pixels, targets = here.ravel()[later], target.ravel()[later]
+    pixels = pixels[visited.ravel()[targets]]
+    # still to be followed: pixels whose source was itself overwritten before
+    going_on = np.zeros(height * width, dtype=bool)
+    going_on[pixels] = True
+    while len(pixels):
+        through = source[pixels]
+        further = going_on[through]
+        source[pixels] = source[through]
+        going_on[pixels] = further
+        pixels = pixels[further]
+    return source
 
 
 def swap_neighbours(images: Tensor, random: ImageRandom, reach: Values) -> Tensor:

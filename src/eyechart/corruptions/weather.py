@@ -96,10 +96,7 @@ def frost(
         chosen = torch.from_numpy(rows).to(images.device)
         spare = sizes[which] - torch.tensor([height, width], device=images.device)
         start = torch.floor(place[chosen] * spare).to(torch.int64)
-        down = start[:, 0, None] + torch.arange(height, device=images.device)
-        across = start[:, 1, None] + torch.arange(width, device=images.device)
-        piece = stack[which[:, None, None], :, down[:, :, None], across[:, None]]
-        pane[chosen] = _as_pane(piece.permute(0, 3, 1, 2), images)
+        pane[chosen] = _as_pane(_cut_out(stack, which, start, height, width), images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
 
 
@@ -125,6 +122,17 @@ def vcr_frost(
     which = torch.from_numpy(texture.astype(np.int64) % len(textures)).to(images.device)
     pane = _as_pane(stack[which], images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
+
+
+def _cut_out(stack: Tensor, which: Tensor, start: Tensor, height: int, width: int) -> Tensor:
+    """Return (B, 3, height, width): a piece of the chosen texture from each starting place."""
+    if stack.device.type == "cpu":
+        places = zip(which.tolist(), start.tolist(), strict=True)
+        return torch.stack([stack[w, :, y : y + height, x : x + width] for w, (y, x) in places])
+    down = start[:, 0, None] + torch.arange(height, device=stack.device)
+    across = start[:, 1, None] + torch.arange(width, device=stack.device)
+    pieces = stack[which[:, None, None], :, down[:, :, None], across[:, None]]
+    return pieces.permute(0, 3, 1, 2)
 
 
 def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
@@ -198,7 +206,9 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
         side = grid.shape[1]
         reach = per_image((100 / decay**level) ** 2, grid)
         shifts = random.uniform16(f"cloud {level}", (3, side, side)).mul_(2).sub_(1) * reach
-        centre = _mean_of_four(grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2)))
+        centre = _mean_of_four(
+            grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2))
+        )
         centre += shifts[:, 0]
         above = _mean_of_four(grid, grid.roll(-1, 2), centre, centre.roll(1, 1)) + shifts[:, 1]
         beside = _mean_of_four(grid, grid.roll(-1, 1), centre, centre.roll(1, 2)) + shifts[:, 2]

@@ -14,7 +14,7 @@ from eyechart.core.randomness import hash64, philox4x32
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of the file's bytes in hexadecimal: the key of an image that has a file."""
+    """Return the SHA-256 of the file's bytes in hexadecimal: the key of an image with a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

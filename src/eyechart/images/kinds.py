@@ -41,7 +41,7 @@ def to_batch(images: Any) -> tuple[Batch, Restore]:
 
 
 def each_size(images: Sequence[Any]) -> list[tuple[list[int], Batch, list[Restore]]]:
-    """Return a list of images as batches of equal size and type, with the places of their images."""
+    """Return a list of images as batches of equal size and type, with the images' places."""
     groups: dict[tuple[Any, ...], list[tuple[int, Tensor, Restore]]] = {}
     for place, image in enumerate(images):
         batch, restore = to_batch(image)

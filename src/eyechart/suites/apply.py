@@ -1,4 +1,4 @@
-"""`corrupt`: from any kind of image and a corruption's name to corrupted images of the same kind."""
+"""`corrupt`: from any kind of image and a corruption's name to corrupted ones of the same kind."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Assets, Values
-from eyechart.corruptions.arithmetic import to_levels, to_unit, truncate_levels
+from eyechart.corruptions.arithmetic import JUST_BELOW, to_levels, to_unit
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.kinds import Batch, each_size, to_batch
 from eyechart.suites.strength import DEFAULT_SEVERITY, check_severity, resolve
@@ -18,6 +19,9 @@ from eyechart.suites.suite import DRAWN, Entry, find_entry
 from eyechart.suites.textures import frost_assets
 
 Numbers = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
+
+EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
+"""What is added to a grey level before its fraction is cut off."""
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 64 * 3 * 224 * 224}
 """How many values are worked on at once: what fits a CPU's cache, what fills a GPU."""
@@ -93,25 +97,35 @@ def corrupt_batch(
     random = ImageRandom(keys, [salt] * batch.shape[0], batch.device)
     side = min(batch.shape[-2:])
     values = resolve(entry, severity, given, side, random)
-    size = batch[0].numel()
-    chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
     result = torch.empty_like(batch)
-    for start in range(0, batch.shape[0], chunk):
-        stop = min(start + chunk, batch.shape[0])
-        part = {name: value[start:stop] for name, value in values.items()}
-        clean = _as_needed(batch[start:stop], entry.corruption.on_levels)
-        changed = entry.corruption(clean, random.part(start, stop), part, assets)
+
+    def work(part: tuple[int, int]) -> None:
+        start, stop = part
+        own = {name: value[start:stop] for name, value in values.items()}
+        clean = _as_needed(batch[start:stop], entry.corruption.takes)
+        changed = entry.corruption(clean, random.part(start, stop), own, assets)
         result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
+
+    on_all_cores(work, _parts(batch))
     # severity 0 is the clean image itself, whatever the parameters round to
     untouched = torch.from_numpy((severity == 0) & (not given)).to(batch.device)
     return torch.where(untouched.reshape(-1, 1, 1, 1), batch, result) if untouched.any() else result
 
 
-def _as_needed(images: Tensor, on_levels: bool) -> Tensor:
-    """The images as whole grey levels (uint8) or as float32 in 0…1."""
+def _parts(batch: Batch) -> list[tuple[int, int]]:
+    """Return the stretches of the batch that are worked on together."""
+    count, size = batch.shape[0], batch[0].numel()
+    chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
+    if batch.device.type == "cpu":
+        chunk = min(chunk, -(-count // torch.get_num_threads()))
+    return [(start, min(start + chunk, count)) for start in range(0, count, chunk)]
+
+
+def _as_needed(images: Tensor, takes: str) -> Tensor:
+    """The images as whole grey levels (uint8), as float32 in 0…1, or as they are."""
     if images.dtype == torch.uint8:
-        return images if on_levels else to_unit(images)
-    return to_levels(images).to(torch.uint8) if on_levels else images
+        return to_unit(images) if takes == "unit" else images
+    return to_levels(images).to(torch.uint8) if takes == "levels" else images
 
 
 def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
@@ -119,7 +133,8 @@ def _store(images: Tensor, dtype: torch.dtype, eight_bit: str) -> Tensor:
         return images if dtype == torch.uint8 else to_unit(images)
     if dtype != torch.uint8:
         return images.clamp(0, 1)
-    return (truncate_levels if eight_bit == "truncate" else to_levels)(images).to(torch.uint8)
+    # the cast cuts off what is behind the point
+    return (images * 255).add_(EIGHT_BIT[eight_bit]).clamp_(0, 255).to(torch.uint8)
 
 
 def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tensor:

@@ -5,7 +5,7 @@ The published suites are YAML files beside this module; users' own files have th
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ def load_suite(name: str) -> Suite:
     return parse_suite(text, path.name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _published(name: str) -> Suite:
     text = files("eyechart.suites").joinpath("data", f"{name}.yaml").read_text(encoding="utf-8")
     return parse_suite(text, name)
@@ -160,7 +160,7 @@ def _check(entry: Entry) -> None:
         entry.corruption.parameter(name)
 
 
-@lru_cache(maxsize=None)
+@cache
 def all_entries() -> dict[str, Entry]:
     """Return every published corruption once, by name, in the suites' order."""
     entries: dict[str, Entry] = {}
@@ -171,7 +171,7 @@ def all_entries() -> dict[str, Entry]:
 
 
 def find_entry(name: str, variant: str | None = None) -> Entry:
-    """Return the corruption called `name`: bare for ImageNet-C's, `vcr/…` and `noc/…` for the others.
+    """Return the corruption called `name`: bare for ImageNet-C's, `vcr/…`, `noc/…` for others.
 
     A bare name that ImageNet-C does not have is taken for the one suite that has it.
     """

@@ -28,7 +28,12 @@ PERCENTILES = (0.0, 1.0, 25.0, 50.0, 75.0, 99.0, 100.0)
 
 @dataclass(frozen=True)
 class FrostStatistics:
-    """What was measured on one frost photograph (grey levels; slopes of the power spectrum)."""
+    """What was measured on one frost photograph.
+
+    Grey levels; percentiles 1, 25, 50, 75, 99; slopes of the power spectrum below and above SPLIT.
+    `flat_below` (cycles per pixel) and `slow_share` (of the variance) fit its correlation length
+    and how much its brightness differs from place to place.
+    """
 
     size: tuple[int, int]
     mean: tuple[float, float, float]
@@ -40,11 +45,24 @@ class FrostStatistics:
 
 
 FROST = (
-    FrostStatistics((600, 900), (78, 149, 166), (27, 17, 15), (95, 116, 128, 141, 177), (-2.7, -1.2), 0.012, 0.05),
-    FrostStatistics((315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244), (-1.4, -2.2), 0.005, 0.05),
-    FrostStatistics((315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244), (-1.4, -2.2), 0.005, 0.05),
-    FrostStatistics((350, 527), (138, 153, 165), (29, 29, 30), (81, 132, 150, 167, 231), (-1.05, -1.6), 0.005, 0.05),
-    FrostStatistics((495, 660), (112, 123, 135), (44, 43, 42), (43, 89, 117, 149, 237), (-1.4, -1.9), 0.005, 0.2),
+    FrostStatistics(
+        (600, 900), (78, 149, 166), (27, 17, 15), (95, 116, 128, 141, 177), (-2.7, -1.2),
+        0.012, 0.05,
+    ),
+    # two of the published photographs are the same, so this one is drawn twice as often
+    *[
+        FrostStatistics(
+            (315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244), (-1.4, -2.2),
+            0.005, 0.05,
+        )
+    ] * 2,
+    FrostStatistics(
+        (350, 527), (138, 153, 165), (29, 29, 30), (81, 132, 150, 167, 231), (-1.05, -1.6),
+        0.005, 0.05,
+    ),
+    FrostStatistics(
+        (495, 660), (112, 123, 135), (44, 43, 42), (43, 89, 117, 149, 237), (-1.4, -1.9), 0.005, 0.2
+    ),
 )  # fmt: skip
 
 
@@ -102,7 +120,7 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     slow = shaped("slow", np.exp(-((frequency * SLOW) ** 2)))
     rough = detail * np.exp(ROUGHNESS * patches)
     share = statistics.slow_share
-    return np.sqrt(1 - share) * rough / rough.std() + np.sqrt(share) * slow
+    return np.asarray(np.sqrt(1 - share) * rough / rough.std() + np.sqrt(share) * slow)
 
 
 def _ends(grey: tuple[float, ...]) -> list[float]:
