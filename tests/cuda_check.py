@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 import torch
-from golden import photographs
 
 import eyechart as ec
+from photographs import photographs
 
 SEVERITIES = (1, 3, 5)
 NAMES = ["a", "b", "c", "d"]
@@ -58,7 +58,7 @@ def compare(path):
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         speeds = [
-            256 / seconds(lambda s=s: ec.corrupt(batch, name, severity=s)) for s in SEVERITIES
+            256 / seconds(lambda s=s, n=name: ec.corrupt(batch, n, severity=s)) for s in SEVERITIES
         ]
         memory = (torch.cuda.max_memory_allocated() - before) / 2**20
         print(

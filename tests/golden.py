@@ -1,26 +1,12 @@
 """The four photographs behind the golden ImageNet-C values, and what is measured on them."""
 
 import numpy as np
-from PIL import Image
-from skimage import data
 
 import eyechart as ec
+
+__all__ = ["NAMES", "measure", "photographs", "prepared"]
+from photographs import NAMES, photographs
 from vif_reference import grey, prepare, vif
-
-NAMES = ("astronaut", "chelsea", "coffee", "rocket")
-
-
-def stimulus(rgb):
-    """Shorter side to 256 (bilinear), centre crop of 224."""
-    picture = Image.fromarray(rgb)
-    share = 256 / min(picture.size)
-    picture = picture.resize(tuple(round(s * share) for s in picture.size), Image.BILINEAR)
-    left, top = ((side - 224) // 2 for side in picture.size)
-    return np.asarray(picture.crop((left, top, left + 224, top + 224)))
-
-
-def photographs():
-    return np.stack([stimulus(getattr(data, name)()) for name in NAMES])
 
 
 def measure(photos, cleans, name, severity, seeds):

@@ -1,5 +1,8 @@
 """Where to compute: a device by name, or a sentence that says why not."""
 
+from functools import cache
+from importlib.util import find_spec
+
 import torch
 
 from eyechart.core.errors import UsageError
@@ -18,3 +21,9 @@ def find_device(name: str) -> torch.device:
         if (device.index or 0) >= count:
             raise UsageError(f"Device '{name}' is not there: {count} CUDA devices can be used.")
     return device
+
+
+@cache
+def has_triton(device: torch.device) -> bool:
+    """Return whether kernels written in Triton can run on the device."""
+    return device.type == "cuda" and find_spec("triton") is not None

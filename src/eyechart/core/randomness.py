@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
+
 MASK32 = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
@@ -111,6 +113,12 @@ def _normal_table(device: torch.device) -> Tensor:
     return torch.from_numpy(quantiles.astype(np.float32)).to(device)
 
 
+@lru_cache(maxsize=1024)
+def _stream(name: str, device: torch.device) -> Tensor:
+    """A stream's name as a 32-bit number (1, 1)."""
+    return torch.tensor([[hash64(name) & MASK32]], device=device)
+
+
 class ImageRandom:
     """Random numbers for a batch of images, one independent sequence per image and stream.
 
@@ -132,23 +140,32 @@ class ImageRandom:
         """Return the sequences of the images `start` … `stop` − 1."""
         return ImageRandom(self.keys[start:stop], self.salts[start:stop], self.device)
 
-    def _quads(self, stream: str, quads: int) -> list[Tensor]:
+    def _quads(self, stream: Tensor, quads: int) -> list[Tensor]:
         """Return four (B, quads) tensors of random 32-bit words."""
         position = torch.arange(quads, device=self.device)
-        name = torch.full((1, 1), hash64(stream) & MASK32, device=self.device)
         salts, keys = self._salts[:, None], self.keys[:, None]
-        counter = (position[None, :], name, salts & MASK32, (salts >> 32) & MASK32)
+        counter = (position[None, :], stream, salts & MASK32, (salts >> 32) & MASK32)
         return philox4x32(counter, (keys & MASK32, (keys >> 32) & MASK32))
+
+    def _in_triton(self, stream: Tensor, quads: int, halves: bool) -> Tensor:
+        from eyechart.core.philox_triton import random_words
+
+        return random_words(self.keys, self._salts, stream, quads, halves)
 
     def words(self, stream: str, count: int) -> Tensor:
         """Return (B, count) random 32-bit words as int64."""
-        return torch.cat(self._quads(stream, -(-count // 4)), dim=1)[:, :count]
+        quads, name = -(-count // 4), _stream(stream, self.device)
+        if has_triton(self.device):
+            return self._in_triton(name, quads, halves=False)[:, :count]
+        return torch.cat(self._quads(name, quads), dim=1)[:, :count]
 
     def halves(self, stream: str, count: int) -> Tensor:
         """Return (B, count) random 16-bit values as int64: twice as cheap as words."""
-        quads = -(-count // 8)
+        quads, name = -(-count // 8), _stream(stream, self.device)
+        if has_triton(self.device):
+            return self._in_triton(name, quads, halves=True)[:, :count]
         out = torch.empty(len(self), 8, quads, dtype=torch.int64, device=self.device)
-        for place, words in enumerate(self._quads(stream, quads)):
+        for place, words in enumerate(self._quads(name, quads)):
             torch.bitwise_and(words, 0xFFFF, out=out[:, place])
             torch.bitwise_right_shift(words, 16, out=out[:, place + 4])
         return out.flatten(1)[:, :count]

@@ -134,7 +134,7 @@ def disk_kernels(radius: Values, softness: Values, device: torch.device) -> Tens
     axis = axis - size / 2
     bound = torch.from_numpy(radius**2).to(device).reshape(-1, 1, 1)
     inside = (axis[:, None] ** 2 + axis**2 <= bound).to(torch.float64)
-    disks = inside.reshape(-1, size, FINE, size, FINE).sum(dim=(2, 4))
+    disks: Tensor = inside.reshape(-1, size, FINE, size, FINE).sum(dim=(2, 4))
     disks[:, reach, reach] += disks.sum(dim=(1, 2)) == 0
     disks /= disks.sum(dim=(1, 2), keepdim=True)
     if soft.shape[1] == 1:
@@ -148,8 +148,8 @@ def _soften(kernels: Tensor, taps: Tensor) -> Tensor:
     reach = taps.shape[1] // 2
     padded = torch.nn.functional.pad(kernels, (reach, reach))
     windows: Tensor = padded.unfold(2, taps.shape[1], 1)
-    softened: Tensor = (windows * taps[:, None, None]).sum(dim=3)
-    return softened.mT
+    softened = torch.sum(windows * taps[:, None, None], dim=3)
+    return torch.transpose(softened, 1, 2)
 
 
 @corruption(
@@ -168,19 +168,29 @@ def motion_blur(
 
 def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tensor:
     """Return the images smeared with ImageMagick's one-sided motion kernel, edges repeated."""
-    length = int(2 * radius.max() + 1)
-    step = np.arange(length)
+    step = np.arange(int(2 * radius.max() + 1))
     weights = np.exp(-0.5 * (step / np.maximum(sigma, 1e-9)[:, None]) ** 2)
     weights[step > 2 * radius[:, None]] = 0
     weights /= weights.sum(axis=1, keepdims=True)
     radians = np.deg2rad(angle)[:, None]
-    across = np.ceil(np.round(step * np.cos(radians), 9) - 0.5).astype(int)
-    down = np.ceil(np.round(step * np.sin(radians), 9) - 0.5).astype(int)
-    reach_down, reach_across = np.abs(down).max(), np.abs(across).max()
-    kernels = np.zeros((len(radius), 2 * reach_down + 1, 2 * reach_across + 1))
-    image = np.arange(len(radius))[:, None]
-    np.add.at(kernels, (image, reach_down + down, reach_across + across), weights)
-    return correlate(images, torch.from_numpy(kernels).to(images.device), border="replicate")
+    across = np.ceil(np.round(step * np.cos(radians), 9) - 0.5)
+    down = np.ceil(np.round(step * np.sin(radians), 9) - 0.5)
+    reach = (int(np.abs(down).max()), int(np.abs(across).max()))
+    kernels = _drawn(down, across, weights, reach, images.device)
+    return correlate(images, kernels, border="replicate")
+
+
+def _drawn(
+    down: Values, across: Values, weights: Values, reach: tuple[int, int], device: torch.device
+) -> Tensor:
+    """Return (B, 2·reach + 1, 2·reach + 1) float64 kernels with weights (B, n) added at places."""
+    rows, columns = (2 * side + 1 for side in reach)
+    places = ((down + reach[0]) * columns + (across + reach[1])).astype(np.int64)
+    kernels = torch.zeros(len(weights), rows * columns, dtype=torch.float64, device=device)
+    kernels.scatter_add_(
+        1, torch.from_numpy(places).to(device), torch.from_numpy(weights).to(device)
+    )
+    return kernels.reshape(-1, rows, columns)
 
 
 @corruption(
@@ -193,30 +203,32 @@ def vcr_motion_blur(
     images: Tensor, random: ImageRandom, *, kernel: Values, angle: Values
 ) -> Tensor:
     """Smear every pixel along a straight streak centred on it."""
-    kernels = torch.from_numpy(streak_kernels(kernel, angle)).to(images.device)
-    return correlate(images, kernels)
+    return correlate(images, streak_kernels(kernel, angle, images.device))
 
 
 STREAK_SAMPLES = 257
 
 
-def streak_kernels(length: Values, angle: Values) -> NDArray[np.float64]:
-    """Return (B, k, k) anti-aliased centred lines of `length` px that sum to one."""
-    reach = int(length.max()) // 2
+def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tensor:
+    """Return (B, k, k) float64 anti-aliased centred lines of `length` px that sum to one."""
+    reach = int(length.max()) // 2 + 1
     # the same samples whatever else is in the batch
-    samples = np.linspace(-1, 1, STREAK_SAMPLES)
-    along = samples * ((length - 1) / 2)[:, None]
+    along = np.linspace(-1, 1, STREAK_SAMPLES) * ((length - 1) / 2)[:, None]
     radians = np.deg2rad(angle)[:, None]
-    kernels = np.zeros((len(length), 2 * reach + 3, 2 * reach + 3))
-    image = np.broadcast_to(np.arange(len(length))[:, None], along.shape)
-    column, row = along * np.cos(radians) + reach + 1, along * np.sin(radians) + reach + 1
-    left, top = np.floor(column).astype(int), np.floor(row).astype(int)
-    right_share, bottom_share = column - left, row - top
-    for dy, row_share in ((0, 1 - bottom_share), (1, bottom_share)):
-        for dx, column_share in ((0, 1 - right_share), (1, right_share)):
-            np.add.at(kernels, (image, top + dy, left + dx), row_share * column_share)
-    kernels = kernels[:, 1:-1, 1:-1]
-    return np.asarray(kernels / kernels.sum(axis=(1, 2), keepdims=True))
+    row, column = along * np.sin(radians), along * np.cos(radians)
+    top, left = np.floor(row), np.floor(column)
+    below, right = row - top, column - left
+    kernels = _drawn(
+        np.concatenate((top, top, top + 1, top + 1), axis=1),
+        np.concatenate((left, left + 1, left, left + 1), axis=1),
+        np.concatenate(
+            ((1 - below) * (1 - right), (1 - below) * right, below * (1 - right), below * right),
+            axis=1,
+        ),
+        (reach, reach),
+        device,
+    )
+    return kernels / kernels.sum(dim=(1, 2), keepdim=True)
 
 
 @corruption(

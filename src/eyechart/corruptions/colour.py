@@ -4,6 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
@@ -143,44 +144,42 @@ def color_jitter(
     order: Values,
 ) -> Tensor:
     """Change brightness, contrast, saturation and hue, one after the other in a random order."""
-    out = images.clone()
-    factors = [per_image(each, images) for each in (brightness, contrast, saturation, hue)]
+    steps = np.array(_ORDERS)[order.astype(int)]
+    factors = np.stack((brightness, contrast, saturation, np.ones_like(hue)), axis=1)
+    out = images
     for place in range(4):
-        step = torch.tensor([_ORDERS[int(number)][place] for number in order], device=images.device)
-        for which, (factor, change) in enumerate(zip(factors, _JITTER, strict=True)):
-            chosen = (step == which).reshape(-1, 1, 1, 1)
-            out = torch.where(chosen, change(out, factor).clamp_(0, 1), out)
+        step = steps[:, place]
+        factor = per_image(factors[np.arange(len(step)), step], images)
+        grey = luma(out)
+        # brightness, contrast and saturation all stretch about something: black, a mean, a grey
+        mean = to_unit(to_levels(exact_mean(grey, (1, 2, 3))))
+        centre = grey * _marked(step == SATURATION, images) + mean * _marked(
+            step == CONTRAST, images
+        )
+        stretched = ((out - centre) * factor + centre).clamp_(0, 1)
+        turning = np.flatnonzero(step == HUE)
+        if len(turning):
+            chosen = torch.from_numpy(turning).to(images.device)
+            stretched[chosen] = _turn_hue(out[chosen], per_image(hue[turning], images))
+        out = stretched
     return out
 
 
-def _jitter_contrast(images: Tensor, factor: Tensor) -> Tensor:
-    # the mean grey is a whole grey level, as in an 8-bit look-up table
-    mean = to_unit(to_levels(exact_mean(luma(images), (1, 2, 3))))
-    return (images - mean) * factor + mean
+BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
+_ORDERS = tuple(permutations(range(4)))
 
 
-def _jitter_saturation(images: Tensor, factor: Tensor) -> Tensor:
-    if images.shape[1] == 1:
-        return images.clone()
-    grey = luma(images)
-    return (images - grey) * factor + grey
-
-
-def _jitter_hue(images: Tensor, turns: Tensor) -> Tensor:
+def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
+    """Return the images with their hue shifted by `turns` (B, 1, 1, 1); grey ones have none."""
     if images.shape[1] == 1:
         return images.clone()
     hue, saturation, value = rgb_to_hsv(images)
     return hsv_to_rgb(hue + turns[:, 0], saturation, value)
 
 
-_ORDERS = tuple(permutations(range(4)))
-
-
-def _jitter_brightness(images: Tensor, factor: Tensor) -> Tensor:
-    return images * factor
-
-
-_JITTER = (_jitter_brightness, _jitter_contrast, _jitter_saturation, _jitter_hue)
+def _marked(chosen: NDArray[np.bool_], images: Tensor) -> Tensor:
+    """1 for the chosen images and 0 for the others, (B, 1, 1, 1)."""
+    return per_image(chosen.astype(np.float64), images)
 
 
 def _direction(meaning: str) -> Parameter:
@@ -286,4 +285,4 @@ def gray_scale(images: Tensor, random: ImageRandom, *, weight: Values) -> Tensor
 )
 def noc_hue(images: Tensor, random: ImageRandom, *, turns: Values, direction: Values) -> Tensor:
     """Turn the hue of every pixel by the same angle; a grey image stays as it is."""
-    return _jitter_hue(images, per_image(turns * direction, images))
+    return _turn_hue(images, per_image(turns * direction, images))

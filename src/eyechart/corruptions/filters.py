@@ -26,6 +26,8 @@ LONGEST_DIRECT = 64
 LARGE = 144
 """Number of taps from which OpenCV surely filters by Fourier transform."""
 
+FFT_IMAGES = 32
+
 Weights = NDArray[np.float64]
 """(B, 2·radius + 1), one kernel per image."""
 
@@ -153,12 +155,18 @@ def correlate_fft(images: Tensor, kernels: Tensor, border: str = "mirror") -> Te
     device = images.device
     rows = fold(torch.arange(-down, height + down, device=device), height, border)
     columns = fold(torch.arange(-across, width + across, device=device), width, border)
-    padded = images.to(torch.float64).index_select(2, rows).index_select(3, columns)
-    size = (_fft_length(padded.shape[2]), _fft_length(padded.shape[3]))
-    spectrum = torch.fft.rfft2(padded, s=size)
-    spectrum *= torch.fft.rfft2(kernels.to(torch.float64), s=size).conj()[:, None]
-    filtered: Tensor = torch.fft.irfft2(spectrum, s=size)
-    return filtered[..., :height, :width].to(torch.float32)
+    size = (_fft_length(len(rows)), _fft_length(len(columns)))
+    out = torch.empty_like(images)
+    # a few images at a time, because float64 spectra are large
+    for start in range(0, len(images), FFT_IMAGES):
+        part = slice(start, start + FFT_IMAGES)
+        padded = images[part].to(torch.float64).index_select(2, rows).index_select(3, columns)
+        spectrum = torch.fft.rfft2(padded, s=size)
+        spectrum *= torch.fft.rfft2(kernels[part].to(torch.float64), s=size).conj_physical_()[
+            :, None
+        ]
+        out[part] = torch.fft.irfft2(spectrum, s=size)[..., :height, :width]
+    return out
 
 
 @cache

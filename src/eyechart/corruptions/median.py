@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.corruptions.declaration import Values
 from eyechart.corruptions.filters import band_matrix
 from eyechart.corruptions.opencv import opencv
@@ -18,6 +19,10 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
             for plane, result in zip(source, target, strict=True):
                 result[:] = cv2.medianBlur(plane, int(side)) if side > 1 else plane
         return out
+    if has_triton(levels.device):
+        from eyechart.corruptions.median_triton import median_in_triton
+
+        return median_in_triton(levels, kernel)
     return median_by_counting(levels, kernel)
 
 

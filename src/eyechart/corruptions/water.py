@@ -94,20 +94,32 @@ def edge_distance(edges: Tensor) -> Tensor:
     """Return int32 chamfer distances to the nearest edge, in 1/65,536 px, at most `FARTHEST`."""
     limit = FARTHEST * FIXED
     distance = torch.where(edges, 0, limit).to(torch.int32)
-    moves = {
-        (down, across): STEPS[(min(abs(down), abs(across)), max(abs(down), abs(across)))]
-        for down in range(-2, 3)
-        for across in range(-2, 3)
-        if (min(abs(down), abs(across)), max(abs(down), abs(across))) in STEPS
-    }
-    height, width = edges.shape[2:]
-    # every move costs at least one pixel, so no path below the limit has more moves than this
-    for _ in range(FARTHEST):
-        around = pad(distance, (2, 2, 2, 2), value=limit)
-        for (down, across), cost in moves.items():
-            shifted = around[..., 2 + down : 2 + down + height, 2 + across : 2 + across + width]
-            distance = torch.minimum(distance, shifted + cost)
+    # A shortest path is a number of one move, then a number of another, then of a third; doubling
+    # the steps reaches every number of moves in five rounds.
+    for (short, long), cost in STEPS.items():
+        for down, across in _directions(short, long):
+            for times in (1, 2, 4, 8, 16):
+                if times * cost < limit:
+                    moved = _shifted(distance, times * down, times * across, limit)
+                    distance = torch.minimum(distance, moved + times * cost)
     return distance
+
+
+def _directions(short: int, long: int) -> list[tuple[int, int]]:
+    """All moves, down and across, of a chess-like piece."""
+    signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+    return sorted({(a * y, b * x) for y, x in ((short, long), (long, short)) for a, b in signs})
+
+
+def _shifted(images: Tensor, down: int, across: int, fill: int) -> Tensor:
+    """The images moved by whole pixels; what comes in from outside is `fill`."""
+    height, width = images.shape[2:]
+    if abs(down) >= height or abs(across) >= width:
+        return torch.full_like(images, fill)
+    sides = (max(across, 0), max(-across, 0), max(down, 0), max(-down, 0))
+    padded = pad(images, sides, value=fill)
+    top, left = max(-down, 0), max(-across, 0)
+    return padded[..., top : top + height, left : left + width]
 
 
 def _mirrored(images: Tensor) -> Tensor:

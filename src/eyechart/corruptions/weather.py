@@ -87,16 +87,18 @@ def frost(
 ) -> Tensor:
     """Lay a random piece of a frosted pane over the picture."""
     height, width = images.shape[2:]
-    place = random.uniform("place", (2,)).to(torch.float64)
+    down, across = random.scalar("place down"), random.scalar("place across")
     pane = torch.empty_like(images)
     for factor in np.unique(scale):
         rows = np.flatnonzero(scale == factor)
-        stack, sizes = _panes(textures, float(factor), height, width, images.device)
-        which = torch.from_numpy(texture[rows].astype(np.int64) % len(textures)).to(images.device)
-        chosen = torch.from_numpy(rows).to(images.device)
-        spare = sizes[which] - torch.tensor([height, width], device=images.device)
-        start = torch.floor(place[chosen] * spare).to(torch.int64)
-        pane[chosen] = _as_pane(_cut_out(stack, which, start, height, width), images)
+        panes = _panes(textures, float(factor), height, width, images.device)
+        pieces = []
+        for row in rows:
+            whole = panes[int(texture[row]) % len(panes)]
+            top = int(down[row] * (whole.shape[1] - height))
+            left = int(across[row] * (whole.shape[2] - width))
+            pieces.append(whole[:, top : top + height, left : left + width])
+        pane[torch.from_numpy(rows).to(images.device)] = _as_pane(torch.stack(pieces), images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
 
 
@@ -124,17 +126,6 @@ def vcr_frost(
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
 
 
-def _cut_out(stack: Tensor, which: Tensor, start: Tensor, height: int, width: int) -> Tensor:
-    """Return (B, 3, height, width): a piece of the chosen texture from each starting place."""
-    if stack.device.type == "cpu":
-        places = zip(which.tolist(), start.tolist(), strict=True)
-        return torch.stack([stack[w, :, y : y + height, x : x + width] for w, (y, x) in places])
-    down = start[:, 0, None] + torch.arange(height, device=stack.device)
-    across = start[:, 1, None] + torch.arange(width, device=stack.device)
-    pieces = stack[which[:, None, None], :, down[:, :, None], across[:, None]]
-    return pieces.permute(0, 3, 1, 2)
-
-
 def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
     """uint8 colour textures as float32 in 0…1, grey where the images are."""
     pane = to_unit(levels)
@@ -144,19 +135,16 @@ def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
 @lru_cache(maxsize=8)
 def _panes(
     textures: tuple[Tensor, ...], scale: float, height: int, width: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """The textures at `scale`, or larger where the picture is larger, in one padded stack."""
-    resized = []
+) -> list[Tensor]:
+    """The textures at `scale`, or larger where the picture is larger."""
+    panes = []
     for texture in textures:
         rows, columns = texture.shape[1:]
         own = max(scale, (height + 1) / rows, (width + 1) / columns)
-        resized.append(_resize(texture, round(rows * own), round(columns * own), "bilinear"))
-    sizes = torch.tensor([list(each.shape[1:]) for each in resized])
-    tall, wide = (int(side) for side in sizes.amax(dim=0))
-    stack = torch.zeros(len(resized), 3, tall, wide, dtype=torch.uint8)
-    for place, each in zip(stack, resized, strict=True):
-        place[:, : each.shape[1], : each.shape[2]] = each
-    return stack.to(device), sizes.to(device)
+        panes.append(
+            _resize(texture, round(rows * own), round(columns * own), "bilinear").to(device)
+        )
+    return panes
 
 
 @lru_cache(maxsize=8)

@@ -106,7 +106,12 @@ def corrupt_batch(
         changed = entry.corruption(clean, random.part(start, stop), own, assets)
         result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
 
-    on_all_cores(work, _parts(batch))
+    parts = _parts(batch)
+    if batch.device.type == "cpu":
+        on_all_cores(work, parts)
+    else:
+        for part in parts:
+            work(part)
     # severity 0 is the clean image itself, whatever the parameters round to
     untouched = torch.from_numpy((severity == 0) & (not given)).to(batch.device)
     return torch.where(untouched.reshape(-1, 1, 1, 1), batch, result) if untouched.any() else result
