@@ -2,6 +2,7 @@
 
 import random
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -310,6 +311,6 @@ def test_the_effect_grows_with_severity(case: Case) -> None:
         difference(corrupt(images, case, severity=severity), images) for severity in range(1, 6)
     ]
     # level 4 of frost and of fog is as published: it hides more, but is no whiter than level 3
-    for lower, higher in zip(effect, effect[1:], strict=False):
+    for lower, higher in pairwise(effect):
         assert higher >= 0.95 * lower
     assert effect[4] > effect[0]

@@ -1,4 +1,4 @@
-"""Philox against its published vectors, distributions against their theory, keys against doubles."""
+"""Philox against its published vectors, distributions against theory, keys against doubles."""
 
 import numpy as np
 import pytest
@@ -138,7 +138,7 @@ def test_each_image_may_have_its_own_range_of_integers():
 
 
 def test_scalars_lie_strictly_between_0_and_1():
-    random = ImageRandom(torch.arange(5000), [0] * 5000, CPU)
+    random = ImageRandom(torch.arange(5000), [1] * 5000, CPU)
     scalars = random.scalar("parameter angle")
     assert scalars.shape == (5000,)
     assert 0 < scalars.min() < scalars.max() < 1

@@ -176,21 +176,22 @@ def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tenso
     across = np.ceil(np.round(step * np.cos(radians), 9) - 0.5)
     down = np.ceil(np.round(step * np.sin(radians), 9) - 0.5)
     reach = (int(np.abs(down).max()), int(np.abs(across).max()))
-    kernels = _drawn(down, across, weights, reach, images.device)
+    place_down, place_across, own = (
+        torch.from_numpy(each).to(images.device) for each in (down, across, weights)
+    )
+    kernels = _drawn(place_down, place_across, own, reach)
     return correlate(images, kernels, border="replicate")
 
 
-def _drawn(
-    down: Values, across: Values, weights: Values, reach: tuple[int, int], device: torch.device
-) -> Tensor:
-    """Return (B, 2·reach + 1, 2·reach + 1) float64 kernels with weights (B, n) added at places."""
+def _drawn(down: Tensor, across: Tensor, weights: Tensor, reach: tuple[int, int]) -> Tensor:
+    """Return (B, 2·reach + 1, 2·reach + 1) kernels with the weights (B, n) added at their places.
+
+    All are float64; places are whole numbers of pixels from the centre.
+    """
     rows, columns = (2 * side + 1 for side in reach)
-    places = ((down + reach[0]) * columns + (across + reach[1])).astype(np.int64)
-    kernels = torch.zeros(len(weights), rows * columns, dtype=torch.float64, device=device)
-    kernels.scatter_add_(
-        1, torch.from_numpy(places).to(device), torch.from_numpy(weights).to(device)
-    )
-    return kernels.reshape(-1, rows, columns)
+    places = ((down + reach[0]) * columns + (across + reach[1])).to(torch.int64)
+    kernels = weights.new_zeros(len(weights), rows * columns)
+    return kernels.scatter_add_(1, places, weights).reshape(-1, rows, columns)
 
 
 @corruption(
@@ -212,21 +213,21 @@ STREAK_SAMPLES = 257
 def streak_kernels(length: Values, angle: Values, device: torch.device) -> Tensor:
     """Return (B, k, k) float64 anti-aliased centred lines of `length` px that sum to one."""
     reach = int(length.max()) // 2 + 1
+    radians = np.deg2rad(angle)
+    ends = np.stack((np.sin(radians), np.cos(radians))) * (length - 1) / 2
     # the same samples whatever else is in the batch
-    along = np.linspace(-1, 1, STREAK_SAMPLES) * ((length - 1) / 2)[:, None]
-    radians = np.deg2rad(angle)[:, None]
-    row, column = along * np.sin(radians), along * np.cos(radians)
-    top, left = np.floor(row), np.floor(column)
+    samples = torch.linspace(-1, 1, STREAK_SAMPLES, dtype=torch.float64).to(device)
+    row, column = torch.from_numpy(ends).to(device)[..., None] * samples
+    top, left = torch.floor(row), torch.floor(column)
     below, right = row - top, column - left
     kernels = _drawn(
-        np.concatenate((top, top, top + 1, top + 1), axis=1),
-        np.concatenate((left, left + 1, left, left + 1), axis=1),
-        np.concatenate(
+        torch.cat((top, top, top + 1, top + 1), dim=1),
+        torch.cat((left, left + 1, left, left + 1), dim=1),
+        torch.cat(
             ((1 - below) * (1 - right), (1 - below) * right, below * (1 - right), below * right),
-            axis=1,
+            dim=1,
         ),
         (reach, reach),
-        device,
     )
     return kernels / kernels.sum(dim=(1, 2), keepdim=True)
 

@@ -4,7 +4,6 @@ from itertools import permutations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
@@ -144,24 +143,23 @@ def color_jitter(
     order: Values,
 ) -> Tensor:
     """Change brightness, contrast, saturation and hue, one after the other in a random order."""
-    steps = np.array(_ORDERS)[order.astype(int)]
-    factors = np.stack((brightness, contrast, saturation, np.ones_like(hue)), axis=1)
+    steps = np.array(_ORDERS)[order.astype(int)].T
+    factors = np.stack((brightness, contrast, saturation, np.ones_like(hue)))
+    stretch = factors[steps, np.arange(len(order))]
+    numbers = torch.from_numpy(np.stack((stretch, steps == CONTRAST, steps == SATURATION), axis=1))
+    numbers = numbers.to(images.device, torch.float32)[..., None, None, None]
     out = images
-    for place in range(4):
-        step = steps[:, place]
-        factor = per_image(factors[np.arange(len(step)), step], images)
-        grey = luma(out)
+    for step, (factor, about_mean, about_grey) in zip(steps, numbers, strict=True):
         # brightness, contrast and saturation all stretch about something: black, a mean, a grey
+        grey = luma(out)
         mean = to_unit(to_levels(exact_mean(grey, (1, 2, 3))))
-        centre = grey * _marked(step == SATURATION, images) + mean * _marked(
-            step == CONTRAST, images
-        )
-        stretched = ((out - centre) * factor + centre).clamp_(0, 1)
+        centre = grey * about_grey + mean * about_mean
+        changed = ((out - centre) * factor + centre).clamp_(0, 1)
         turning = np.flatnonzero(step == HUE)
         if len(turning):
             chosen = torch.from_numpy(turning).to(images.device)
-            stretched[chosen] = _turn_hue(out[chosen], per_image(hue[turning], images))
-        out = stretched
+            changed[chosen] = _turn_hue(out[chosen], per_image(hue[turning], images))
+        out = changed
     return out
 
 
@@ -175,11 +173,6 @@ def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
         return images.clone()
     hue, saturation, value = rgb_to_hsv(images)
     return hsv_to_rgb(hue + turns[:, 0], saturation, value)
-
-
-def _marked(chosen: NDArray[np.bool_], images: Tensor) -> Tensor:
-    """1 for the chosen images and 0 for the others, (B, 1, 1, 1)."""
-    return per_image(chosen.astype(np.float64), images)
 
 
 def _direction(meaning: str) -> Parameter:

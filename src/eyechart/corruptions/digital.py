@@ -24,14 +24,16 @@ from eyechart.corruptions.resampling import along_both, block_matrix, thumbnail_
 )
 def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
     """Shrink the picture and enlarge it again without smoothing: it falls into blocks."""
+    sizes = np.unique(size)
+    if len(sizes) > 1:
+        out = torch.empty_like(levels)
+        for share in sizes:
+            chosen = torch.from_numpy(size == share).to(levels.device)
+            out[chosen] = pixelate(levels[chosen], random, size=size[size == share])
+        return out
     height, width = levels.shape[2:]
-    out = torch.empty_like(levels)
-    for share in np.unique(size):
-        rows = np.flatnonzero(size == share)
-        chosen = slice(None) if len(rows) == len(size) else torch.from_numpy(rows)
-        small = (max(1, int(height * share + 1e-9)), max(1, int(width * share + 1e-9)))
-        out[chosen] = enlarge_blocks(pillow_resize(levels[chosen], small, "box"), (height, width))
-    return out
+    small = (max(1, int(height * sizes[0] + 1e-9)), max(1, int(width * sizes[0] + 1e-9)))
+    return enlarge_blocks(pillow_resize(levels, small, "box"), (height, width))
 
 
 @corruption(

@@ -7,6 +7,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from eyechart.corruptions.opencv import pixels_of, planes_of
+
 FIXED = 1 << 22
 """Pillow keeps its 8-bit resizing weights as multiples of 2⁻²²."""
 
@@ -20,8 +22,9 @@ def pillow_resize(levels: Tensor, size: tuple[int, int], method: str) -> Tensor:
         return resize_in_torch(levels, size, method)
     out = torch.empty(*levels.shape[:2], *size, dtype=torch.uint8)
     for source, target in zip(levels.numpy(), out.numpy(), strict=True):
-        for plane, result in zip(source, target, strict=True):
-            result[:] = Image.fromarray(plane).resize(size[::-1], FILTERS[method])
+        picture = Image.fromarray(pixels_of(source)).resize(size[::-1], FILTERS[method])
+        for plane, result in zip(planes_of(np.asarray(picture)), target, strict=True):
+            result[:] = plane
     return out
 
 
@@ -29,9 +32,11 @@ def enlarge_blocks(levels: Tensor, size: tuple[int, int]) -> Tensor:
     """Return the images enlarged to (height, width) without smoothing, as Pillow's BOX does."""
     for dim, after in ((3, size[1]), (2, size[0])):
         before = levels.shape[dim]
-        if after != before:
-            source = ((torch.arange(after, device=levels.device) * 2 + 1) * before) // (2 * after)
-            levels = levels.index_select(dim, source)
+        source = ((np.arange(after) * 2 + 1) * before) // (2 * after)
+        if levels.device.type == "cpu":
+            levels = torch.from_numpy(levels.numpy().take(source, axis=dim))
+        else:
+            levels = levels.index_select(dim, torch.from_numpy(source).to(levels.device))
     return levels
 
 

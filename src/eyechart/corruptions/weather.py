@@ -189,17 +189,20 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
     neighbours plus a random shift on ±w²; w starts at 100 and is divided by `decay` every round.
     """
     rounds = max(1, int(np.ceil(np.log2(max(height, width)))))
+    shifts = random.uniform16("cloud", (4**rounds - 1,)).mul_(2).sub_(1)
+    reach = torch.from_numpy((100 / decay[:, None] ** np.arange(rounds)) ** 2).to(shifts)
     grid = torch.zeros(len(random), 1, 1, device=random.device)
     for level in range(rounds):
         side = grid.shape[1]
-        reach = per_image((100 / decay**level) ** 2, grid)
-        shifts = random.uniform16(f"cloud {level}", (3, side, side)).mul_(2).sub_(1) * reach
+        # each round takes three new points for every old one
+        own = shifts[:, side**2 - 1 : 4 * side**2 - 1] * reach[:, level, None]
+        first, second, third = own.reshape(-1, 3, side, side).unbind(dim=1)
         centre = _mean_of_four(
             grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2))
         )
-        centre += shifts[:, 0]
-        above = _mean_of_four(grid, grid.roll(-1, 2), centre, centre.roll(1, 1)) + shifts[:, 1]
-        beside = _mean_of_four(grid, grid.roll(-1, 1), centre, centre.roll(1, 2)) + shifts[:, 2]
+        centre += first
+        above = _mean_of_four(grid, grid.roll(-1, 2), centre, centre.roll(1, 1)) + second
+        beside = _mean_of_four(grid, grid.roll(-1, 1), centre, centre.roll(1, 2)) + third
         finer = torch.stack(
             (torch.stack((grid, above), dim=3), torch.stack((beside, centre), dim=3)), dim=2
         )

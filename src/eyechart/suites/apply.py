@@ -23,7 +23,7 @@ Numbers = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
 """What is added to a grey level before its fraction is cut off."""
 
-CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 64 * 3 * 224 * 224}
+CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
 """How many values are worked on at once: what fits a CPU's cache, what fills a GPU."""
 
 
