@@ -6,10 +6,10 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from calling import apply, photo, photo_levels
 from skimage.color import hsv2rgb, rgb2hsv
 
 import eyechart as ec
+from calling import apply, photo, photo_levels
 from eyechart.corruptions.colour import hsv_to_rgb, rgb_to_hsv
 
 CORNERS = [
@@ -90,7 +90,9 @@ def test_saturate_leaves_a_grey_picture_and_a_gain_of_one_alone():
 def opencv_shift(levels, hue, saturation, value):
     """Albumentations' uint8 HSV shift: look-up tables, hue on a circle of 180."""
     pixels = levels[0].permute(1, 2, 0).numpy()
-    h, s, v = (plane.astype(np.int64) for plane in cv2.split(cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV)))
+    h, s, v = (
+        plane.astype(np.int64) for plane in cv2.split(cv2.cvtColor(pixels, cv2.COLOR_RGB2HSV))
+    )
     shifted = (h + hue) % 180, np.clip(s + saturation, 0, 255), np.clip(v + value, 0, 255)
     return cv2.cvtColor(np.stack(shifted, axis=-1).astype(np.uint8), cv2.COLOR_HSV2RGB)
 
@@ -162,7 +164,9 @@ def test_a_full_turn_of_the_hue_is_the_picture_itself(turns):
     images = colours()
     torch.testing.assert_close(jitter(images, hue=turns), images, atol=2e-6, rtol=0)
     levels = photo_levels(32, 32, batch=1)
-    stored = ec.corrupt(levels, "vcr/color_jitter", hue=turns, brightness=1, contrast=1, saturation=1)
+    stored = ec.corrupt(
+        levels, "vcr/color_jitter", hue=turns, brightness=1, contrast=1, saturation=1
+    )
     assert torch.equal(stored, levels)
 
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from calling import CPU, apply, photo, randomness
 from scipy import ndimage
 
+from calling import CPU, apply, photo, randomness
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.elastic import (
     _affine,

@@ -4,16 +4,23 @@ import cv2
 import numpy as np
 import pytest
 import torch
-from calling import CPU, apply, photo, photo_levels, randomness, values
 from PIL import Image
 from skimage.color import rgb2gray
 
 import eyechart as ec
+from calling import CPU, apply, photo, photo_levels, randomness, values
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import CORRUPTIONS
 from eyechart.corruptions.arithmetic import luma
 from eyechart.corruptions.filters import smooth
-from eyechart.corruptions.water import FARTHEST, FIXED, canny, edge_distance, relief_in_torch, water_relief
+from eyechart.corruptions.water import (
+    FARTHEST,
+    FIXED,
+    canny,
+    edge_distance,
+    relief_in_torch,
+    water_relief,
+)
 from eyechart.corruptions.weather import _resize, plasma
 from eyechart.suites.textures import frost_assets
 
@@ -114,7 +121,16 @@ def test_flakes_leave_trails_along_their_angle():
 def test_above_the_threshold_nothing_falls():
     black = torch.zeros(1, 3, 32, 32)
     result = apply(
-        "snow", black, mean=0.1, spread=0.1, zoom=1, threshold=1, radius=8, sigma=4, mix=1, angle=-90
+        "snow",
+        black,
+        mean=0.1,
+        spread=0.1,
+        zoom=1,
+        threshold=1,
+        radius=8,
+        sigma=4,
+        mix=1,
+        angle=-90,
     )
     assert not result.any()
 
@@ -137,10 +153,13 @@ def test_a_frost_texture_has_the_statistics_of_its_photograph(number):
     size, mean, deviation, percentiles = PHOTOGRAPHED[number]
     texture = TEXTURES[number].double()
     assert texture.shape == (3, *size)
-    np.testing.assert_allclose(texture.mean(dim=(1, 2)), mean, atol=2)
-    np.testing.assert_allclose(texture.flatten(1).std(dim=1), deviation, atol=3)
+    np.testing.assert_allclose(texture.mean(dim=(1, 2)), mean, atol=1)
+    np.testing.assert_allclose(texture.flatten(1).std(dim=1), deviation, atol=1)
     grey = luma(texture[None])[0, 0].numpy()
-    np.testing.assert_allclose(np.percentile(grey, [1, 25, 50, 75, 99]), percentiles, atol=8)
+    found = np.percentile(grey, [1, 25, 50, 75, 99])
+    np.testing.assert_allclose(found[1:4], percentiles[1:4], atol=7)
+    # mean and deviation are met exactly, which leaves the darkest and the brightest one off
+    np.testing.assert_allclose(found[[0, 4]], (percentiles[0], percentiles[4]), atol=20)
 
 
 def test_what_frost_adds_has_the_published_mean_colour():
@@ -148,7 +167,9 @@ def test_what_frost_adds_has_the_published_mean_colour():
     np.testing.assert_allclose(means.mean(dim=0), (146, 167, 179), atol=2)
 
 
-@pytest.mark.parametrize(("number", "low", "high"), [(0, -2.7, -1.2), (1, -1.4, -2.2), (3, -1.05, -1.6)])
+@pytest.mark.parametrize(
+    ("number", "low", "high"), [(0, -2.7, -1.2), (1, -1.4, -2.2), (3, -1.05, -1.6)]
+)
 def test_a_frost_texture_is_as_rough_as_its_photograph(number, low, high):
     grey = luma(TEXTURES[number].double()[None])[0, 0].numpy()
     power = np.abs(np.fft.fft2(grey - grey.mean())) ** 2
@@ -218,7 +239,12 @@ def test_frost_is_a_piece_of_the_texture_and_another_one_for_another_key():
 def test_vcrs_frost_shows_the_whole_texture():
     gradient = torch.linspace(0, 255, 300).round().to(torch.uint8).expand(3, 200, 300)
     result = frosted(
-        torch.zeros(1, 3, 50, 60), (gradient,), "vcr/frost", image_weight=1, frost_weight=1, texture=0
+        torch.zeros(1, 3, 50, 60),
+        (gradient,),
+        "vcr/frost",
+        image_weight=1,
+        frost_weight=1,
+        texture=0,
     )
     assert result[..., 0].max() < 0.02
     assert result[..., -1].min() > 0.98
@@ -289,9 +315,7 @@ def test_all_five_textures_are_drawn_about_equally_often():
         )[0]
         for texture in range(5)
     ]
-    drawn = ec.corrupt(
-        black, "vcr/frost", image_weight=1, frost_weight=1, keys=list(range(200))
-    )
+    drawn = ec.corrupt(black, "vcr/frost", image_weight=1, frost_weight=1, keys=list(range(200)))
     counts = [sum(torch.equal(one, own) for own in drawn) for one in alone]
     assert sum(counts) == 200
     assert min(counts) > 20
@@ -353,15 +377,16 @@ def test_water_only_adds_its_tint():
 
 
 def test_mud_covers_with_its_colour():
-    images = photo(64, 64)
-    result = apply("spatter", images, **SPATTER, strength=0.8, mud=1)
+    white = torch.ones(2, 3, 64, 64)
+    result = apply("spatter", white, **SPATTER, strength=0.8, mud=1)
     colour = torch.tensor([63.0, 42.0, 20.0]).reshape(1, 3, 1, 1) / 255
-    cover = ((result - images) / (colour - images)).median(dim=1).values
-    touched = (result != images).any(dim=1)
-    # what is less than four fifths covered stays clean
+    cover = (1 - result) / (1 - colour)
+    torch.testing.assert_close(cover, cover[:, :1].expand_as(cover), atol=1e-5, rtol=0)
+    touched = cover[:, 0] > 0
     assert 0.05 < touched.double().mean() < 0.95
-    assert cover[touched].min() > 0.8 - 1e-3
-    assert cover[touched].max() < 1 + 1e-3
+    # what is less than four fifths covered stays clean
+    assert cover[:, 0][touched].min() > 0.8 - 1e-5
+    assert cover.max() < 1 + 1e-5
 
 
 @pytest.mark.parametrize("mud", [0, 1])

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from threading import Barrier
 from typing import TypeVar
 
 import torch
@@ -28,9 +29,19 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
 @lru_cache(maxsize=2)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
     """A pool of this process (a forked child must not use its parent's)."""
-    pool = ThreadPoolExecutor(threads, "eyechart", initializer=torch.set_num_threads, initargs=(1,))
-    # one call per thread, so that all have started and set their own number of threads to one
-    list(pool.map(lambda _: None, range(threads)))
-    # torch keeps the last number set as the default of threads to come: put it back
+    pool = ThreadPoolExecutor(threads, "eyechart", initializer=_use_one_thread)
+    # all threads must have started before torch's own number is put back
+    together = Barrier(threads)
+    list(pool.map(lambda _: together.wait(), range(threads)))
     torch.set_num_threads(threads)
     return pool
+
+
+def _use_one_thread() -> None:
+    """Let torch compute with one thread in this thread, now and later.
+
+    torch takes a thread's number over from the whole process when the thread first computes
+    something large enough to share out, so that has to happen here.
+    """
+    torch.set_num_threads(1)
+    torch.ones(1 << 17).exp_()

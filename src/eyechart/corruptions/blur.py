@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import to_unit, truncate_levels
+from eyechart.corruptions.arithmetic import UNIT, to_unit, truncate_levels
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.filters import (
     box_weights,
@@ -19,6 +19,7 @@ from eyechart.corruptions.filters import (
 )
 from eyechart.corruptions.median import median_filter
 from eyechart.corruptions.resampling import along_both, box_matrix
+from eyechart.corruptions.sampling import enlarge, fine_levels
 from eyechart.corruptions.shuffle import copy_from_neighbours, swap_neighbours
 
 SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)
@@ -244,28 +245,14 @@ def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values
     pairs = np.stack((zoom, step), axis=1)
     for pair in np.unique(pairs, axis=0):
         chosen = torch.from_numpy(np.flatnonzero((pairs == pair).all(axis=1))).to(images.device)
-        clean = images if len(chosen) == len(images) else images[chosen]
+        clean = fine_levels(images if len(chosen) == len(images) else images[chosen])
         total = clean.clone()
         # the published code counts with arange in floating point, which includes 1.11 for 1.11/0.01
         factors = np.arange(1, pair[0], pair[1])
         for factor in factors:
             total += enlarge(clean, float(factor))
-        out[chosen] = total.mul_(1 / (len(factors) + 1))
+        out[chosen] = total.mul_(UNIT / (len(factors) + 1))
     return out
-
-
-def enlarge(images: Tensor, factor: float) -> Tensor:
-    """Return the centre of the images enlarged (bilinear) to the images' own size."""
-    if factor == 1:
-        return images
-    height, width = images.shape[-2:]
-    crop_height, crop_width = (int(np.ceil(side / factor)) for side in (height, width))
-    top, left = (height - crop_height) // 2, (width - crop_width) // 2
-    crop = images[..., top : top + crop_height, left : left + crop_width]
-    size = (max(height, round(crop_height * factor)), max(width, round(crop_width * factor)))
-    large = torch.nn.functional.interpolate(crop, size, mode="bilinear", align_corners=True)
-    top, left = (size[0] - height) // 2, (size[1] - width) // 2
-    return large[..., top : top + height, left : left + width]
 
 
 KERNEL = Parameter(

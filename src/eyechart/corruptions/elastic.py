@@ -8,8 +8,8 @@ from torch import Tensor
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.arithmetic import UNIT
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.filters import CV2_BORDERS, fold, smooth
-from eyechart.corruptions.opencv import opencv
+from eyechart.corruptions.filters import smooth
+from eyechart.corruptions.sampling import fine_levels, sample_bilinear
 
 
 @corruption(
@@ -30,7 +30,9 @@ def elastic_transform(
     wrinkles = torch.round(wrinkles * per_image(amplitude, images) * 32) / 32
     down = wrinkles[:, 1] + torch.arange(height, device=images.device)[:, None]
     across = wrinkles[:, 0] + torch.arange(width, device=images.device)
-    moved = sample_bilinear(images * 255, *_affine_places(random, shift, height, width), "mirror")
+    places = _affine_places(random, shift, height, width)
+    moved = sample_bilinear(fine_levels(images), *places, "mirror")
+    moved = moved.mul_(64).round_().mul_(1 / 64)
     return sample_bilinear(moved, down, across, "reflect") * UNIT
 
 
@@ -58,43 +60,3 @@ def _affine(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[
     """Return (B, 2, 3) affine maps that take three points (B, 3, 2) to three others."""
     ones = np.ones((*before.shape[:2], 1))
     return np.swapaxes(np.linalg.solve(np.concatenate((before, ones), axis=2), after), 1, 2)
-
-
-def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
-    """Return grey levels (B, C, H, W) read at the places (B, H, W), in px, border by rule.
-
-    Levels count in steps of 1/64 and places come in steps of 1/32, so that float32 holds every
-    product and every sum exactly, whoever computes them.
-    """
-    levels = (levels * 64).round_().mul_(1 / 64)
-    cv2 = opencv()
-    if levels.device.type != "cpu" or cv2 is None:
-        return sample_in_torch(levels, rows, columns, border)
-    out = torch.empty_like(levels)
-    # the map is turned into whole numbers once, for all planes
-    for source, target, x, y in zip(
-        levels.numpy(), out.numpy(), columns.numpy(), rows.numpy(), strict=True
-    ):
-        maps = cv2.convertMaps(x, y, cv2.CV_16SC2)
-        for plane, result in zip(source, target, strict=True):
-            cv2.remap(plane, *maps, cv2.INTER_LINEAR, result, CV2_BORDERS[border])
-    return out
-
-
-def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
-    """`sample_bilinear` without OpenCV."""
-    batch, channels, height, width = levels.shape
-    top, left = torch.floor(rows), torch.floor(columns)
-    down, across = (rows - top).flatten(1)[:, None], (columns - left).flatten(1)[:, None]
-    top, left = top.to(torch.int64), left.to(torch.int64)
-    upper, lower = (fold(top + step, height, border) * width for step in (0, 1))
-    before, after = (fold(left + step, width, border) for step in (0, 1))
-    flat = levels.reshape(batch, channels, height * width)
-
-    def at(row: Tensor, column: Tensor) -> Tensor:
-        index = (row + column).reshape(batch, 1, -1).expand(-1, channels, -1)
-        return flat.gather(2, index)
-
-    above = at(upper, before) * (1 - across) + at(upper, after) * across
-    below = at(lower, before) * (1 - across) + at(lower, after) * across
-    return (above * (1 - down) + below * down).reshape(levels.shape)

@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import luma, to_levels, to_unit, truncate_levels
-from eyechart.corruptions.blur import enlarge, trail
+from eyechart.corruptions.arithmetic import UNIT, luma, to_levels, to_unit, truncate_levels
+from eyechart.corruptions.blur import trail
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.filters import smooth
+from eyechart.corruptions.sampling import enlarge, fine_levels
 from eyechart.corruptions.water import water_relief
 
 MEAN = Parameter("mean", 0, 1, "fraction of full scale", "mean of the random field", clean=0)
@@ -51,7 +52,7 @@ def snow(
     flakes = torch.empty_like(field)
     for factor in np.unique(zoom):
         chosen = torch.from_numpy(np.flatnonzero(zoom == factor)).to(images.device)
-        flakes[chosen] = enlarge(field[chosen], float(factor))
+        flakes[chosen] = enlarge(fine_levels(field[chosen]), float(factor)) * UNIT
     flakes = flakes * (flakes >= per_image(threshold, images))
     flakes = to_unit(truncate_levels(flakes.clamp_(0, 1)))
     flakes = to_unit(to_levels(trail(flakes, radius, sigma, angle)))

@@ -39,13 +39,14 @@ def content_keys(levels: Tensor) -> Tensor:
     spare = -flat.shape[1] % 8
     if spare:
         flat = torch.nn.functional.pad(flat, (0, spare))
-    lanes = flat.contiguous().view(torch.int64)
+    # a copy, because eight bytes can be read as one number only where memory is aligned
+    lanes = flat.clone(memory_format=torch.contiguous_format).view(torch.int64)
     mixed = torch.bitwise_xor(lanes, _secrets(lanes.shape[1], levels.device)).mul_(MIX[0])
     mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
     mixed.bitwise_xor_(mixed >> 32)
     total = mixed.sum(dim=1) + (hash64("shape", *levels.shape[1:]) >> 1)
     total = (total ^ (total >> 31)) * MIX[1]
-    return total ^ (total >> 29)
+    return total ^ ((total >> 29) & 0x7FFFFFFFF)  # the mask keeps the sign from spreading
 
 
 MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)

@@ -102,7 +102,7 @@ def corrupt_batch(
     def work(part: tuple[int, int]) -> None:
         start, stop = part
         own = {name: value[start:stop] for name, value in values.items()}
-        clean = _as_needed(batch[start:stop], entry.corruption.takes)
+        clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
         changed = entry.corruption(clean, random.part(start, stop), own, assets)
         result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
 

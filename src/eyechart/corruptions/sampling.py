@@ -1,0 +1,109 @@
+"""Reading pictures between their pixels, exactly.
+
+Grey levels count in steps of 1/64 and places come in steps of 1/32 px, so that float32 holds every
+product and every sum of bilinear interpolation exactly, whoever computes them in which order.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.corruptions.filters import CV2_BORDERS, fold
+from eyechart.corruptions.opencv import opencv
+
+
+def fine_levels(images: Tensor) -> Tensor:
+    """Return images in 0…1 as grey levels in steps of 1/64."""
+    return (images * (255 * 64)).round_().mul_(1 / 64)
+
+
+def sample_bilinear(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
+    """Return grey levels (B, C, H, W) read at the places (B, H, W), in px, border by rule.
+
+    Levels must be in steps of 1/64 and places in steps of 1/32.
+    """
+    cv2 = opencv()
+    if levels.device.type != "cpu" or cv2 is None:
+        return sample_in_torch(levels, rows, columns, border)
+    out = torch.empty_like(levels)
+    # the map is turned into whole numbers once, for all planes
+    for source, target, x, y in zip(
+        levels.numpy(), out.numpy(), columns.numpy(), rows.numpy(), strict=True
+    ):
+        maps = cv2.convertMaps(x, y, cv2.CV_16SC2)
+        for plane, result in zip(source, target, strict=True):
+            cv2.remap(plane, *maps, cv2.INTER_LINEAR, result, CV2_BORDERS[border])
+    return out
+
+
+def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) -> Tensor:
+    """`sample_bilinear` without OpenCV."""
+    batch, channels, height, width = levels.shape
+    top, left = torch.floor(rows), torch.floor(columns)
+    down, across = (rows - top).flatten(1)[:, None], (columns - left).flatten(1)[:, None]
+    top, left = top.to(torch.int64), left.to(torch.int64)
+    upper, lower = (fold(top + step, height, border) * width for step in (0, 1))
+    before, after = (fold(left + step, width, border) for step in (0, 1))
+    flat = levels.reshape(batch, channels, height * width)
+
+    def at(row: Tensor, column: Tensor) -> Tensor:
+        index = (row + column).reshape(batch, 1, -1).expand(-1, channels, -1)
+        return flat.gather(2, index)
+
+    above = at(upper, before) * (1 - across) + at(upper, after) * across
+    below = at(lower, before) * (1 - across) + at(lower, after) * across
+    return (above * (1 - down) + below * down).reshape(levels.shape)
+
+
+def enlarge(levels: Tensor, factor: float) -> Tensor:
+    """Return the centre of the grey levels (B, C, H, W), enlarged to the picture's own size."""
+    if factor == 1:
+        return levels
+    height, width = levels.shape[-2:]
+    cv2 = opencv()
+    if levels.device.type == "cpu" and cv2 is not None:
+        maps = _zoom_maps(height, width, factor)
+        out = torch.empty_like(levels)
+        for source, target in zip(levels.numpy(), out.numpy(), strict=True):
+            for plane, result in zip(source, target, strict=True):
+                cv2.remap(plane, *maps, cv2.INTER_LINEAR, result)
+        return out
+    wide = _between(levels, _zoom_places(width, factor), dim=3)
+    return _between(wide, _zoom_places(height, factor), dim=2)
+
+
+def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
+    """Where along a side the enlarged pixels come from, to 1/32 px.
+
+    The centre is cropped to the smallest whole size that fills the picture when enlarged; corners
+    of the crop and of its enlargement coincide, and what is too much is trimmed on both sides.
+    """
+    crop = int(np.ceil(side / factor))
+    large = max(side, round(crop * factor))
+    place = (np.arange(side) + (large - side) // 2) * ((crop - 1) / max(1, large - 1))
+    return np.asarray(np.floor(place * 32 + 0.5) / 32 + (side - crop) // 2)
+
+
+@lru_cache(maxsize=64)
+def _zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
+    """The same as OpenCV's maps of whole numbers and table places."""
+    rows, columns = _zoom_places(height, factor), _zoom_places(width, factor)
+    x, y = np.meshgrid(columns.astype(np.float32), rows.astype(np.float32))
+    cv2 = opencv()
+    whole, fraction = cv2.convertMaps(x, y, cv2.CV_16SC2)
+    return whole, fraction
+
+
+def _between(levels: Tensor, places: NDArray[np.float64], dim: int) -> Tensor:
+    """Interpolate linearly along one dimension."""
+    before = np.floor(places)
+    share = torch.from_numpy((places - before).astype(np.float32)).to(levels.device)
+    share = share.reshape((-1, 1) if dim == 2 else (1, -1))
+    index = torch.from_numpy(before.astype(np.int64)).to(levels.device)
+    nearer = levels.index_select(dim, index)
+    farther = levels.index_select(dim, (index + 1).clamp(max=levels.shape[dim] - 1))
+    return nearer.mul_(1 - share).add_(farther.mul_(share))

@@ -1,0 +1,127 @@
+"""ImageNet-C against its published code on four photographs, measured with a reference VIF."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.ndimage import gaussian_filter
+from skimage import data
+
+from eyechart.suites.suite import find_entry, load_suite
+from golden import measure, prepared
+from photographs import photographs
+from vif_reference import grey, prepare, vif
+
+GOLDEN = Path(__file__).parents[2] / "shared" / "golden" / "imagenet_c_skimage.json"
+NAMES = [entry.name for suite in ("imagenet-c", "imagenet-c-extra") for entry in load_suite(suite)]
+RANDOM_PATTERN = ("frost", "snow", "spatter", "elastic_transform")
+TOO_RANDOM_FOR_TWO_SEEDS = {("frost", 1), ("elastic_transform", 1), ("spatter", 1)}
+
+needs_golden_values = pytest.mark.skipif(
+    not GOLDEN.exists(), reason="the golden values lie beside the repository, not in it"
+)
+
+
+@cache
+def photos_and_clean():
+    photos = photographs()
+    return photos, prepared(photos)
+
+
+@cache
+def golden():
+    return json.loads(GOLDEN.read_text())
+
+
+def check(name, severity, seeds):
+    expected = golden()[f"{name}/{severity}"]
+    if not find_entry(name).corruption.random:
+        seeds = 1
+    visual, difference = measure(*photos_and_clean(), name, severity, range(seeds))
+    margin, share = (0.06, 0.20) if name in RANDOM_PATTERN else (0.04, 0.12)
+    assert visual == pytest.approx(expected["dv"], abs=margin)
+    assert difference == pytest.approx(expected["mad"], abs=max(share * expected["mad"], 1))
+
+
+@needs_golden_values
+def test_there_is_a_golden_value_for_every_corruption_and_level():
+    assert set(golden()) == {f"{name}/{level}" for name in NAMES for level in range(1, 6)}
+
+
+@needs_golden_values
+@pytest.mark.parametrize("severity", [1, 3, 5])
+@pytest.mark.parametrize("name", NAMES)
+def test_visual_change_and_difference_are_as_published(name, severity):
+    if (name, severity) in TOO_RANDOM_FOR_TWO_SEEDS:
+        pytest.skip("two seeds say little here; the slow test takes eight")
+    check(name, severity, seeds=2)
+
+
+@needs_golden_values
+@pytest.mark.slow
+@pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("name", NAMES)
+def test_over_eight_seeds_visual_change_and_difference_are_as_published(name, severity):
+    check(name, severity, seeds=8)
+
+
+# ---- the measure itself, against values of the reference implementation of VIF
+
+VIF_VALUES = {
+    ("noise", 2): (0.9047412543, 0.9060455728, 0.8880946946),
+    ("noise", 10): (0.5879774998, 0.5911867316, 0.5344631684),
+    ("noise", 50): (0.2663879496, 0.2842589943, 0.2187404987),
+    ("noise", 150): (0.1247929659, 0.1349537550, 0.0968738397),
+    ("blur", 0.5): (0.9195963006, 0.9212058364, 0.9618105365),
+    ("blur", 1): (0.7119765556, 0.7147618521, 0.8156846601),
+    ("blur", 2): (0.4590982949, 0.4664674162, 0.5720266885),
+    ("blur", 5): (0.1959885542, 0.2109209267, 0.2568359297),
+    ("gain", 0.5): (0.7844890871, 0.7857773576, 0.7575380230),
+}
+
+
+def eight_bits(values):
+    return np.clip(np.rint(values), 0, 255)
+
+
+def distorted(picture, kind, amount, seed=12345):
+    if kind == "noise":
+        noise = np.random.default_rng(seed).normal(0, amount, picture.shape)
+        return eight_bits(picture + noise)
+    if kind == "blur":
+        return eight_bits(gaussian_filter(picture.astype(np.float64), amount))
+    return eight_bits((picture - 128.0) * amount + 128)
+
+
+@cache
+def test_pictures():
+    crop = data.camera()[144:368, 144:368].astype(np.float64)
+    pictures = (crop, data.coins().astype(np.float64), grey(data.chelsea()))
+    return [(picture, prepare(picture)) for picture in pictures]
+
+
+test_pictures.__test__ = False
+
+
+@pytest.mark.parametrize(("kind", "amount"), VIF_VALUES)
+def test_the_reference_vif_has_the_published_values(kind, amount):
+    for (picture, clean), expected in zip(test_pictures(), VIF_VALUES[kind, amount], strict=True):
+        assert vif(clean, distorted(picture, kind, amount)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_reference_vif_of_a_picture_with_itself_is_1():
+    for picture, clean in test_pictures():
+        assert vif(clean, picture) == pytest.approx(1, abs=1e-12)
+
+
+def test_the_reference_vif_takes_colour_through_opencvs_grey():
+    photo = data.astronaut()[0:224, 120:344]
+    noisy = distorted(photo, "noise", 10, seed=7)
+    assert vif(prepare(grey(photo)), grey(noisy)) == pytest.approx(0.6847859623, abs=1e-9)
+
+
+def test_the_reference_vif_of_a_blank_picture_is_nearly_0():
+    _, clean = test_pictures()[0]
+    assert vif(clean, np.full((224, 224), 128.0)) == pytest.approx(0.0000020487, abs=1e-9)
