@@ -9,11 +9,8 @@ from skimage.filters import gaussian
 
 import eyechart as ec
 from calling import apply, photo, photo_levels, randomness
-from eyechart.corruptions.blur import (
-    _published_disk,
-    enlarge,
-    trail,
-)
+from eyechart.corruptions import sampling
+from eyechart.corruptions.blur import _published_disk, trail
 from eyechart.corruptions.filters import (
     _separable_cv2,
     _separable_matrix,
@@ -24,6 +21,7 @@ from eyechart.corruptions.filters import (
     gaussian_weights,
 )
 from eyechart.corruptions.median import median_by_counting
+from eyechart.corruptions.sampling import enlarge, fine_levels
 from eyechart.corruptions.shuffle import (
     _sweep_in_numpy,
     _sweep_in_torch,
@@ -306,15 +304,36 @@ def published_zoom(plane, factor):
 
 @pytest.mark.parametrize("factor", [1.01, 1.1, 1.26, 2.0, 4.5])
 @pytest.mark.parametrize("size", [(224, 224), (61, 40)])
-def test_enlarging_is_scipys_zoom(factor, size):
-    images = photo(*size, batch=1)
-    result = enlarge(images, factor)[0].numpy()
-    for plane, own in zip(images[0].numpy().astype(np.float64), result, strict=True):
-        expected = published_zoom(plane, factor)
-        # scipy may come out a pixel short; what it has must agree
+def test_enlarging_is_scipys_zoom_to_a_64th_of_a_pixel(factor, size):
+    # ramps show where every pixel comes from, down and across
+    down, across = np.mgrid[: size[0], : size[1]].astype(np.float64)
+    for ramp in (down, across):
+        own = enlarge(torch.from_numpy(ramp).float()[None, None], factor)[0, 0].numpy()
+        expected = published_zoom(ramp, factor)
         assert own.shape == size
+        # scipy may come out a pixel short; what it has must agree
         rows, columns = expected.shape
-        np.testing.assert_allclose(own[:rows, :columns], expected, atol=2e-5)
+        assert rows >= size[0] - 1
+        assert columns >= size[1] - 1
+        assert np.abs(own[:rows, :columns] - expected).max() <= 1 / 64 + 1e-4
+
+
+@pytest.mark.parametrize("factor", [1.02, 1.31, 3.0])
+def test_an_enlarged_photograph_is_scipys_within_a_fraction_of_a_grey_level(factor):
+    levels = fine_levels(photo(224, 224, batch=1))
+    for plane, own in zip(levels[0].numpy(), enlarge(levels, factor)[0].numpy(), strict=True):
+        gap = np.abs(own - published_zoom(plane.astype(np.float64), factor))
+        assert gap.mean() < 0.15
+        assert gap.max() < 255 / 32
+
+
+@pytest.mark.parametrize("factor", [1.02, 1.31, 3.0])
+@pytest.mark.parametrize("size", [(224, 224), (61, 40), (8, 8)])
+def test_enlarging_without_opencv_gives_the_same_bits(monkeypatch, factor, size):
+    levels = fine_levels(photo(*size))
+    by_opencv = enlarge(levels, factor)
+    monkeypatch.setattr(sampling, "opencv", lambda: None)
+    assert torch.equal(enlarge(levels, factor), by_opencv)
 
 
 def test_zoom_blur_is_the_mean_of_the_picture_and_its_enlargements():
@@ -327,18 +346,18 @@ def test_zoom_blur_is_the_mean_of_the_picture_and_its_enlargements():
         total = planes + sum(
             np.stack([published_zoom(plane, factor) for plane in planes]) for factor in factors
         )
-        np.testing.assert_allclose(own, total / (len(factors) + 1), atol=2e-5)
+        np.testing.assert_allclose(own, total / (len(factors) + 1), atol=1 / 255)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_enlarging_gives_the_same_bits_on_any_number_of_threads(channels):
-    images = photo(224, 224, batch=1, channels=channels)
+    levels = fine_levels(photo(224, 224, batch=1, channels=channels))
     before = torch.get_num_threads()
     results = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            results.append(enlarge(images, 1.13))
+            results.append(enlarge(levels, 1.13))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(results[0], results[1])

@@ -2,7 +2,10 @@
 
 import random
 import threading
+from importlib import import_module
 from itertools import pairwise
+from pkgutil import iter_modules
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -176,6 +179,27 @@ def test_callers_on_several_threads_get_the_same_pixels(case: Case) -> None:
         caller.join()
     assert len(results) == 2
     assert all(torch.equal(result, expected) for result in results)
+
+
+def modules_that_use_opencv() -> list[ModuleType]:
+    names = (module.name for module in iter_modules(corruptions.__path__, "eyechart.corruptions."))
+    # Triton is for GPUs and need not be there
+    modules = [import_module(name) for name in names if "triton" not in name]
+    return [module for module in modules if hasattr(module, "opencv")]
+
+
+@every_corruption
+def test_without_opencv_the_8_bit_pixels_are_the_same(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms = [photo_levels(64, 64, batch=2), photo_levels(43, 30, batch=2, channels=1)]
+    expected = [corrupt(images, case, severity=[2.5, 5]) for images in forms]
+    modules = modules_that_use_opencv()
+    assert len(modules) >= 5
+    for module in modules:
+        monkeypatch.setattr(module, "opencv", lambda: None)
+    for images, known in zip(forms, expected, strict=True):
+        assert torch.equal(corrupt(images, case, severity=[2.5, 5]), known)
 
 
 @every_corruption

@@ -56,7 +56,9 @@ def test_there_is_a_golden_value_for_every_corruption_and_level():
 def test_visual_change_and_difference_are_as_published(name, severity):
     if (name, severity) in TOO_RANDOM_FOR_TWO_SEEDS:
         pytest.skip("two seeds say little here; the slow test takes eight")
-    check(name, severity, seeds=2)
+    # with a random number for every pixel one seed is as good as many
+    every_pixel = find_entry(name).corruption.family == "noise" or name == "glass_blur"
+    check(name, severity, seeds=1 if every_pixel else 2)
 
 
 @needs_golden_values

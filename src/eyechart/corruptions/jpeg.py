@@ -86,8 +86,8 @@ def _steps(quality: Values, table: tuple[int, ...]) -> Tensor:
 
 def _halve(planes: Tensor) -> Tensor:
     """Mean of 2 × 2 pixels, rounding up and down in turn from column to column."""
-    # up to whole blocks of the halved picture, as the library does before it halves
-    planes = pad(planes, (0, -planes.shape[3] % 16, 0, -planes.shape[2] % 16), mode="replicate")
+    # The library repeats the last column up to whole blocks before it halves, the last row after.
+    planes = pad(planes, (0, -planes.shape[3] % 16, 0, planes.shape[2] % 2), mode="replicate")
     total = planes[..., ::2, :] + planes[..., 1::2, :]
     total = total[..., ::2] + total[..., 1::2]
     turn = torch.arange(total.shape[3], device=planes.device) % 2 + 1

@@ -106,4 +106,4 @@ def _between(levels: Tensor, places: NDArray[np.float64], dim: int) -> Tensor:
     index = torch.from_numpy(before.astype(np.int64)).to(levels.device)
     nearer = levels.index_select(dim, index)
     farther = levels.index_select(dim, (index + 1).clamp(max=levels.shape[dim] - 1))
-    return nearer.mul_(1 - share).add_(farther.mul_(share))
+    return nearer.lerp_(farther, share)
