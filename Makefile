@@ -58,9 +58,10 @@ test: lint
 	$(BIN)/pytest -n $(WORKERS)
 	$(MAKE) docs
 
+# RIVAL=FOLDER: the folder of an imagecorruptions to measure against
 validate: $(STAMP)
 	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow"
-	$(BIN)/eyechart bench corruptions
+	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))
 
 clean:
 	rm -rf build site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import eyechart as ec
 from calling import photo_levels
+from eyechart import corruptions
 from eyechart.suites.suite import DRAWN, Entry, all_entries, find_entry
 from photographs import photographs
 from vif_reference import delta_v

@@ -24,7 +24,8 @@ def _bench() -> None:
 @app.command("corruptions")
 def corruptions(
     suite: Annotated[
-        list[str] | None, typer.Option(help="Suites to time; can be repeated. [imagenet-c]")
+        list[str] | None,
+        typer.Option(help="Suites to time; can be repeated. [imagenet-c and its extra]"),
     ] = None,
     batch: Annotated[
         list[int] | None, typer.Option(help="Batch sizes; can be repeated. [1 and 32]")
@@ -63,7 +64,7 @@ def corruptions(
     )
     if rival is not None and not plan.allows_rival:
         raise UsageError("A rival can be timed only on the cpu, at severity 1, 2, 3, 4 or 5.")
-    entries = bench.entries_of(suite or ["imagenet-c"])
+    entries = bench.entries_of(suite or ["imagenet-c", "imagenet-c-extra"])
     opponent = load_rival(rival) if plan.allows_rival else None
     speeds = []
     with bench.threads(threads), progress_bar("timing", len(entries)) as step:

@@ -96,7 +96,15 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     batch = images.detach().reshape(-1, *shape[-3:]) if images.numel() else images.detach()
     batch = batch if dtype == torch.uint8 else batch.to(torch.float32)
     check_batch(batch)
-    return batch, lambda result: result.reshape(shape).to(dtype)
+
+    def restore(result: Tensor) -> Tensor:
+        if dtype in (torch.uint8, torch.float32):
+            return result.reshape(shape)
+        # what did not change comes back as it was, not as float32 holds it
+        own = images.detach().reshape(batch.shape)
+        return torch.where(result == batch, own, result.to(dtype)).reshape(shape)
+
+    return batch, restore
 
 
 def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
@@ -119,8 +127,11 @@ def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
     check_batch(batch)
 
     def restore(result: Tensor) -> np.ndarray[Any, Any]:
-        rows = result.permute(0, 2, 3, 1).contiguous().numpy()
-        return np.asarray(rows.reshape(shape), dtype=dtype)
+        rows = result.permute(0, 2, 3, 1).contiguous().numpy().reshape(shape)
+        if dtype in (np.uint8, np.float32):
+            return rows
+        # what did not change comes back as it was, not as float32 holds it
+        return np.where(rows == images.astype(np.float32), images, rows.astype(dtype))
 
     return batch, restore
 
