@@ -210,7 +210,7 @@ def test_frost_is_a_weighted_sum_of_picture_and_texture(name):
     scale = {"scale": 1} if name == "frost" else {}
     result = frosted(
         images, textures, name, image_weight=[1, 0.8, 0.6], frost_weight=[0.4, 0.6, 0.75],
-        texture=[0, 3, 4], **scale,
+        texture=[0, 0.7, 1], **scale,
     )  # fmt: skip
     for image, own, a, b, texture in zip(
         images, result, (1, 0.8, 0.6), (0.4, 0.6, 0.75), (0, 3, 4), strict=True
@@ -221,7 +221,7 @@ def test_frost_is_a_weighted_sum_of_picture_and_texture(name):
 
 def test_frost_is_a_piece_of_the_texture_and_another_one_for_another_key():
     black = torch.zeros(20, 3, 32, 40)
-    result = frosted(black, TEXTURES, image_weight=1, frost_weight=1, scale=1, texture=3)
+    result = frosted(black, TEXTURES, image_weight=1, frost_weight=1, scale=1, texture=0.7)
     levels = (result * 255).round().to(torch.uint8)
     corners = set()
     for own in levels:
@@ -255,7 +255,7 @@ def test_frost_covers_pictures_smaller_and_larger_than_its_textures(size):
     images = torch.zeros(1, 3, *size)
     for texture in range(5):
         result = frosted(
-            images, TEXTURES, image_weight=1, frost_weight=1, scale=0.3, texture=texture
+            images, TEXTURES, image_weight=1, frost_weight=1, scale=0.3, texture=(texture + 0.5) / 5
         )
         expected = np.mean(PHOTOGRAPHED[texture][1]) / 255
         assert result.mean().item() == pytest.approx(expected, abs=0.15)
@@ -311,7 +311,12 @@ def test_all_five_textures_are_drawn_about_equally_often():
     black = torch.zeros(200, 3, 8, 8, dtype=torch.uint8)
     alone = [
         ec.corrupt(
-            black[:1], "vcr/frost", image_weight=1, frost_weight=1, texture=texture, keys=["x"]
+            black[:1],
+            "vcr/frost",
+            image_weight=1,
+            frost_weight=1,
+            texture=(texture + 0.5) / 5,
+            keys=["x"],
         )[0]
         for texture in range(5)
     ]

@@ -22,6 +22,9 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
+WORTH_A_LOOP = 512
+"""Words per image from which NumPy, image by image, is quicker than torch on all at once."""
+
 Words = NDArray[np.uint64]
 
 
@@ -32,7 +35,7 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
     """
     shape = np.broadcast_shapes(*(word.shape for word in (*counter, *key)))
     words = [word.expand(shape) for word in counter]
-    if words[0].device.type != "cpu":
+    if words[0].device.type != "cpu" or shape[-1] < WORTH_A_LOOP:
         return _rounds_in_torch([word.clone() for word in words], *key)
     out = [torch.empty(shape, dtype=torch.int64) for _ in range(4)]
     rows = int(np.prod(shape[:-1]))

@@ -70,8 +70,11 @@ class Parameter:
         if self.odd and np.any(values % 2 == 0):
             raise UsageError(f"{self.name} must be odd, got {values[values % 2 == 0][0]:g}.")
 
-    def settle(self, values: Values) -> Values:
-        """Return `values` brought to the nearest ones that the parameter can take."""
+    def settle(self, values: Values, stretch: float = 1.0) -> Values:
+        """Return `values` brought to the nearest ones that the parameter can take.
+
+        Lengths may be `stretch` times as long as declared, on pictures that are as much larger.
+        """
         if self.choices is not None:
             choices = np.array(self.choices)
             return np.asarray(choices[np.abs(values[:, None] - choices).argmin(axis=1)])
@@ -79,7 +82,7 @@ class Parameter:
             values = np.floor(values / 2) * 2 + 1
         elif self.integer:
             values = np.floor(values + 0.5)
-        return np.clip(values, self.low, self.high)
+        return np.clip(values, self.low, self.high * max(1.0, stretch))
 
     def interpolate(self, start: Values, end: Values, share: Values) -> Values:
         """Return the values `share` (0…1) of the way from `start` to `end`, as declared."""
@@ -87,11 +90,13 @@ class Parameter:
             return np.where(share < 0.5, start, end)
         if self.between == "reciprocal":
             with np.errstate(divide="ignore"):
-                mixed = (1 - share) / start + share / end
-                return np.asarray(1 / mixed)
-        if self.between == "log":
-            return np.exp((1 - share) * np.log(start) + share * np.log(end))
-        return (1 - share) * start + share * end
+                mixed = 1 / ((1 - share) / start + share / end)
+        elif self.between == "log":
+            mixed = np.exp((1 - share) * np.log(start) + share * np.log(end))
+        else:
+            mixed = (1 - share) * start + share * end
+        # what does not move must not move by a rounding error either
+        return np.where(start == end, start, mixed)
 
     def sample(self, uniform: Values, low: float, high: float) -> Values:
         """Return values spread evenly over low … high (both ends included for integers)."""

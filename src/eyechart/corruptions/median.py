@@ -35,7 +35,7 @@ def median_by_counting(levels: Tensor, kernel: Values) -> Tensor:
     batch, channels, height, width = levels.shape
     widest = int(kernel.max())
     offset = np.abs(np.arange(widest) - widest // 2)
-    number = torch.float16 if levels.is_cuda else torch.float32
+    number = torch.float16 if levels.is_cuda and widest**2 < 2048 else torch.float32
     windows = torch.from_numpy(offset <= (kernel[:, None] - 1) / 2).to(levels.device, number)
     across = band_matrix(windows, width, "replicate").mT.contiguous()
     down = band_matrix(windows, height, "replicate")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import UNIT, luma, to_levels, to_unit, truncate_levels
+from eyechart.corruptions.arithmetic import GRID, UNIT, luma, to_levels, to_unit, truncate_levels
 from eyechart.corruptions.blur import trail
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.filters import smooth
@@ -63,7 +63,7 @@ def snow(
 
 IMAGE_WEIGHT = Parameter("image_weight", 0, 1, "share", "weight of the image", clean=1)
 FROST_WEIGHT = Parameter("frost_weight", 0, 1, "share", "weight of the frost", clean=0)
-TEXTURE = Parameter("texture", 0, 4, "number", "which frost texture", integer=True, drawn=True)
+TEXTURE = Parameter("texture", 0, 1, "share", "which texture: 0 the first, 1 the last", drawn=True)
 
 
 @corruption(
@@ -95,7 +95,7 @@ def frost(
         panes = _panes(textures, float(factor), height, width, images.device)
         pieces = []
         for row in rows:
-            whole = panes[int(texture[row]) % len(panes)]
+            whole = panes[_number(texture[row], len(panes))]
             top = int(down[row] * (whole.shape[1] - height))
             left = int(across[row] * (whole.shape[2] - width))
             pieces.append(whole[:, top : top + height, left : left + width])
@@ -122,9 +122,14 @@ def vcr_frost(
 ) -> Tensor:
     """Lay a whole frosted pane, fitted to the picture, over it."""
     stack = _fitted_panes(textures, *images.shape[2:], images.device)
-    which = torch.from_numpy(texture.astype(np.int64) % len(textures)).to(images.device)
+    which = torch.tensor([_number(each, len(stack)) for each in texture], device=images.device)
     pane = _as_pane(stack[which], images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
+
+
+def _number(share: float, count: int) -> int:
+    """The place in a list of `count` that a number in 0…1 stands for."""
+    return min(int(share * count), count - 1)
 
 
 def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
@@ -162,7 +167,8 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
     large = torch.nn.functional.interpolate(
         texture[None].to(torch.float64), (height, width), mode=mode, antialias=mode == "bicubic"
     )
-    return torch.floor(large[0] + 0.5).clamp_(0, 255).to(torch.uint8)
+    # to a grid first: torch's last bits depend on its number of threads, and halves are common
+    return torch.floor(torch.round(large[0] * GRID) / GRID + 0.5).clamp_(0, 255).to(torch.uint8)
 
 
 @corruption(

@@ -20,6 +20,9 @@ from eyechart.suites.textures import frost_assets
 
 Numbers = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 
+LEAST_VALUES = 100_000
+"""How many values are worth a thread of their own."""
+
 EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
 """What is added to a grey level before its fraction is cut off."""
 
@@ -122,7 +125,9 @@ def _parts(batch: Batch) -> list[tuple[int, int]]:
     count, size = batch.shape[0], batch[0].numel()
     chunk = max(1, CHUNK_VALUES.get(batch.device.type, CHUNK_VALUES["cpu"]) // size)
     if batch.device.type == "cpu":
-        chunk = min(chunk, -(-count // torch.get_num_threads()))
+        # share out between threads, but not so little that starting costs more than working
+        share = max(-(-count // torch.get_num_threads()), -(-LEAST_VALUES // size))
+        chunk = min(chunk, share)
     return [(start, min(start + chunk, count)) for start in range(0, count, chunk)]
 
 

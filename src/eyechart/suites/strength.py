@@ -16,6 +16,8 @@ from eyechart.suites.suite import DRAWN, Entry
 
 STRONGEST = 5.0
 DEFAULT_SEVERITY = 3.0
+LARGEST_TABLE = 299
+"""Side in px up to which lengths come from the published tables."""
 
 
 def check_severity(severity: Values) -> None:
@@ -40,10 +42,11 @@ def resolve(
             value = given[name]
         else:
             value = _follow(entry, parameter, severity, side, random)
+        stretch = side / (entry.reference_side or LARGEST_TABLE)
         if parameter.scales_with_size and entry.reference_side is not None:
-            value = parameter.settle(value * side / entry.reference_side)
+            value = parameter.settle(value * stretch, stretch)
         elif name not in given:
-            value = parameter.settle(value)
+            value = parameter.settle(value, stretch if parameter.scales_with_size else 1.0)
         values[name] = value
     return values
 

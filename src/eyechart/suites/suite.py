@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,8 @@ def load_suite(name: str) -> Suite:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"Cannot read the suite {path}: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"The suite {path} is not a text file in UTF-8.") from None
     return parse_suite(text, path.name)
 
 
@@ -106,9 +109,15 @@ def parse_suite(text: str, where: str) -> Suite:
         data = yaml.safe_load(text)
         shared = {key: data[key] for key in ("eight_bit", "reference_side") if key in data}
         entries = tuple(_entry(item, data["name"], shared) for item in data["corruptions"])
+        names = [entry.name for entry in entries]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"{twice} is listed twice")
         return Suite(data["name"], data["title"], data["source"], entries)
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        what = " ".join(str(error).split())
+    except KeyError as error:
+        raise UsageError(f"The suite {where} is not well formed: {error} is missing.") from None
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
+        what = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"The suite {where} is not well formed: {what}.") from None
 
 
@@ -152,12 +161,24 @@ def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(entry: Entry) -> None:
-    """Refuse an entry that names parameters which its function does not have."""
-    named = {*entry.path, *entry.domain}
-    for table in entry.levels.values():
+    """Refuse an entry that cannot be worked with, saying why."""
+    named = {*entry.path, *entry.domain, *entry.logarithmic}
+    for side, table in entry.levels.items():
+        if set(table) != set(next(iter(entry.levels.values()))):
+            raise ValueError(f"{entry.name}: the levels for {side} px name other parameters")
+        for name, values in table.items():
+            if len(values) != 5 or not all(map(isfinite, values)):
+                raise ValueError(f"{entry.name}: {name} needs five numbers for {side} px")
         named |= set(table)
-    for name in named:
+    for name, ends in (*entry.path.items(), *entry.domain.items()):
+        if ends != DRAWN and (len(ends) != 2 or not all(isfinite(float(end)) for end in ends)):
+            raise ValueError(f"{entry.name}: {name} needs two numbers, from and to")
+    for name in sorted(named):
         entry.corruption.parameter(name)
+    if entry.eight_bit not in ("truncate", "round"):
+        raise ValueError(f"{entry.name}: eight_bit must be truncate or round")
+    if not isinstance(entry.reference_side, int | None):
+        raise ValueError(f"{entry.name}: reference_side must be a whole number of pixels")
 
 
 @cache
