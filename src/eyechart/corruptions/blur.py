@@ -19,7 +19,7 @@ from eyechart.corruptions.filters import (
 )
 from eyechart.corruptions.median import median_filter
 from eyechart.corruptions.resampling import along_both, box_matrix
-from eyechart.corruptions.sampling import enlarge, fine_levels
+from eyechart.corruptions.sampling import add_zooms, fine_levels
 from eyechart.corruptions.shuffle import copy_from_neighbours, swap_neighbours
 
 SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)
@@ -246,12 +246,9 @@ def zoom_blur(images: Tensor, random: ImageRandom, *, zoom: Values, step: Values
     for pair in np.unique(pairs, axis=0):
         chosen = torch.from_numpy(np.flatnonzero((pairs == pair).all(axis=1))).to(images.device)
         clean = fine_levels(images if len(chosen) == len(images) else images[chosen])
-        total = clean.clone()
         # the published code counts with arange in floating point, which includes 1.11 for 1.11/0.01
         factors = np.arange(1, pair[0], pair[1])
-        for factor in factors:
-            total += enlarge(clean, float(factor))
-        out[chosen] = total.mul_(UNIT / (len(factors) + 1))
+        out[chosen] = add_zooms(clean, factors).mul_(UNIT / (len(factors) + 1))
     return out
 
 

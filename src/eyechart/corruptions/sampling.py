@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.devices import has_triton
 from eyechart.corruptions.filters import CV2_BORDERS, fold
 from eyechart.corruptions.opencv import opencv
 
@@ -57,6 +58,20 @@ def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) 
     above = at(upper, before) * (1 - across) + at(upper, after) * across
     below = at(lower, before) * (1 - across) + at(lower, after) * across
     return (above * (1 - down) + below * down).reshape(levels.shape)
+
+
+def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
+    """Return the grey levels (B, C, H, W) plus their enlargements by all the factors."""
+    if has_triton(levels.device) and len(factors):
+        from eyechart.corruptions import zoom_triton
+
+        places = ([_zoom_places(side, float(f)) for f in factors] for side in levels.shape[2:])
+        rows, columns = (np.stack(each) for each in places)
+        return zoom_triton.add_zooms(levels, rows, columns)
+    total = levels.clone()
+    for factor in factors:
+        total += enlarge(levels, float(factor))
+    return total
 
 
 def enlarge(levels: Tensor, factor: float) -> Tensor:
