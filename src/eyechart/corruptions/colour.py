@@ -4,6 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
@@ -143,28 +144,41 @@ def color_jitter(
     order: Values,
 ) -> Tensor:
     """Change brightness, contrast, saturation and hue, one after the other in a random order."""
-    steps = np.array(_ORDERS)[order.astype(int)].T
-    factors = np.stack((brightness, contrast, saturation, np.ones_like(hue)))
-    stretch = factors[steps, np.arange(len(order))]
-    numbers = torch.from_numpy(np.stack((stretch, steps == CONTRAST, steps == SATURATION), axis=1))
-    numbers = numbers.to(images.device, torch.float32)[..., None, None, None]
-    out = images
-    for step, (factor, about_mean, about_grey) in zip(steps, numbers, strict=True):
-        # brightness, contrast and saturation all stretch about something: black, a mean, a grey
-        grey = luma(out)
-        mean = to_unit(to_levels(exact_mean(grey, (1, 2, 3))))
-        centre = grey * about_grey + mean * about_mean
-        changed = ((out - centre) * factor + centre).clamp_(0, 1)
-        turning = np.flatnonzero(step == HUE)
-        if len(turning):
-            chosen = torch.from_numpy(turning).to(images.device)
-            changed[chosen] = _turn_hue(out[chosen], per_image(hue[turning], images))
-        out = changed
-    return out
+    steps = np.array(_ORDERS)[order.astype(int)]
+    turning = np.argmax(steps == HUE, axis=1)
+    others = steps[steps != HUE].reshape(-1, 3).T
+    factors = np.stack((brightness, contrast, saturation))[others, np.arange(len(order))]
+    # three stretches before the hue turns and three after; each image takes part in three of them
+    late = turning <= np.arange(3)[:, None]
+    out = _stretch_in_turn(images, others, factors, ~late)
+    out = _turn_hue(out, per_image(hue, images))
+    return _stretch_in_turn(out, others, factors, late)
 
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 _ORDERS = tuple(permutations(range(4)))
+
+
+def _stretch_in_turn(
+    images: Tensor, steps: NDArray[np.int64], factors: Values, active: NDArray[np.bool_]
+) -> Tensor:
+    """Return the images after three steps (3, B), those left out that are not active."""
+    about_mean, about_grey = active & (steps == CONTRAST), active & (steps == SATURATION)
+    numbers = np.stack((np.where(active, factors, 1), about_mean, about_grey), axis=1)
+    for step in torch.from_numpy(numbers).to(images.device, torch.float32):
+        images = _stretch(images, *step[..., None, None, None])
+    return images
+
+
+def _stretch(images: Tensor, factor: Tensor, about_mean: Tensor, about_grey: Tensor) -> Tensor:
+    """Return the images with their distance from something multiplied by `factor`.
+
+    The something is the mean grey, or each pixel's own grey, where marked by a 1, and else black.
+    """
+    grey = luma(images)
+    mean = to_unit(to_levels(exact_mean(grey, (1, 2, 3))))
+    centre = grey * about_grey + mean * about_mean
+    return ((images - centre) * factor + centre).clamp_(0, 1)
 
 
 def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
