@@ -250,9 +250,10 @@ def test_a_run_that_is_interrupted_keeps_what_is_written_and_goes_on(
 
 def test_ctrl_c_on_the_real_process(photos, tmp_path):
     for index in range(300):
-        picture(photos / f"more{index}.png", index, (64, 64))
+        picture(photos / f"more{index}.png", index, (224, 224))
     out = tmp_path / "out"
-    command = ["corrupt", photos, "-c", "motion_blur", "-s", "3", "--out", out]
+    # slow enough to be caught in the middle
+    command = ["corrupt", photos, "-c", "zoom_blur", "-s", "2", "--out", out]
     process = subprocess.Popen(
         [sys.executable, "-m", "eyechart", *map(str, command)],
         stderr=subprocess.PIPE,
@@ -261,7 +262,7 @@ def test_ctrl_c_on_the_real_process(photos, tmp_path):
     )
     deadline = time.monotonic() + 60
     while not list(out.glob("*.png")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+        time.sleep(0.005)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
