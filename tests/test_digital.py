@@ -9,8 +9,8 @@ from PIL import Image
 
 import eyechart as ec
 from calling import apply, photo_levels
+from eyechart.corruptions import blocks
 from eyechart.corruptions.jpeg import CHROMINANCE, LUMINANCE, _steps, jpeg_in_torch
-from eyechart.corruptions.pillow import enlarge_blocks, pillow_resize, resize_in_torch
 
 
 def picture(levels):
@@ -40,17 +40,17 @@ def test_pixelate_is_pillows_box_down_and_box_up(share, size, channels):
     np.testing.assert_array_equal(result[0], planes(expected))
 
 
-@pytest.mark.parametrize("method", ["box", "bilinear"])
-@pytest.mark.parametrize("after", [(20, 30), (64, 64), (100, 71), (1, 1), (63, 64), (128, 5)])
-def test_resizing_in_torch_is_pillows_to_the_last_bit(method, after):
-    levels = photo_levels(64, 64, batch=4)
-    levels[3] = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (3, 64, 64)) * 255)
-    filters = {"box": Image.Resampling.BOX, "bilinear": Image.Resampling.BILINEAR}
-    in_torch = resize_in_torch(levels, after, method)
-    assert torch.equal(in_torch, pillow_resize(levels, after, method))
+@pytest.mark.parametrize("before", [(64, 64), (64, 31), (100, 9), (12, 301)])
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.26, 0.33, 0.5, 0.77, 0.95, 1])
+def test_shrinking_in_torch_is_pillows_to_the_last_bit(before, share):
+    levels = photo_levels(*before, batch=4)
+    levels[3] = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (3, *before)) * 255)
+    after = tuple(max(1, int(side * share)) for side in before)
+    in_torch = blocks.shrink_in_torch(levels, after)
+    assert torch.equal(in_torch, blocks.shrink(levels, after))
     for image, own in zip(levels, in_torch, strict=True):
-        expected = picture(image).resize(after[::-1], filters[method])
-        np.testing.assert_array_equal(own, planes(expected))
+        wide = picture(image).resize((after[1], before[0]), Image.Resampling.BOX)
+        np.testing.assert_array_equal(own, planes(wide.resize(after[::-1], Image.Resampling.BOX)))
 
 
 @pytest.mark.parametrize("after", [(64, 64), (65, 40), (200, 31)])
@@ -58,9 +58,9 @@ def test_enlarging_blocks_is_pillows_box(after):
     levels = photo_levels(19, 23)
     expected = picture(levels[0]).resize(after[::-1], Image.Resampling.BOX)
     if min(after) >= 23:
-        np.testing.assert_array_equal(enlarge_blocks(levels, after)[0], planes(expected))
+        np.testing.assert_array_equal(blocks.enlarge(levels, after)[0], planes(expected))
     np.testing.assert_array_equal(
-        enlarge_blocks(levels, (2 * 19, 3 * 23))[0],
+        blocks.enlarge(levels, (2 * 19, 3 * 23))[0],
         levels[0].repeat_interleave(2, dim=1).repeat_interleave(3, dim=2),
     )
 

@@ -9,10 +9,10 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions import blocks
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 from eyechart.corruptions.jpeg import jpeg_in_torch
 from eyechart.corruptions.opencv import pixels_of, planes_of
-from eyechart.corruptions.pillow import enlarge_blocks, pillow_resize
 from eyechart.corruptions.resampling import along_both, block_matrix, thumbnail_matrix
 
 
@@ -33,7 +33,7 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
         return out
     height, width = levels.shape[2:]
     small = (max(1, int(height * sizes[0] + 1e-9)), max(1, int(width * sizes[0] + 1e-9)))
-    return enlarge_blocks(pillow_resize(levels, small, "box"), (height, width))
+    return blocks.enlarge(blocks.shrink(levels, small), (height, width))
 
 
 @corruption(

@@ -1,0 +1,69 @@
+"""Shrinking to blocks and back as Pillow's BOX filter does it, on whole grey levels.
+
+Pillow itself on the CPU, the same sums elsewhere.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from eyechart.corruptions.opencv import pixels_of, planes_of
+
+FIXED = 1 << 22
+"""Pillow keeps its 8-bit resizing weights as multiples of 2⁻²²."""
+
+
+def shrink(levels: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return the uint8 images (B, C, H, W) averaged over blocks to (height, width)."""
+    if levels.device.type != "cpu":
+        return shrink_in_torch(levels, size)
+    out = torch.empty(*levels.shape[:2], *size, dtype=torch.uint8)
+    for source, target in zip(levels.numpy(), out.numpy(), strict=True):
+        # across first, then down: left to itself, newer versions of Pillow choose by shape
+        picture = Image.fromarray(pixels_of(source))
+        picture = picture.resize((size[1], source.shape[1]), Image.Resampling.BOX)
+        picture = picture.resize(size[::-1], Image.Resampling.BOX)
+        for plane, result in zip(planes_of(np.asarray(picture)), target, strict=True):
+            result[:] = plane
+    return out
+
+
+def shrink_in_torch(levels: Tensor, size: tuple[int, int]) -> Tensor:
+    """`shrink` by matrix products in float64, exact because weights are whole multiples."""
+    across = _block_means(levels.shape[3], size[1]).to(levels.device)
+    out = _round(torch.matmul(levels.to(torch.float64), across.T))
+    down = _block_means(levels.shape[2], size[0]).to(levels.device)
+    return _round(torch.matmul(down, out)).to(torch.uint8)
+
+
+def _round(values: Tensor) -> Tensor:
+    return torch.floor(values / FIXED + 0.5)
+
+
+@lru_cache(maxsize=256)
+def _block_means(before: int, after: int) -> Tensor:
+    """Return float64 (after, before): Pillow's weights in units of 2⁻²²."""
+    # step by step in Pillow's order: where a block's edge falls on a half, rounding decides
+    scale = before / after
+    centre = (np.arange(after)[:, None] + 0.5) * scale
+    first, last = (centre - 0.5 * scale + 0.5).astype(int), (centre + 0.5 * scale + 0.5).astype(int)
+    place = np.arange(before)
+    distance = (place - centre + 0.5) * (1 / scale)
+    inside = (place >= first) & (place < last) & (distance > -0.5) & (distance <= 0.5)
+    means = inside / inside.sum(axis=1, keepdims=True)
+    return torch.from_numpy(np.floor(means * FIXED + 0.5))
+
+
+def enlarge(levels: Tensor, size: tuple[int, int]) -> Tensor:
+    """Return the images enlarged to (height, width) without smoothing."""
+    for dim, after in ((3, size[1]), (2, size[0])):
+        before = levels.shape[dim]
+        source = ((np.arange(after) * 2 + 1) * before) // (2 * after)
+        if levels.device.type == "cpu":
+            levels = torch.from_numpy(levels.numpy().take(source, axis=dim))
+        else:
+            levels = levels.index_select(dim, torch.from_numpy(source).to(levels.device))
+    return levels
