@@ -301,6 +301,134 @@ def test_no_write_permission_is_one_sentence(run, photos, tmp_path, monkeypatch)
     assert_refused(result, "Cannot write into", "Permission denied")
 
 
+def test_results_of_other_settings_that_would_stay_are_refused(run, photos, tmp_path):
+    out = tmp_path / "out"
+    options = ("-c", "fog", "--out", out)
+    run("corrupt", photos, *options, "-s", 2)
+    record = (out / "eyechart.json").read_text()
+    words = ("of other settings", "use an empty folder or delete them")
+    fewer = run("corrupt", photos / "a.png", *options, "-s", 3, "--overwrite")
+    assert_refused(fewer, "3 results", str(out / "b.png"), *words)
+    other = run("corrupt", photos, *options, "-s", 2, "--format", "jpeg", "--overwrite")
+    assert_refused(other, "4 results", *words)
+    assert (out / "eyechart.json").read_text() == record
+    assert len(list(out.rglob("*.*g"))) == 4
+    # results that have a record of their own may stay, and so may those of the same settings
+    run("corrupt", photos, "-c", "frost", "-s", 1, "--out", out / "frosty")
+    assert run("corrupt", photos / "a.png", *options, "-s", 2, "--overwrite").status == 0
+    for name in ("b.png", "deep/c.png", "deep/d.png"):
+        (out / name).unlink()
+    picture(out / "mine.png")
+    assert run("corrupt", photos / "a.png", *options, "-s", 3, "--overwrite").status == 0
+
+
+def test_other_results_inside_the_input_are_not_corrupted_again(run, photos):
+    run("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos / "foggy")
+    result = run("corrupt", photos, "-c", "frost", "-s", 2, "--out", photos / "frosty")
+    assert result.status == 0
+    assert "4 pictures written" in result.out
+    said = f"Left out 4 pictures in {photos / 'foggy'}, which eyechart made."
+    assert result.err.splitlines() == [said]
+    assert not (photos / "frosty" / "foggy").exists()
+    # asked for by name, they are
+    twice = ("corrupt", photos / "foggy", "-c", "frost", "-s", 2, "--out", photos / "both")
+    assert "4 pictures written" in run(*twice).out
+    only = picture(photos / "only" / "foggy" / "x.png")
+    run("corrupt", only, "-c", "fog", "-s", 2, "--out", photos / "only" / "foggy" / "out")
+    only.unlink()
+    options = ("-c", "frost", "-s", 2, "--out", photos / "none")
+    assert_refused(run("corrupt", only.parent, *options), "made by eyechart")
+
+
+def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
+    run, photos, tmp_path, monkeypatch
+):
+    out = tmp_path / "out"
+    run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
+    command = ("corrupt", photos, "-c", "fog", "-s", 3, "--out", out)
+    monkeypatch.setattr(work, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(work, "HELD_PICTURES", 1)
+    corrupt, calls = work.corrupt, []
+
+    def interrupted(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return corrupt(*arguments, **options)
+
+    monkeypatch.setattr(work, "corrupt", interrupted)
+    result = run(*command, "--overwrite")
+    assert result.status == 130
+    assert "Stopped: 1 of 4 pictures are done" in result.err
+    assert json.loads((out / "eyechart.json").read_text())["replacing"] is True
+    assert_refused(run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out), "severity 3.0")
+    fewer = run("corrupt", photos / "a.png", "-c", "fog", "-s", 3, "--out", out)
+    assert_refused(fewer, "3 results of other settings")
+    mine = picture(out / "b.png", 8).read_bytes()
+    result = run(*command)
+    assert result.status == 2
+    assert "b.png is there already" in result.err  # never a result: only --overwrite replaces it
+    assert "2 pictures written" in result.out
+    assert (out / "b.png").read_bytes() == mine
+    assert run(*command, "--overwrite").status == 0
+    assert "replacing" not in json.loads((out / "eyechart.json").read_text())
+    for name in ("a.png", "b.png", "deep/c.png", "deep/d.png"):
+        keys = [file_digest(photos / name)]
+        expected = ec.corrupt(pixels(photos / name), "fog", severity=3, keys=keys)
+        assert np.array_equal(pixels(out / name), expected), name
+
+
+@pytest.mark.parametrize("format", ["png", "jpeg"])
+def test_damaged_results_are_made_again(run, photos, tmp_path, format):
+    out = tmp_path / "out"
+    command = ("corrupt", photos, "-c", "fog", "-s", 2, "--format", format, "--out", out)
+    run(*command)
+    results = sorted(out.rglob("*.*g"))
+    whole = [path.read_bytes() for path in results]
+    results[0].write_bytes(b"")
+    results[1].write_bytes(whole[1][:-5])
+    results[2].write_bytes(whole[2][: len(whole[2]) // 2])
+    result = run(*command)
+    assert result.status == 0, result.err
+    assert "3 pictures written" in result.out
+    assert [path.read_bytes() for path in results] == whole
+
+
+def test_what_a_killed_run_left_is_removed(run, photos, tmp_path):
+    out = tmp_path / "out"
+    command = ("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
+    run(*command)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = [out / f".a.png.{ended.pid}.tmp", out / "deep" / f".c.png.{ended.pid}.tmp"]
+    others = [out / f".a.png.{os.getppid()}.tmp", out / f".notes.{ended.pid}.tmp"]
+    for path in (*left, *others):
+        path.touch()
+    run(*command)
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in others)
+
+
+def test_empty_paths_are_refused(run, photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(photos / "deep")
+    options = ("-c", "fog", "-s", 2, "--out")
+    assert_refused(run("corrupt", photos, *options, ""), "--out", "give a folder")
+    assert_refused(run("corrupt", "", *options, tmp_path / "out"), "give a folder")
+    assert not (tmp_path / "out").exists()
+    assert len(list(Path().iterdir())) == 2
+
+
+def test_jpg_is_jpeg(run, photos, tmp_path):
+    command = ("corrupt", photos / "a.png", "-c", "fog", "-s", 2, "--out", tmp_path / "out")
+    assert run(*command, "--format", "jpg").status == 0
+    assert "1 already there" in run(*command, "--format", "jpeg").out
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_sentence(run, photos):
+    result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", photos / "a.png")
+    assert_refused(result, "Cannot write into", "it is a file, not a folder")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission_is_one_sentence(run, photos, tmp_path):
     (tmp_path / "out").mkdir(mode=0o500)
@@ -422,7 +550,64 @@ def test_gallery_of_a_missing_or_broken_picture_is_one_sentence(run, tmp_path):
     assert_refused(run("gallery", tmp_path / "broken.png"), "broken.png")
 
 
+def test_gallery_does_not_overwrite_its_picture(run, photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(photos)
+    before = (photos / "a.png").read_bytes()
+    (tmp_path / "link.png").symlink_to(photos / "a.png")
+    for same in ("a.png", photos / "deep" / ".." / "a.png", tmp_path / "link.png"):
+        options = ("--size", 16, "--out", tmp_path / "x.png", "--out", same)
+        assert_refused(run("gallery", photos / "a.png", *options), "is the picture itself")
+    assert (photos / "a.png").read_bytes() == before
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_gallery_of_a_folder_or_into_one_is_one_sentence(run, photos, tmp_path):
+    assert_refused(run("gallery", photos), f"Give one picture, got the folder {photos}")
+    (tmp_path / "x.png").mkdir()
+    refused = run("gallery", photos / "a.png", "--out", tmp_path / "x.png")
+    assert_refused(refused, "it is a folder, not a file")
+
+
+OWN_SUITE = """
+name: own
+title: Own
+source: me
+corruptions:
+  - {name: NAME, function: fog, group: weather, path: {thickness: [0.5, 3]}}
+"""
+
+
+@pytest.mark.parametrize("name", ["two\\nlines", "\\ud800", "[/red]", "", "x" * 300, "日本 \\t"])
+def test_gallery_of_a_suite_with_strange_names(run, photos, tmp_path, name):
+    suite = tmp_path / "own.yaml"
+    text = OWN_SUITE.replace("NAME", f'"{name}"').replace("title: Own", f'title: "{name}"')
+    suite.write_text(text, encoding="utf-8")
+    outs = ("--out", tmp_path / "x.png", "--out", tmp_path / "x.html")
+    options = ("--suite", suite, "--size", 16, "--columns", 1, *outs)
+    result = run("gallery", photos / "a.png", *options)
+    assert result.status == 0, result.err
+
+
 # bench
+
+
+@pytest.mark.parametrize("draw", [(), ("--draw", "paper")])
+def test_bench_of_a_suite_of_ones_own(run, tmp_path, draw):
+    suite = tmp_path / "own.yaml"
+    suite.write_text(OWN_SUITE.replace("NAME", '"[/my] fog"'), encoding="utf-8")
+    options = ("--batch", 2, "--size", 16, "--seconds", 0.001, *draw)
+    result = run("bench", "corruptions", "--suite", suite, *options)
+    assert result.status == 0, result.err
+    assert "[/my] fog" in result.out
+
+
+def test_bench_looks_where_to_write_before_it_measures(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("eyechart.reports.bench.measure", lambda *_: pytest.fail("measured"))
+    (tmp_path / "file").touch()
+    refused = run("bench", "corruptions", "--json", tmp_path / "file" / "x.json")
+    assert_refused(refused, "it is a file, not a folder")
+    refused = run("bench", "corruptions", "--json", tmp_path / "none" / "x.json")
+    assert_refused(refused, "No such folder")
 
 
 def test_bench_prints_every_corruption_and_writes_the_figures(run, tmp_path):

@@ -7,7 +7,13 @@ import pytest
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.images.files import find_pictures, read_note, read_picture, write_picture
+from eyechart.images.files import (
+    find_pictures,
+    is_damaged,
+    read_note,
+    read_picture,
+    write_picture,
+)
 
 LEVELS = np.random.default_rng(0).integers(0, 256, (12, 9, 3), dtype=np.uint8)
 
@@ -117,6 +123,25 @@ def test_a_picture_of_somebody_else_has_no_note(tmp_path):
     assert read_note(saved(tmp_path / "x.png", Image.fromarray(LEVELS))) is None
     (tmp_path / "y.png").write_text("hello")
     assert read_note(tmp_path / "y.png") is None
+
+
+@pytest.mark.parametrize(("suffix", "quality"), [(".png", None), (".jpg", 85)])
+def test_damage_is_seen_wherever_a_result_is_cut_off(tmp_path, suffix, quality):
+    path = tmp_path / f"x{suffix}"
+    write_picture(Image.fromarray(LEVELS), path, quality=quality, note="made thus")
+    assert not is_damaged(path)
+    data = path.read_bytes()
+    for length in range(len(data)):
+        path.write_bytes(data[:length])
+        assert is_damaged(path), length
+
+
+def test_pictures_of_somebody_else_are_not_called_damaged(tmp_path):
+    path = saved(tmp_path / "x.jpg", Image.fromarray(LEVELS))
+    path.write_bytes(path.read_bytes() + b"what a camera appends")
+    assert not is_damaged(path)
+    assert not is_damaged(saved(tmp_path / "x.bmp", Image.fromarray(LEVELS)))
+    assert not is_damaged(tmp_path)
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):

@@ -122,7 +122,7 @@ def nan_image():
         (torch.rand(1, 1, 3, 16, 16), "5 dimensions"),
         (Image.new("RGBA", (16, 16)), "RGB or L, got RGBA"),
         (Image.new("P", (16, 16)), "RGB or L, got P"),
-        ("photo.png", "got str"),
+        ("photo.png", "PIL.Image.open"),
         (None, "got NoneType"),
         ([torch.rand(2, 3, 16, 16)], "single images"),
     ],
@@ -162,3 +162,70 @@ def test_callers_of_imagecorruptions_change_one_import():
     assert np.array_equal(
         ec.corrupt(COLOUR, corruption_name="fog", severity=3), ec.corrupt(COLOUR, "fog", severity=3)
     )
+
+
+@pytest.mark.parametrize("given", [1.5, 1.0, "1", None, True, float("nan"), [1]])
+@pytest.mark.parametrize("name", ["seed", "draw"])
+def test_seed_and_draw_are_whole_numbers(name, given):
+    # 1.0 would silently give other random numbers than 1
+    image = np.zeros((16, 16, 3), np.uint8)
+    with pytest.raises(ec.UsageError, match=f"{name} must be a whole number"):
+        ec.corrupt(image, "fog", severity=1, **{name: given})
+
+
+def test_seeds_of_any_whole_size_and_numpys_are_taken():
+    image = np.full((16, 16, 3), 90, np.uint8)
+    results = [
+        ec.corrupt(image, "fog", severity=1, seed=seed) for seed in (-3, 0, 2**80, np.int64(7))
+    ]
+    assert len({result.tobytes() for result in results}) == 4
+    assert np.array_equal(results[3], ec.corrupt(image, "fog", severity=1, seed=7))
+
+
+def test_a_strength_without_its_name_is_asked_for():
+    image = np.zeros((16, 16, 3), np.uint8)
+    with pytest.raises(ec.UsageError, match="severity=3"):
+        ec.corrupt(image, "fog", 3)
+
+
+@pytest.mark.parametrize("given", ["3", None, True, [None], {}])
+def test_what_is_no_number_is_no_severity(given):
+    image = np.zeros((16, 16, 3), np.uint8)
+    with pytest.raises(ec.UsageError):
+        ec.corrupt(image, "fog", severity=given)
+
+
+def test_a_picture_that_pil_cannot_decode_is_one_sentence(tmp_path):
+    path = tmp_path / "cut.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)).save(path)
+    path.write_bytes(path.read_bytes()[:500])
+    with Image.open(path) as picture, pytest.raises(ec.UsageError, match="cannot be read"):
+        ec.corrupt(picture, "fog", severity=1)
+
+
+@pytest.mark.parametrize("keys", ["x", 5, ["a", "b"], []])
+def test_keys_are_a_list_with_one_for_each_image(keys):
+    with pytest.raises(ec.UsageError, match="keys must"):
+        ec.corrupt(np.zeros((16, 16, 3), np.uint8), "fog", severity=1, keys=keys)
+
+
+def test_a_file_name_that_is_no_text_can_be_a_key():
+    image = np.full((16, 16, 3), 90, np.uint8)
+    ec.corrupt(image, "fog", severity=1, keys=["photo\udcff.png"])
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.zeros(3, 16, 16).to_sparse(), torch.zeros(3, 16, 16, device="meta")]
+)
+def test_tensors_without_plain_values_are_refused(tensor):
+    with pytest.raises(ec.UsageError, match="dense"):
+        ec.corrupt(tensor, "fog", severity=1)
+
+
+def test_a_call_of_imagecorruptions_means_the_same_here():
+    image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), np.uint8)
+    expected = ec.corrupt(image, "fog", severity=1)
+    assert np.array_equal(ec.corrupt(image, corruption_name="fog"), expected)
+    assert np.array_equal(ec.corrupt(image, severity=1, corruption_name="fog"), expected)
+    with pytest.raises(ec.UsageError, match="once"):
+        ec.corrupt(image, "fog", corruption_name="fog")

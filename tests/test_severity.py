@@ -9,9 +9,10 @@ import yaml
 
 import eyechart as ec
 from calling import CPU, photo_levels
+from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.suites.strength import draw_from_domain, resolve
-from eyechart.suites.suite import all_entries, find_entry, load_suite
+from eyechart.suites.suite import all_entries, find_entry, load_suite, parse_suite
 
 SIDES = (224, 299, 64, 32)
 
@@ -610,3 +611,42 @@ def test_every_published_entry_leads_to_values_in_range_at_any_severity_and_size
                     # lengths may be longer than declared on a larger picture
                     stretch = max(1, side / 224) if parameter.scales_with_size else 1
                     replace(parameter, high=parameter.high * stretch).check(values[parameter.name])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "it must have name"),
+        ("[1, 2]", "it must have name"),
+        ("name: 3\ntitle: t\nsource: s\ncorruptions: []", "name must be there"),
+        ("name: a\ntitle: t\nsource: s\ncorruptions:", "at least one entry"),
+        ("name: a\ntitle: t\nsource: s\ncorruptions: [fog]", "got 'fog'"),
+        ("name: a\ntitle: t\nsource: s\ncorruptions: [{name: fog}]", "group is missing"),
+        (
+            "name: a\ntitle: t\nsource: s\ncorruptions: [{name: fog, group: x, colour: 1}]",
+            "Unknown key 'colour'",
+        ),
+        (
+            "name: a\ntitle: t\nsource: s\ncorruptions:"
+            " [{name: gaussian_noise, group: noise, path: {sigma: [0.0, 50]}}]",
+            "sigma must be in [0, 1], got 50",
+        ),
+        (
+            "name: a\ntitle: t\nsource: s\ncorruptions:"
+            " [{name: gaussian_noise, group: noise, path: {sigma: abc}}]",
+            "sigma must be a list of numbers",
+        ),
+        ("name: a\ntitle: t\nsource: s\ncorruptions: [{same_as: fog}]", "must be suite:name"),
+        (
+            'name: a\ntitle: t\nsource: s\ncorruptions: [{same_as: "imagenet-c:foog"}]',
+            "Did you mean 'fog'",
+        ),
+    ],
+)
+def test_a_suite_that_is_wrong_says_what_is_wrong_with_it(text, sentence):
+    with pytest.raises(UsageError) as error:
+        parse_suite(text, "mine.yaml")
+    assert str(error.value).startswith("The suite mine.yaml is not well formed: ")
+    assert sentence in str(error.value)
+    assert "Entry" not in str(error.value)
+    assert "NoneType" not in str(error.value)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ def _bench() -> None:
 def corruptions(
     suite: Annotated[
         list[str] | None,
-        typer.Option(help="Suites to time; can be repeated. [imagenet-c and its extra]"),
+        typer.Option(
+            help="Suites to time, or YAML files; can be repeated. [imagenet-c and its extra]"
+        ),
     ] = None,
     batch: Annotated[
         list[int] | None, typer.Option(help="Batch sizes; can be repeated. [1 and 32]")
@@ -62,6 +65,8 @@ def corruptions(
     plan = bench.Plan(
         batches, size, severity, seconds, threads, find_device(device), draw == "paper"
     )
+    if out is not None:
+        check_file_to_write(out)
     if rival is not None and not plan.allows_rival:
         raise UsageError("A rival can be timed only on the cpu, at severity 1, 2, 3, 4 or 5.")
     entries = bench.entries_of(suite or ["imagenet-c", "imagenet-c-extra"])
@@ -103,6 +108,7 @@ def _print(speeds: "list[Speed]", plan: "Plan") -> None:
 
 def _table(speeds: "list[Speed]", plan: "Plan") -> "Table":
     from rich import box
+    from rich.markup import escape
     from rich.table import Table
 
     with_rival = any(speed.rival_rate or speed.rival_failure for speed in speeds)
@@ -121,5 +127,5 @@ def _table(speeds: "list[Speed]", plan: "Plan") -> "Table":
             rate = f"{speed.rival_rate:,.0f}" if speed.rival_rate else ""
             rate = "crashes" if speed.rival_failure else rate
             cells += [rate, f"{speed.ratio:.2f}×" if speed.ratio else ""]
-        table.add_row(speed.corruption, *cells)
+        table.add_row(escape(speed.corruption), *cells)
     return table

@@ -1,11 +1,13 @@
 """`eyechart corrupt`: pictures in, corrupted pictures out, with progress and resuming."""
 
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
 
@@ -16,12 +18,19 @@ if TYPE_CHECKING:
 def corrupt(
     pictures: Annotated[
         list[Path],
-        typer.Argument(metavar="PICTURE...", help="Picture files, or folders of them."),
+        typer.Argument(
+            metavar="PICTURE...", parser=folder_or_file, help="Picture files, or folders of them."
+        ),
     ],
     corruption: Annotated[
         str, typer.Option("--corruption", "-c", help="Its name: fog, vcr/frost, noc/rain, …")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the results.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="PATH", parser=folder, help="The folder for the results."
+        ),
+    ],
     severity: Annotated[
         float | None, typer.Option("--severity", "-s", help="Any number from 0 (clean) to 5.")
     ] = None,
@@ -48,7 +57,7 @@ def corrupt(
 ) -> None:
     """Corrupt pictures; folders keep their structure, and a run that was stopped goes on."""
     from eyechart.core.devices import find_device
-    from eyechart.suites.folder import Settings, check_settings, claim, plan
+    from eyechart.suites.folder import Settings, check_settings, claim, complete, plan, search
 
     settings = check_settings(
         Settings(
@@ -63,9 +72,15 @@ def corrupt(
             frost_textures=None if frost_textures is None else str(frost_textures),
         )
     )
-    jobs = plan(pictures, out, settings.format)
-    claim(out, settings, jobs, overwrite)
-    _work(jobs, settings, out, overwrite)
+    found, left_out = search(pictures, out)
+    jobs = plan(found, out, settings.format)
+    replacing = claim(out, settings, jobs, overwrite)
+    for place, number in left_out.items():
+        print(f"Left out {_count(number)} in {place}, which eyechart made.", file=sys.stderr)
+    _work(jobs, settings, out, overwrite, replacing)
+    # Not where pictures were left out: older ones may still stand in their places.
+    if replacing:
+        complete(out, settings)
 
 
 def _parse(assignments: list[str]) -> dict[str, float]:
@@ -80,15 +95,18 @@ def _parse(assignments: list[str]) -> dict[str, float]:
     return parameters
 
 
-def _work(jobs: "list[Job]", settings: "Settings", out: Path, overwrite: bool) -> None:
+def _work(
+    jobs: "list[Job]", settings: "Settings", out: Path, overwrite: bool, replacing: bool
+) -> None:
     from eyechart.cli.progress import progress_bar
     from eyechart.suites.work import corrupt_files
 
     written = kept = left_out = 0
+    done: list[Job] = []
     try:
         with (
             progress_bar(settings.corruption, len(jobs)) as step,
-            closing(corrupt_files(jobs, settings, overwrite)) as outcomes,
+            closing(corrupt_files(jobs, settings, overwrite, replacing, done)) as outcomes,
         ):
             for outcome in outcomes:
                 written += outcome.what == "written"
@@ -96,15 +114,13 @@ def _work(jobs: "list[Job]", settings: "Settings", out: Path, overwrite: bool) -
                 left_out += outcome.what == "left out"
                 step(outcome.why)
     except KeyboardInterrupt:
-        there = sum(job.target.exists() for job in jobs)
         raise Stop(
-            f"Stopped: {there} of {_count(len(jobs))} are in {out} and kept;"
+            f"Stopped: {len(done)} of {_count(len(jobs))} are done;"
             " the same command goes on from there.",
             130,
         ) from None
     except UsageError as error:
-        there = sum(job.target.exists() for job in jobs)
-        so_far = f"{_count(there)} in {out} kept"
+        so_far = f"{_count(len(done))} in {out} kept"
         raise UsageError(f"{str(error).rstrip('.')}; {so_far}.") from None
     already = f" ({kept} already there)" if kept else ""
     print(f"{_count(written)} written into {out}{already}.")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from eyechart.cli.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 
 SUFFIXES = (".png", ".html")
@@ -32,7 +33,7 @@ def gallery(
     from eyechart.suites.suite import load_suite
 
     targets = out or [Path("gallery.png")]
-    _check(targets)
+    _check(picture, targets)
     shown = make_gallery(
         read_picture(picture),
         load_suite(suite),
@@ -48,15 +49,19 @@ def gallery(
                 write_picture(draw_sheet(shown), target)
             else:
                 with atomic_file(target) as temporary:
-                    temporary.write_text(render_page(shown), encoding="utf-8")
+                    # Names of files and suites may hold what is no text.
+                    temporary.write_text(render_page(shown), encoding="utf-8", errors="replace")
         except OSError as error:
             raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
         print(target)
 
 
-def _check(targets: list[Path]) -> None:
+def _check(picture: Path, targets: list[Path]) -> None:
+    if picture.is_dir():
+        raise UsageError(f"Give one picture, got the folder {picture}.")
     for target in targets:
         if target.suffix.lower() not in SUFFIXES:
             raise UsageError(f"--out must end in .png or .html, got {target}.")
-        if not target.parent.is_dir():
-            raise UsageError(f"No such folder: {target.parent}.")
+        check_file_to_write(target)
+        if target.exists() and picture.exists() and target.samefile(picture):
+            raise UsageError(f"{target} is the picture itself: choose another file for --out.")

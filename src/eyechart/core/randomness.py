@@ -105,7 +105,9 @@ def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
 def hash64(*parts: str | int) -> int:
     """Return 64 bits that stand for `parts`, the same on every machine."""
     text = "\x1f".join(str(part) for part in parts)
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    # file names may hold bytes that are no text; they count as they are
+    data = text.encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 @cache

@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for a name that is not there, with the nearest known names in it."""
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=2, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.6)
     if not near:
         # `noc/fog` or `imagenet-c/fog`: the part behind the slash may still be right.
         stem = name.rsplit("/", 1)[-1]

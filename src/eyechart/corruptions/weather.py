@@ -92,10 +92,10 @@ def frost(
     pane = torch.empty_like(images)
     for factor in np.unique(scale):
         rows = np.flatnonzero(scale == factor)
-        panes = _panes(textures, float(factor), height, width, images.device)
         pieces = []
         for row in rows:
-            whole = panes[_number(texture[row], len(panes))]
+            chosen = textures[_number(texture[row], len(textures))]
+            whole = _pane(chosen, float(factor), height, width, images.device)
             top = int(down[row] * (whole.shape[1] - height))
             left = int(across[row] * (whole.shape[2] - width))
             pieces.append(whole[:, top : top + height, left : left + width])
@@ -139,18 +139,11 @@ def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=8)
-def _panes(
-    textures: tuple[Tensor, ...], scale: float, height: int, width: int, device: torch.device
-) -> list[Tensor]:
-    """The textures at `scale`, or larger where the picture is larger."""
-    panes = []
-    for texture in textures:
-        rows, columns = texture.shape[1:]
-        own = max(scale, (height + 1) / rows, (width + 1) / columns)
-        panes.append(
-            _resize(texture, round(rows * own), round(columns * own), "bilinear").to(device)
-        )
-    return panes
+def _pane(texture: Tensor, scale: float, height: int, width: int, device: torch.device) -> Tensor:
+    """The texture at `scale`, or larger where the picture is larger."""
+    rows, columns = texture.shape[1:]
+    own = max(scale, (height + 1) / rows, (width + 1) / columns)
+    return _resize(texture, round(rows * own), round(columns * own), "bilinear").to(device)
 
 
 @lru_cache(maxsize=8)
@@ -164,11 +157,18 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
     """Resize on the CPU and round to 8 bits, so that every device sees the same texture."""
     if texture.shape[1:] == (height, width):
         return texture
-    large = torch.nn.functional.interpolate(
-        texture[None].to(torch.float64), (height, width), mode=mode, antialias=mode == "bicubic"
-    )
-    # to a grid first: torch's last bits depend on its number of threads, and halves are common
-    return torch.floor(torch.round(large[0] * GRID) / GRID + 0.5).clamp_(0, 255).to(torch.uint8)
+    planes = []
+    for plane in texture:  # one at a time: in float64 a large texture is very large
+        large = torch.nn.functional.interpolate(
+            plane[None, None].to(torch.float64),
+            (height, width),
+            mode=mode,
+            antialias=mode == "bicubic",
+        )
+        # to a grid first: torch's last bits depend on its number of threads, and halves are common
+        large = large.mul_(GRID).round_().div_(GRID).add_(0.5).floor_().clamp_(0, 255)
+        planes.append(large[0, 0].to(torch.uint8))
+    return torch.stack(planes)
 
 
 @corruption(

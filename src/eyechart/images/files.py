@@ -4,6 +4,7 @@ What a picture is resized or cropped to is decided elsewhere.
 """
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -21,9 +22,13 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".
 GREY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
 JPEG_QUALITY = 85
+ENDS = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
+LEFTOVER = re.compile(r"\..+\.(?:png|jpg|json)\.(\d{1,9})\.tmp")
 
 # What Pillow's decoders raise on files that are cut off or damaged.
 DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError)
+# What it raises on files of somebody else besides.
+UNREADABLE = (*DAMAGE, Image.DecompressionBombError)
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
     found: list[Found] = []
     for path in paths:
         if path.is_dir():
-            inside = _in_folder(path, None if leave_out is None else leave_out.resolve())
+            inside = pictures_in(path, leave_out)
             if not inside:
                 raise UsageError(
                     f"No pictures in {path}: looked for files ending in {', '.join(SUFFIXES)}."
@@ -56,15 +61,18 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
     return found
 
 
-def _in_folder(folder: Path, leave_out: Path | None) -> list[Found]:
+def pictures_in(folder: Path, leave_out: Path | None = None) -> list[Found]:
+    """Return the picture files in a folder, sorted; there may be none."""
+    skipped = None if leave_out is None else leave_out.resolve()
+
     def refuse(error: OSError) -> None:
         raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.")
 
     paths = []
     for parent, folders, names in os.walk(folder, onerror=refuse):
         here = Path(parent)
-        if leave_out is not None:
-            folders[:] = [name for name in folders if (here / name).resolve() != leave_out]
+        if skipped is not None:
+            folders[:] = [name for name in folders if (here / name).resolve() != skipped]
         paths += [
             here / name
             for name in names
@@ -141,13 +149,54 @@ def read_note(path: Path) -> str | None:
         with Image.open(path) as picture:
             text = picture.info.get(NOTE)
             comment = picture.info.get("comment", b"")
-    except DAMAGE:
+    except UNREADABLE:
         return None
     if isinstance(text, str):
         return text
     if isinstance(comment, bytes) and comment.startswith(f"{NOTE} ".encode()):
         return comment.decode("utf-8", "replace").removeprefix(f"{NOTE} ")
     return None
+
+
+def is_damaged(path: Path) -> bool:
+    """Whether the file is empty or no picture, or carries our note but lacks its end.
+
+    Nothing is decoded, and without our note the end says nothing: cameras append to their files.
+    """
+    if not path.is_file():
+        return False
+    try:
+        with Image.open(path) as picture:
+            end = ENDS.get(picture.format or "", b"")
+        with path.open("rb") as file:
+            file.seek(-len(end), os.SEEK_END)
+            cut_off = file.read() != end
+    except (PermissionError, Image.DecompressionBombError):
+        return False
+    except DAMAGE:
+        return True
+    return cut_off and read_note(path) is not None
+
+
+def remove_leftovers(folders: Iterable[Path]) -> None:
+    """Remove the temporary files that runs left in these folders when they were killed."""
+    for folder in folders:
+        for path in folder.glob(".*.tmp"):
+            ours = LEFTOVER.fullmatch(path.name)
+            if ours and not _is_alive(int(ours[1])):
+                path.unlink(missing_ok=True)
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":
+        return True  # elsewhere asking would end the process
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is somebody else's
+    return True
 
 
 @contextmanager

@@ -21,9 +21,10 @@ def file_digest(path: Path) -> str:
 
 def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
     """Return (count,) int64 keys for the users' own names of the images."""
-    if isinstance(keys, str) or len(keys) != count:
-        given = 1 if isinstance(keys, str) else len(keys)
-        raise UsageError(f"keys must name each image once: {count} images, {given} keys.")
+    if isinstance(keys, str) or not isinstance(keys, Sequence | np.ndarray):
+        raise UsageError(f"keys must be a list with one name for each image, got {keys!r}.")
+    if len(keys) != count:
+        raise UsageError(f"keys must name every image: {count} images, {len(keys)} keys.")
     hashed = np.array([hash64("image", key) for key in keys], dtype=np.uint64)
     return torch.from_numpy(hashed.view(np.int64))
 

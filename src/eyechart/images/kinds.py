@@ -5,6 +5,7 @@ the shape and grey or colour are kept.
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ def to_batch(images: Any) -> tuple[Batch, Restore]:
         return _from_array(images)
     if isinstance(images, Image.Image):
         return _from_picture(images)
+    if isinstance(images, str | Path):
+        raise UsageError(
+            f"images must be pictures, not names: open it with PIL.Image.open({str(images)!r})."
+        )
     raise UsageError(
         "images must be a torch tensor, a NumPy array, a PIL picture or a list of these,"
         f" got {type(images).__name__}."
@@ -78,16 +83,18 @@ def check_batch(batch: Batch) -> None:
         if not (low >= 0 and high <= 1):
             if np.isnan(low) or np.isnan(high):
                 raise UsageError("images contain NaN; clean them first.")
+            advice = "undo their normalisation" if low < 0 else "divide by 255 or pass uint8"
             raise UsageError(
-                f"Float images must lie in [0, 1], got values from {low:g} to {high:g};"
-                " divide by 255 or pass uint8."
+                f"Float images must lie in [0, 1], got values from {low:g} to {high:g}; {advice}."
             )
 
 
 def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     dtype = images.dtype
+    if images.layout != torch.strided or images.device.type == "meta":
+        raise UsageError("A tensor must be dense and hold values.")
     if dtype != torch.uint8 and not dtype.is_floating_point:
-        raise UsageError(f"images must be uint8 or float, got {dtype}.")
+        raise UsageError(f"images must be uint8 or float, got {dtype}; convert them first.")
     if images.ndim not in (3, 4):
         raise UsageError(
             f"A tensor must be (B, C, H, W) or (C, H, W), got {images.ndim} dimensions."
@@ -110,7 +117,7 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
 def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
     dtype, shape = images.dtype, images.shape
     if dtype != np.uint8 and not np.issubdtype(dtype, np.floating):
-        raise UsageError(f"images must be uint8 or float, got {dtype}.")
+        raise UsageError(f"images must be uint8 or float, got {dtype}; use .astype(np.uint8).")
     if images.ndim not in (2, 3, 4):
         raise UsageError(
             f"An array must be (B, H, W, C), (H, W, C) or (H, W), got {images.ndim} dimensions."
@@ -142,5 +149,9 @@ def _from_picture(picture: Image.Image) -> tuple[Batch, Restore]:
             f"A PIL picture must be in mode RGB or L, got {picture.mode};"
             " call .convert('RGB') first."
         )
-    batch, restore = _from_array(np.array(picture))
+    try:
+        pixels = np.array(picture)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The PIL picture cannot be read: {error}.") from None
+    batch, restore = _from_array(pixels)
     return batch, lambda result: Image.fromarray(restore(result), mode=picture.mode)

@@ -4,7 +4,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -17,12 +17,13 @@ from torch import Tensor
 
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.core.registry import unknown_name
+from eyechart.corruptions import Assets
 from eyechart.images.identity import content_keys
 from eyechart.reports.rival import Rival
-from eyechart.suites.apply import corrupt
-from eyechart.suites.strength import draw_from_domain
-from eyechart.suites.suite import PUBLISHED, Entry, load_suite
+from eyechart.suites.apply import corrupt, corrupt_batch
+from eyechart.suites.strength import DEFAULT_SEVERITY, draw_from_domain
+from eyechart.suites.suite import Entry, all_entries, load_suite
+from eyechart.suites.textures import frost_assets
 
 ROUNDS = 3
 """At least so many rounds per corruption, however long they take."""
@@ -62,10 +63,7 @@ class Plan:
 
 
 def entries_of(suites: Sequence[str]) -> list[Entry]:
-    """Return the corruptions of published suites; they are timed under their public names."""
-    for name in suites:
-        if name not in PUBLISHED:
-            raise unknown_name("suite", name, PUBLISHED)
+    """Return the corruptions of suites: published ones, or YAML files of users' own."""
     return [entry for name in suites for entry in load_suite(name)]
 
 
@@ -77,7 +75,8 @@ def measure(entry: Entry, plan: Plan, rival: Rival | None = None) -> Speed:
         images = sample_images(batch, plan.size).to(plan.device)
         ours = _our_call(entry, images, plan)
         theirs = None
-        if rival is not None and batch == max(plan.batches) and entry.name in rival.names:
+        compared = rival is not None and entry.name in rival.names and _is_published(entry)
+        if rival is not None and compared and batch == max(plan.batches):
             theirs, failure = _their_call(rival, entry, images, plan)
         rates[batch], rival_rate, ratio = _in_turns(ours, batch, theirs, plan)
     return Speed(entry.name, rates, rival_rate, failure, ratio)
@@ -151,15 +150,30 @@ def threads(count: int) -> Iterator[None]:
         cv2.setNumThreads(before[1])
 
 
+def _is_published(entry: Entry) -> bool:
+    """Whether the entry is the one that `corrupt` takes its name for."""
+    public = all_entries().get(entry.name)
+    return public is not None and replace(public, suite=entry.suite) == entry
+
+
 def _our_call(entry: Entry, images: Tensor, plan: Plan) -> Callable[[], None]:
     """Return our work on the whole batch, as users call it; it has run once when it comes back."""
-    given: dict[str, Any] = {"severity": plan.severity}
+    given: dict[str, Any] = {}
     if plan.paper_draw:
         salts = [hash64("bench", entry.name, index) for index in range(len(images))]
         given = draw_from_domain(entry, ImageRandom(content_keys(images), salts, plan.device))
 
+    severity = DEFAULT_SEVERITY if plan.paper_draw else plan.severity
+    published = _is_published(entry)
+    assets = frost_assets(None) if entry.corruption.needs_frost else Assets()
+
     def call() -> None:
-        corrupt(images, entry.name, **given)
+        if published:
+            corrupt(images, entry.name, severity=severity, **given)
+        else:
+            # `corrupt` does not know users' own entries.
+            severities = np.full(len(images), severity)
+            corrupt_batch(images, entry, severities, given, content_keys(images), 0, 0, assets)
         if plan.device.type == "cuda":
             torch.cuda.synchronize(plan.device)
 

@@ -72,8 +72,9 @@ class _Sheet:
             self._row(row)
 
     def _row(self, row: Row) -> None:
-        self._text(MARGIN, row.name, NAME, INK)
-        after = MARGIN + self.pen.textlength(row.name, _font(NAME)) + 14
+        name = " ".join(row.name.split())
+        self._text(MARGIN, name, NAME, INK)
+        after = MARGIN + self.pen.textlength(name, _font(NAME)) + 14
         # Both texts stand on one line though their sizes differ.
         self._text(after, row.summary, CAPTION, GREY, lower=NAME - CAPTION - 1)
         self.top += NAME + 14
@@ -96,10 +97,11 @@ class _Sheet:
         self.pen.text((left, self.top + lower), fitting, colour, _font(size))
 
     def _fit(self, text: str, size: int, room: float) -> str:
-        """Return the text, or as many of its words as fit, with dots."""
+        """Return the text on one line, or as many of its words as fit, with dots."""
+        words = text.split()
+        text = " ".join(words)
         if self.pen.textlength(text, _font(size)) <= room:
             return text
-        words = text.split()
         while words and self.pen.textlength(" ".join(words) + " …", _font(size)) > room:
             words.pop()
         return " ".join(words) + " …" if words else ""

@@ -33,7 +33,7 @@ CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
 def corrupt(
     images: Any,
     name: str | None = None,
-    *,
+    *positional: Any,
     severity: Numbers | None = None,
     seed: int = 0,
     keys: Sequence[str | int] | None = None,
@@ -51,17 +51,23 @@ def corrupt(
     one per image; what is left out keeps its value at severity 3, or is drawn for the image.
 
     The random part depends on `seed`, the image's key, the corruption and `draw`, and on nothing
-    else. An image without a key is known by its pixels. `corruption_name` is another name for
-    `name`, for callers of imagecorruptions.
+    else. An image without a key is known by its pixels. `corruption_name` is `name` for callers of
+    imagecorruptions, with its default severity of 1.
     """
+    if positional:
+        raise UsageError('Name the strength: corrupt(images, "fog", severity=3).')
     if name is not None and corruption_name is not None:
         raise UsageError("Give the corruption once: name and corruption_name are the same thing.")
-    name = name if name is not None else corruption_name
+    if corruption_name is not None:
+        name = corruption_name
+        severity = 1 if severity is None and not parameters else severity
     if name is None:
         raise UsageError("Give the name of a corruption; list_corruptions() has them all.")
     if not isinstance(name, str):
         raise UsageError(f"The corruption's name must be a string, got {name!r}.")
     entry = find_entry(name, variant)
+    _check_whole("seed", seed)
+    _check_whole("draw", draw)
     assets = frost_assets(frost_textures) if entry.corruption.needs_frost else Assets()
     if not isinstance(images, (list, tuple)):
         batch, restore = to_batch(images)
@@ -85,6 +91,12 @@ def corrupt(
     return results
 
 
+def _check_whole(name: str, value: object) -> None:
+    """Refuse what is not a whole number: 1.0 would give other random numbers than 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise UsageError(f"{name} must be a whole number, got {value!r}.")
+
+
 def corrupt_batch(
     batch: Batch,
     entry: Entry,
@@ -96,7 +108,7 @@ def corrupt_batch(
     assets: Assets,
 ) -> Batch:
     """Return the corrupted batch, same type: float clipped to 0…1, uint8 by the entry's rule."""
-    salt = hash64(seed, entry.name, draw)
+    salt = hash64(int(seed), entry.name, int(draw))
     random = ImageRandom(keys, [salt] * batch.shape[0], batch.device)
     side = min(batch.shape[-2:])
     values = resolve(entry, severity, given, side, random)
@@ -179,7 +191,10 @@ def _per_image(name: str, value: Numbers, count: int) -> Values:
     try:
         if isinstance(value, Tensor):
             value = value.detach().cpu().numpy()
-        values = np.asarray(value, dtype=np.float64)
+        values = np.asarray(value)
+        if values.dtype.kind not in "iuf":
+            raise TypeError
+        values = values.astype(np.float64)
     except (TypeError, ValueError):
         raise UsageError(f"{name} must be a number, got {value!r}.") from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != count):

@@ -6,7 +6,7 @@ that was stopped goes on where it was and never mixes settings. `work.py` does t
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,15 @@ from eyechart.core.errors import UsageError
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.version import __version__
-from eyechart.images.files import JPEG_QUALITY, atomic_file, find_pictures
+from eyechart.images.files import (
+    JPEG_QUALITY,
+    Found,
+    atomic_file,
+    find_pictures,
+    pictures_in,
+    read_note,
+    remove_leftovers,
+)
 from eyechart.suites.strength import check_severity
 from eyechart.suites.suite import find_entry
 from eyechart.suites.textures import frost_assets
@@ -24,6 +32,7 @@ from eyechart.suites.textures import frost_assets
 RECORD = "eyechart.json"
 SCHEMA = 1
 SUFFIX_OF = {"png": ".png", "jpeg": ".jpg"}
+SAME_FORMAT = {"jpg": "jpeg"}
 
 
 @dataclass(frozen=True)
@@ -66,21 +75,50 @@ def check_settings(settings: Settings) -> Settings:
         entry.corruption.parameter(name).check(np.array([value]))
     if settings.frost_textures is not None:
         frost_assets(settings.frost_textures)
-    if settings.format not in SUFFIX_OF:
+    format = SAME_FORMAT.get(settings.format, settings.format)
+    if format not in SUFFIX_OF:
         raise UsageError(f"format must be png or jpeg, got {settings.format}.")
     quality = JPEG_QUALITY if settings.jpeg_quality is None else settings.jpeg_quality
     if not 1 <= quality <= 100:
         raise UsageError(f"jpeg-quality must be in [1, 100], got {quality}.")
-    kept = quality if settings.format == "jpeg" else None
-    return Settings(**{**asdict(settings), "corruption": entry.name, "jpeg_quality": kept})
+    kept = quality if format == "jpeg" else None
+    return replace(settings, corruption=entry.name, format=format, jpeg_quality=kept)
 
 
-def plan(pictures: Sequence[Path], out: Path, format: str = "png") -> list[Job]:
-    """Return what has to be done; folders keep their structure below `out`."""
+def search(pictures: Sequence[Path], out: Path) -> tuple[list[Found], dict[Path, int]]:
+    """Return the pictures to corrupt, and how many were left out in each folder of results.
+
+    Results are corrupted again only where their own folder, or they themselves, are named.
+    """
     if any(path.is_dir() and path.resolve() == out.resolve() for path in pictures):
         raise UsageError(f"{out} holds the pictures themselves: choose another folder for --out.")
-    jobs: dict[Path, Job] = {}
+    kept: list[Found] = []
+    left_out: dict[Path, int] = {}
     for found in find_pictures(pictures, leave_out=out):
+        folder = _result_folder(found)
+        if folder is None:
+            kept.append(found)
+        else:
+            left_out[folder] = left_out.get(folder, 0) + 1
+    if not kept:
+        raise UsageError(f"All pictures in {pictures[0]} were made by eyechart: name their folder.")
+    return kept, left_out
+
+
+def _result_folder(found: Found) -> Path | None:
+    """Return the folder of results, below the one that was searched, in which the picture lies."""
+    below = found.path.parents[: len(found.place.parts) - 1]
+    return next((folder for folder in below if _has_record(folder)), None)
+
+
+def _has_record(folder: Path) -> bool:
+    return (folder / RECORD).exists()
+
+
+def plan(pictures: Sequence[Found], out: Path, format: str = "png") -> list[Job]:
+    """Return what has to be done; folders keep their structure below `out`."""
+    jobs: dict[Path, Job] = {}
+    for found in pictures:
         target = out / found.place.with_suffix(SUFFIX_OF[format])
         other = jobs.setdefault(target, Job(found.path, target))
         if other.source.resolve() != found.path.resolve():
@@ -95,32 +133,82 @@ def plan(pictures: Sequence[Path], out: Path, format: str = "png") -> list[Job]:
     return list(jobs.values())
 
 
-def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = False) -> None:
-    """Make the folder `out` ready for pictures of these settings, or say why it cannot be used."""
-    record = out / RECORD
-    if not overwrite:
-        _refuse_others(out, record, settings, jobs)
-    text = json.dumps(
-        {"schema": SCHEMA, "settings": asdict(settings), "versions": versions()}, indent=2
-    )
+def claim(out: Path, settings: Settings, jobs: Sequence[Job], overwrite: bool = False) -> bool:
+    """Make the folder `out` ready for pictures of these settings, or say why it cannot be used.
+
+    Returns whether pictures of older settings are being replaced there, by this run or by one that
+    was stopped; the record says so until `complete`.
+    """
+    replacing = overwrite or _refuse_others(out, settings, jobs)
+    if replacing:
+        _refuse_remains(out, settings, jobs)
+    if out.is_file():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with atomic_file(record) as temporary:
-            temporary.write_text(text + "\n", encoding="utf-8")
+        remove_leftovers({out, *(job.target.parent for job in jobs)})
+        _write_record(out, settings, replacing)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror}.") from None
+    return replacing
+
+
+def complete(out: Path, settings: Settings) -> None:
+    """Record that all pictures in the folder are of these settings."""
+    try:
+        _write_record(out, settings, replacing=False)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror}.") from None
 
 
-def _refuse_others(out: Path, record: Path, settings: Settings, jobs: Sequence[Job]) -> None:
-    if not record.exists():
+def _write_record(out: Path, settings: Settings, replacing: bool) -> None:
+    record = {"schema": SCHEMA, "settings": asdict(settings), "versions": versions()}
+    if replacing:
+        record["replacing"] = True
+    with atomic_file(out / RECORD) as temporary:
+        temporary.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def note_of(digest: str, settings: Settings) -> str:
+    """Return what a result says about the file and the settings that it was made from."""
+    return f"{digest} {settings.fingerprint()}"
+
+
+def is_of_other_settings(note: str | None, settings: Settings) -> bool:
+    """Whether a picture with this note is a result, but not of these settings."""
+    return note is not None and note.split()[-1:] != [settings.fingerprint()]
+
+
+def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
+    """Refuse if results of other settings would stay beside the new ones."""
+    targets = {job.target for job in jobs}
+    remains = [
+        found.path
+        for found in (pictures_in(out) if out.is_dir() else ())
+        if found.path not in targets
+        and _result_folder(found) is None
+        and is_of_other_settings(read_note(found.path), settings)
+    ]
+    if remains:
+        count = "1 result" if len(remains) == 1 else f"{len(remains)} results"
+        raise UsageError(
+            f"{count} of other settings would stay in {out}, such as {remains[0]}:"
+            " use an empty folder or delete them."
+        )
+
+
+def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
+    """Refuse a folder of others; else return whether an overwriting run was stopped in it."""
+    if not _has_record(out):
         there = next((job.target for job in jobs if job.target.exists()), None)
         if there is not None:
             raise UsageError(
                 f"{there} is there already and was not made by this command:"
                 " choose another folder or give --overwrite."
             )
-        return
-    before, now = _read_record(record), asdict(settings)
+        return False
+    record = _read_record(out / RECORD)
+    before, now = record["settings"], asdict(settings)
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
         first = changed[0]
@@ -128,6 +216,7 @@ def _refuse_others(out: Path, record: Path, settings: Settings, jobs: Sequence[J
             f"{out} holds pictures made with {first} {_show(before.get(first))}, not"
             f" {_show(now[first])}: choose another folder or give --overwrite."
         )
+    return record.get("replacing") is True
 
 
 def _show(value: Any) -> str:
@@ -138,9 +227,9 @@ def _show(value: Any) -> str:
 
 def _read_record(record: Path) -> dict[str, Any]:
     try:
-        settings = json.loads(record.read_text(encoding="utf-8"))["settings"]
-        if isinstance(settings, dict):
-            return settings
+        content: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
+        if isinstance(content["settings"], dict):
+            return content
     except OSError as error:
         raise UsageError(f"Cannot read {record}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):

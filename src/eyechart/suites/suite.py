@@ -15,7 +15,7 @@ import yaml
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.corruptions import CORRUPTIONS, Corruption
+from eyechart.corruptions import CORRUPTIONS, Corruption, Parameter
 
 PUBLISHED = ("imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc")
 DRAWN = "drawn"
@@ -60,8 +60,10 @@ class Entry:
         if variant is None:
             return self
         if variant not in self.variants:
-            known = ", ".join(self.variants) or "none"
-            raise UsageError(f"{self.name} has no variant '{variant}'; it has: {known}.")
+            known = (
+                f"it has: {', '.join(self.variants)}" if self.variants else "it has one form only"
+            )
+            raise UsageError(f"{self.name} has no variant '{variant}'; {known}.")
         return replace(self, variant=variant, **self.variants[variant])
 
 
@@ -106,29 +108,50 @@ def _published(name: str) -> Suite:
 def parse_suite(text: str, where: str) -> Suite:
     """Return the suite that a YAML text describes; `where` names it in errors."""
     try:
-        data = yaml.safe_load(text)
-        shared = {key: data[key] for key in ("eight_bit", "reference_side") if key in data}
-        entries = tuple(_entry(item, data["name"], shared) for item in data["corruptions"])
-        names = [entry.name for entry in entries]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ValueError(f"{twice} is listed twice")
-        return Suite(data["name"], data["title"], data["source"], entries)
-    except KeyError as error:
-        raise UsageError(f"The suite {where} is not well formed: {error} is missing.") from None
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError) as error:
+        return _suite(yaml.safe_load(text))
+    except (yaml.YAMLError, ValueError, TypeError) as error:
         what = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"The suite {where} is not well formed: {what}.") from None
 
 
+def _suite(data: Any) -> Suite:
+    if not isinstance(data, dict):
+        raise ValueError("it must have name, title, source and corruptions")
+    for key in ("name", "title", "source"):
+        if not isinstance(data.get(key), str):
+            raise ValueError(f"{key} must be there and be a text")
+    if not isinstance(data.get("corruptions"), list) or not data["corruptions"]:
+        raise ValueError("corruptions must be a list with at least one entry")
+    shared = {key: data[key] for key in ("eight_bit", "reference_side") if key in data}
+    entries = tuple(_entry(item, data["name"], shared) for item in data["corruptions"])
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name} is listed twice")
+    return Suite(data["name"], data["title"], data["source"], entries)
+
+
+KEYS = {
+    "name": str, "function": str, "group": str, "geometric": bool, "monotone": bool,
+    "eight_bit": str, "reference_side": int, "levels": dict, "path": dict, "logarithmic": list,
+    "domain": dict, "variants": dict, "note": str,
+}  # fmt: skip
+
+
 def _entry(item: Any, suite: str, shared: Mapping[str, Any]) -> Entry:
+    if not isinstance(item, dict):
+        raise ValueError(f"an entry must have a name and a group, got {item!r}")
     if "same_as" in item:
-        source, _, name = item["same_as"].partition(":")
-        for entry in load_suite(source):
-            if entry.name == name:
-                return replace(entry, suite=suite)
-        raise KeyError(item["same_as"])
+        return replace(_same_as(str(item["same_as"])), suite=suite)
     fields = {**shared, **item}
+    for key, value in fields.items():
+        if key not in KEYS:
+            raise unknown_name("key", str(key), KEYS)
+        if not isinstance(value, KEYS[key]):
+            raise ValueError(f"{key} must be of type {KEYS[key].__name__}, got {value!r}")
+    for key in ("name", "group"):
+        if key not in fields:
+            raise ValueError(f"{key} is missing in an entry")
     fields.update(_tuples(fields))
     variants = {
         name: {**changes, **_tuples(changes)}
@@ -141,12 +164,23 @@ def _entry(item: Any, suite: str, shared: Mapping[str, Any]) -> Entry:
     return entry
 
 
+def _same_as(text: str) -> Entry:
+    """The entry that "suite:name" stands for."""
+    source, colon, name = text.partition(":")
+    if not colon:
+        raise ValueError(f"same_as must be suite:name, got {text}")
+    entries = {entry.name: entry for entry in load_suite(source)}
+    if name not in entries:
+        raise unknown_name("corruption", name, entries)
+    return entries[name]
+
+
 def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The nested tables of an entry with tuples for lists."""
     tables: dict[str, Any] = {}
     if "levels" in fields:
         tables["levels"] = {
-            int(side): {name: tuple(map(float, values)) for name, values in table.items()}
+            int(side): {name: _numbers(name, values) for name, values in table.items()}
             for side, table in fields["levels"].items()
         }
     if "logarithmic" in fields:
@@ -154,10 +188,16 @@ def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     for key in ("path", "domain"):
         if key in fields:
             tables[key] = {
-                name: value if value == DRAWN else tuple(map(float, value))
+                name: value if value == DRAWN else _numbers(name, value)
                 for name, value in fields[key].items()
             }
     return tables
+
+
+def _numbers(name: str, values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list) or not all(isinstance(each, int | float) for each in values):
+        raise ValueError(f"{name} must be a list of numbers, got {values!r}")
+    return tuple(map(float, values))
 
 
 def _check(entry: Entry) -> None:
@@ -174,11 +214,24 @@ def _check(entry: Entry) -> None:
         if ends != DRAWN and (len(ends) != 2 or not all(isfinite(float(end)) for end in ends)):
             raise ValueError(f"{entry.name}: {name} needs two numbers, from and to")
     for name in sorted(named):
-        entry.corruption.parameter(name)
+        _check_range(entry, entry.corruption.parameter(name))
     if entry.eight_bit not in ("truncate", "round"):
         raise ValueError(f"{entry.name}: eight_bit must be truncate or round")
-    if not isinstance(entry.reference_side, int | None):
-        raise ValueError(f"{entry.name}: reference_side must be a whole number of pixels")
+    if entry.reference_side is not None and entry.reference_side < 1:
+        raise ValueError(f"{entry.name}: reference_side must be a number of pixels")
+
+
+def _check_range(entry: Entry, parameter: Parameter) -> None:
+    """Refuse numbers that the parameter itself would refuse."""
+    numbers = [value for table in entry.levels.values() for value in table.get(parameter.name, ())]
+    for ends in (entry.path.get(parameter.name), entry.domain.get(parameter.name)):
+        numbers += [float(end) for end in ends or () if ends != DRAWN]
+    for number in numbers:
+        if not parameter.low <= number <= parameter.high:
+            raise ValueError(
+                f"{entry.name}: {parameter.name} must be in"
+                f" [{parameter.low:g}, {parameter.high:g}], got {number:g}"
+            )
 
 
 @cache

@@ -5,7 +5,6 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,11 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.files import read_note, read_picture, write_picture
+from eyechart.images.files import is_damaged, read_note, read_picture, write_picture
 from eyechart.images.identity import file_digest
 from eyechart.images.kinds import to_batch
 from eyechart.suites.apply import corrupt
-from eyechart.suites.folder import Job, Settings
+from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 
 READ_AT_ONCE = 8
 HELD_PICTURES = 32
@@ -43,45 +42,52 @@ class _Loaded:
 
 
 def corrupt_files(
-    jobs: Sequence[Job], settings: Settings, overwrite: bool = False
+    jobs: Sequence[Job],
+    settings: Settings,
+    overwrite: bool = False,
+    replacing: bool = False,
+    done: list[Job] | None = None,
 ) -> Generator[Outcome]:
     """Corrupt the pictures and yield what became of each, as soon as it is known.
 
     A picture that cannot be read is left out and the others are done. One that was made before
     from the same file with the same settings is kept; one that was made otherwise is left as it
-    is, or replaced with `overwrite`.
+    is, or replaced with `overwrite`; `replacing` replaces only results of other settings. Damaged
+    results are made again.
+
+    `done` gets every job whose result is there: also those that an interrupt kept from being
+    yielded.
     """
-    prepare = partial(_prepare, settings=settings, overwrite=overwrite)
+    done = [] if done is None else done
+    prepare = partial(_prepare, settings=settings, overwrite=overwrite, replacing=replacing)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         held: list[_Loaded] = []
         for start in range(0, len(jobs), READ_AT_ONCE):
             for prepared in pool.map(prepare, jobs[start : start + READ_AT_ONCE]):
                 if isinstance(prepared, Outcome):
+                    if prepared.what == "kept":
+                        done.append(prepared.job)
                     yield prepared
                 else:
                     held.append(prepared)
             pixels = sum(loaded.picture[0].numel() for loaded in held)
             if len(held) >= HELD_PICTURES or pixels >= HELD_PIXELS:
-                yield from _finish(held, settings, pool)
+                yield from _finish(held, settings, pool, done)
                 held = []
         if held:
-            yield from _finish(held, settings, pool)
+            yield from _finish(held, settings, pool, done)
 
 
-def _note(digest: str, settings: Settings) -> str:
-    return f"{digest} {settings.fingerprint()}"
-
-
-def _prepare(job: Job, settings: Settings, overwrite: bool) -> Outcome | _Loaded:
+def _prepare(job: Job, settings: Settings, overwrite: bool, replacing: bool) -> Outcome | _Loaded:
     try:
         digest = file_digest(job.source)
     except OSError as error:
         return Outcome(job, "left out", f"Cannot read {job.source}: {error.strerror}.")
-    if job.target.exists():
+    if job.target.exists() and not is_damaged(job.target):
         note = read_note(job.target)
-        if note == _note(digest, settings):
+        if note == note_of(digest, settings):
             return Outcome(job, "kept")
-        if not overwrite:
+        if not (overwrite or (replacing and is_of_other_settings(note, settings))):
             why = (
                 f"{job.target} is there already, made from another picture or with other"
                 " settings; --overwrite would replace it."
@@ -109,7 +115,7 @@ def _to_picture(levels: Tensor) -> Image.Image:
 
 
 def _finish(
-    held: Sequence[_Loaded], settings: Settings, pool: ThreadPoolExecutor
+    held: Sequence[_Loaded], settings: Settings, pool: ThreadPoolExecutor, done: list[Job]
 ) -> Iterator[Outcome]:
     device = torch.device(settings.device)
     parameters: dict[str, Any] = dict(settings.parameters)
@@ -123,16 +129,18 @@ def _finish(
         frost_textures=settings.frost_textures,
         **parameters,
     )
-    notes = [_note(loaded.digest, settings) for loaded in held]
-    targets = [loaded.job.target for loaded in held]
-    write = partial(_write, quality=settings.jpeg_quality)
-    for loaded, _ in zip(held, pool.map(write, changed, targets, notes), strict=True):
+    notes = [note_of(loaded.digest, settings) for loaded in held]
+    jobs = [loaded.job for loaded in held]
+    write = partial(_write, quality=settings.jpeg_quality, done=done)
+    for loaded, _ in zip(held, pool.map(write, changed, jobs, notes), strict=True):
         yield Outcome(loaded.job, "written")
 
 
-def _write(levels: Tensor, target: Path, note: str, quality: int | None) -> None:
+def _write(levels: Tensor, job: Job, note: str, quality: int | None, done: list[Job]) -> None:
+    target = job.target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_picture(_to_picture(levels), target, quality=quality, note=note)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
+    done.append(job)

@@ -1,0 +1,31 @@
+"""Paths from the command line: what can be told to be wrong before any work is done."""
+
+from pathlib import Path
+
+import typer
+
+from eyechart.core.errors import UsageError
+
+
+def folder_or_file(text: str) -> Path:
+    """Return the path; an empty text, which would mean the current folder, is refused."""
+    if not text.strip():
+        raise typer.BadParameter("give a folder or a file, not an empty text.")
+    return Path(text)
+
+
+def folder(text: str) -> Path:
+    """Return the path of a folder; an empty text is refused."""
+    if not text.strip():
+        raise typer.BadParameter("give a folder, not an empty text.")
+    return Path(text)
+
+
+def check_file_to_write(path: Path) -> None:
+    """Refuse a path at which no file can be."""
+    if path.is_dir():
+        raise UsageError(f"Cannot write {path}: it is a folder, not a file.")
+    if path.parent.is_file():
+        raise UsageError(f"Cannot write into {path.parent}: it is a file, not a folder.")
+    if not path.parent.is_dir():
+        raise UsageError(f"No such folder: {path.parent}.")
