@@ -17,7 +17,7 @@ def opencv() -> Any:
     return cv2
 
 
-def pixels_of(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def pixels_of(planes: NDArray[Any]) -> NDArray[Any]:
     """Return one image's planes (C, H, W) as pixels: (H, W, 3), or (H, W) if grey."""
     cv2 = opencv()
     if len(planes) == 1:
@@ -27,7 +27,7 @@ def pixels_of(planes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.asarray(cv2.merge(list(planes)))
 
 
-def planes_of(pixels: NDArray[np.uint8]) -> NDArray[np.uint8] | tuple[NDArray[np.uint8], ...]:
+def planes_of(pixels: NDArray[Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
     """Return the planes of one image, (H, W, 3) or (H, W)."""
     cv2 = opencv()
     if pixels.ndim == 2:
