@@ -116,3 +116,8 @@ def test_the_public_names_are_there():
         assert name in dir(ec)
     with pytest.raises(AttributeError, match="no attribute 'corupt'"):
         _ = ec.corupt
+
+
+def test_a_variant_is_not_called_another_variant_of_itself():
+    assert "Other variants: paper" in str(ec.describe_corruption("noc/shear"))
+    assert "Other variants" not in str(ec.describe_corruption("noc/shear", variant="paper"))

@@ -80,8 +80,9 @@ class Description:
             lines.append("  Things move in the picture: pixel-wise comparison does not apply.")
         if self.note:
             lines.append(f"  Note: {self.note}")
-        if self.variants:
-            lines.append(f"  Other variants: {', '.join(self.variants)}")
+        others = [each for each in self.variants if each != self.variant]
+        if others:
+            lines.append(f"  Other variants: {', '.join(others)}")
         return "\n".join([*lines, f"  Source: {self.source}"])
 
     def _table(self) -> list[str]:
