@@ -13,19 +13,42 @@ from eyechart.core.version import __version__
 if TYPE_CHECKING:
     from eyechart.suites.apply import corrupt
     from eyechart.suites.catalogue import describe_corruption, list_corruptions
+    from eyechart.visual_change.measure import (
+        Change,
+        LowInformationWarning,
+        clean_statistics,
+        delta_v,
+        measure_change,
+        vif,
+    )
+    from eyechart.visual_change.statistics import CleanStatistics
 
 __all__ = [
+    "Change",
+    "CleanStatistics",
+    "LowInformationWarning",
     "UsageError",
     "__version__",
+    "clean_statistics",
     "corrupt",
+    "delta_v",
     "describe_corruption",
     "list_corruptions",
+    "measure_change",
+    "vif",
 ]
 
 _HOMES = {
+    "Change": "eyechart.visual_change.measure",
+    "CleanStatistics": "eyechart.visual_change.statistics",
+    "LowInformationWarning": "eyechart.visual_change.measure",
+    "clean_statistics": "eyechart.visual_change.measure",
     "corrupt": "eyechart.suites.apply",
+    "delta_v": "eyechart.visual_change.measure",
     "describe_corruption": "eyechart.suites.catalogue",
     "list_corruptions": "eyechart.suites.catalogue",
+    "measure_change": "eyechart.visual_change.measure",
+    "vif": "eyechart.visual_change.measure",
 }
 
 

@@ -1,0 +1,212 @@
+"""What VIF computes for each block of a subband, as Triton kernels.
+
+Bands may be float32; their sums are float64, for the noise of the channel is a small difference of
+large variances.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from eyechart.visual_change.channel import FLAT, ROUNDING
+from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.filters import BLOCK, dropped_blocks
+from eyechart.visual_change.statistics import Scale
+
+LANES = 128
+"""How many blocks one program works on."""
+
+STRETCH = 1024
+"""How many coefficients of a band one program multiplies at once."""
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _products(bands, centres, products, height, width, STRETCH: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Sum the product of two coefficients, or one coefficient, over a band's overlapping blocks.
+
+    There are nine coefficients; the tenth is 1.
+    """
+    plane = tl.program_id(1).to(tl.int64)
+    one, two = tl.program_id(0) // 10, tl.program_id(0) % 10
+    if one <= two:
+        centre = tl.load(centres + plane)
+        source = bands + plane * height * width
+        first = source + (one // 3) * width + one % 3
+        second = source + (two // 3) * width + two % 3
+        total = tl.zeros((STRETCH,), dtype=tl.float64)
+        end = (height - 2) * width
+        for start in range(0, end, STRETCH):
+            place = start + tl.arange(0, STRETCH)
+            # the last two columns start no block
+            inside = (place % width < width - 2) & (place < end)
+            left = tl.load(first + place, mask=inside, other=0.0)
+            value = tl.where(inside, left.to(tl.float64) - centre, 0.0)
+            if two < 9:
+                right = tl.load(second + place, mask=inside, other=0.0)
+                value *= right.to(tl.float64) - centre
+            total += value
+        tl.store(products + plane * 90 + one * 10 + two, tl.sum(total))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _describe(  # type: ignore[no-untyped-def]
+    bands, eigenvalues, whitening, mean, variance, multiplier, sums,
+    height, width, rows, columns, noise_variance, rounding,
+    WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """Describe the clean picture's blocks: moments of the window, multiplier, information."""
+    plane = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(0) * LANES + tl.arange(0, LANES)
+    inside = block < rows * columns
+    top = 3 * (block // columns + DROPPED)
+    left = 3 * (block % columns + DROPPED)
+    source = bands + plane * height * width
+    window = source + (top + 1 - WINDOW // 2) * width + left + 1 - WINDOW // 2
+    total = tl.zeros((LANES,), dtype=tl.float64)
+    squares = tl.zeros((LANES,), dtype=tl.float64)
+    for down in range(WINDOW):
+        for across in range(WINDOW):
+            value = tl.load(window + down * width + across, mask=inside, other=0.0).to(tl.float64)
+            total += value
+            squares += value * value
+    share: tl.constexpr = 1.0 / (WINDOW * WINDOW)
+    middle = total * share
+    spread = squares * share - middle * middle
+    spread = tl.where(spread > rounding * middle * middle, spread, 0.0)
+
+    strength = tl.zeros((LANES,), dtype=tl.float64)
+    for component in tl.static_range(9):
+        white = tl.zeros((LANES,), dtype=tl.float64)
+        for coefficient in tl.static_range(9):
+            place = (top + coefficient // 3) * width + left + coefficient % 3
+            value = tl.load(source + place, mask=inside, other=0.0).to(tl.float64)
+            white += value * tl.load(whitening + plane * 81 + component * 9 + coefficient)
+        strength += white * white
+    strength = strength / 9
+    information = _log_terms(strength / noise_variance, eigenvalues + plane * 9)
+
+    out = plane * rows * columns + block
+    tl.store(mean + out, middle, mask=inside)
+    tl.store(variance + out, spread, mask=inside)
+    tl.store(multiplier + out, strength.to(bands.dtype.element_ty), mask=inside)
+    information = tl.where(inside, information, 0.0)
+    tl.store(sums + plane * tl.num_programs(0) + tl.program_id(0), tl.sum(information))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _keep(  # type: ignore[no-untyped-def]
+    clean, corrupted, mean, variance, multiplier, eigenvalues, sums,
+    height, width, rows, columns, noise_variance, flat, rounding, gainless,
+    WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """Estimate the channel in each block's window and sum the information that is left."""
+    plane = tl.program_id(1).to(tl.int64)
+    block = tl.program_id(0) * LANES + tl.arange(0, LANES)
+    inside = block < rows * columns
+    out = plane * rows * columns + block
+    clean_mean = tl.load(mean + out, mask=inside, other=0.0)
+    clean_variance = tl.load(variance + out, mask=inside, other=0.0)
+    strength = tl.load(multiplier + out, mask=inside, other=0.0)
+
+    middle = (3 * (block // columns + DROPPED) + 1) * width + 3 * (block % columns + DROPPED) + 1
+    corner = plane * height * width + middle - (WINDOW // 2) * (width + 1)
+    total = tl.zeros((LANES,), dtype=tl.float64)
+    squares = tl.zeros((LANES,), dtype=tl.float64)
+    products = tl.zeros((LANES,), dtype=tl.float64)
+    for down in range(WINDOW):
+        for across in range(WINDOW):
+            place = corner + down * width + across
+            own = tl.load(corrupted + place, mask=inside, other=0.0).to(tl.float64)
+            total += own
+            squares += own * own
+            products += own * tl.load(clean + place, mask=inside, other=0.0).to(tl.float64)
+    share: tl.constexpr = 1.0 / (WINDOW * WINDOW)
+    own_mean = total * share
+    spread = squares * share - own_mean * own_mean
+    spread = tl.where(spread > rounding * own_mean * own_mean, spread, 0.0)
+    covariance = products * share - clean_mean * own_mean
+
+    gain = covariance / (clean_variance + flat)
+    noise = spread - gain * covariance
+    none = (clean_variance < flat) | (gain < 0)
+    noise = tl.where(none, spread * gainless, noise)
+    noise = tl.where(spread < flat, 0.0, noise)
+    gain = tl.where(none | (spread < flat), 0.0, gain)
+    ratio = gain * gain * strength / (tl.maximum(noise, flat) + noise_variance)
+    information = _log_terms(ratio, eigenvalues + plane * 9)
+    information = tl.where(inside, information, 0.0)
+    tl.store(sums + plane * tl.num_programs(0) + tl.program_id(0), tl.sum(information))
+
+
+@triton.jit
+def _log_terms(ratio, eigenvalues):  # type: ignore[no-untyped-def]
+    """Sum log(1 + ratio·λ) over nine eigenvalues, three factors to a logarithm."""
+    total = ratio * 0
+    for group in tl.static_range(3):
+        product = 1 + ratio * tl.load(eigenvalues + 3 * group)
+        product *= 1 + ratio * tl.load(eigenvalues + 3 * group + 1)
+        product *= 1 + ratio * tl.load(eigenvalues + 3 * group + 2)
+        total += tl.log(product)
+    return total
+
+
+def sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Return Σ y yᵀ (B, 2, 9, 9) and Σ y (B, 2, 9) over overlapping blocks y, and their number.
+
+    The bands are centred first, so that a large mean does not drown a small variance.
+    """
+    height, width = bands.shape[2:]
+    centres = bands.mean(dim=(2, 3), dtype=torch.float64)
+    planes = bands.shape[0] * bands.shape[1]
+    table = torch.zeros((*bands.shape[:2], 9, 10), dtype=torch.float64, device=bands.device)
+    _products[(90, planes)](bands, centres, table, height, width, STRETCH=STRETCH)
+    upper = table[..., :9].triu()
+    products = upper + upper.triu(1).transpose(-1, -2)
+    return products, table[..., 9], (height - 2) * (width - 2)
+
+
+def describe_blocks(
+    bands: Tensor, eigenvalues: Tensor, whitening: Tensor, window: int, definition: Definition
+) -> tuple[Scale, Tensor]:
+    """Return one scale's statistics, and Σ log(1 + s λ_j / σ_n²) over its blocks (B, 2)."""
+    rows, columns = _inner_blocks(bands, window)
+    mean, variance, multiplier = (
+        torch.empty((*bands.shape[:2], rows, columns), dtype=dtype, device=bands.device)
+        for dtype in (torch.float64, torch.float64, bands.dtype)
+    )
+    sums = _empty_sums(bands, rows * columns)
+    eigenvalues = eigenvalues.contiguous()
+    _describe[_grid(sums)](
+        bands, eigenvalues, whitening.contiguous(), mean, variance, multiplier, sums,
+        *bands.shape[2:], rows, columns, definition.noise_variance, ROUNDING[bands.dtype],
+        WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
+    )  # fmt: skip
+    return Scale(bands, mean, variance, multiplier, eigenvalues), sums.sum(dim=-1)
+
+
+def kept_by_blocks(clean: Scale, corrupted: Tensor, window: int, definition: Definition) -> Tensor:
+    """Return Σ log(1 + g² s λ_j / (σ_v² + σ_n²)) over the blocks of one scale (B, 2)."""
+    sums = _empty_sums(corrupted, clean.blocks)
+    _keep[_grid(sums)](
+        clean.bands, corrupted, clean.mean, clean.variance, clean.multiplier, clean.eigenvalues,
+        sums, *corrupted.shape[2:], *clean.multiplier.shape[2:], definition.noise_variance, FLAT,
+        ROUNDING[corrupted.dtype], definition.gainless(window),
+        WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
+    )  # fmt: skip
+    return sums.sum(dim=-1)
+
+
+def _inner_blocks(bands: Tensor, window: int) -> tuple[int, int]:
+    dropped = dropped_blocks(window)
+    height, width = (side // BLOCK - 2 * dropped for side in bands.shape[2:])
+    return height, width
+
+
+def _empty_sums(bands: Tensor, blocks: int) -> Tensor:
+    programs = triton.cdiv(blocks, LANES)
+    return torch.empty((*bands.shape[:2], programs), dtype=torch.float64, device=bands.device)
+
+
+def _grid(sums: Tensor) -> tuple[int, int]:
+    return sums.shape[2], sums.shape[0] * sums.shape[1]

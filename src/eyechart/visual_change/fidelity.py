@@ -1,0 +1,154 @@
+"""VIF on a steerable pyramid: what of the clean picture's information is left in another one."""
+
+from collections.abc import Callable
+from math import log
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from eyechart.core.devices import has_triton
+from eyechart.core.parallel import on_all_cores
+from eyechart.visual_change.channel import gain_and_noise, window_covariance, window_moments
+from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.filters import dropped_blocks, window_side
+from eyechart.visual_change.mixture import (
+    COEFFICIENTS,
+    covariance,
+    decompose,
+    log_terms,
+    multipliers,
+)
+from eyechart.visual_change.pyramid import count_scales, subbands
+from eyechart.visual_change.statistics import CleanStatistics, Scale, join
+
+CHUNK_PIXELS = {"cpu": 2 * 224 * 224, "cuda": 256 * 224 * 224}
+"""How many pixels are worked on at once: what fits a CPU's cache, what fills a GPU."""
+
+BITS = 1 / (2 * COEFFICIENTS * log(2))
+"""From a block's Σ log(1 + …) to bits per coefficient."""
+
+Result = TypeVar("Result")
+
+
+def describe_clean(
+    grey: Tensor, definition: Definition, dtype: torch.dtype = torch.float64
+) -> CleanStatistics:
+    """Return the statistics of grey pictures (B, H, W), given in grey levels 0 … 255.
+
+    `dtype` is that of the subbands that are kept; the pyramid and the covariances are always
+    computed in float64.
+    """
+    statistics = join(_each_part(grey, lambda part: _describe(grey[part], definition, dtype)))
+    if dtype == torch.float64:
+        return statistics
+    places = statistics.ill_conditioned.nonzero().flatten()
+    if not len(places):
+        return statistics
+    return statistics.with_exact(places, describe_clean(grey[places], definition))
+
+
+def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
+    """Return VIF (B,), in float64, of corrupted grey pictures (B, H, W) in grey levels.
+
+    There are as many clean pictures as corrupted ones, or one for all.
+    """
+    kept = torch.cat(_each_part(corrupted, lambda part: _kept(clean, part, corrupted[part])))
+    # a picture without information has none to lose
+    vif = torch.where(clean.total > 0, kept / clean.total, 1.0)
+    if clean.exact is None:
+        return vif
+    places, exact = clean.exact
+    if len(clean) == 1:
+        return fidelity(exact, corrupted)
+    return vif.index_copy(0, places, fidelity(exact, corrupted[places]))
+
+
+def kept_terms(scale: Scale, corrupted: Tensor, window: int, definition: Definition) -> Tensor:
+    """Return Σ_j log(1 + g² s λ_j / (σ_v² + σ_n²)) of each inner block (B, 2, n, m)."""
+    mean, variance = window_moments(corrupted, window)
+    shared = window_covariance(scale.bands, scale.mean, corrupted, mean, window)
+    gainless = definition.gainless(window)
+    gain, noise = gain_and_noise(scale.variance, variance, shared, gainless=gainless)
+    ratio = gain * gain * scale.multiplier / (noise + definition.noise_variance)
+    return log_terms(ratio, scale.eigenvalues)
+
+
+def clean_terms(scale: Scale, definition: Definition) -> Tensor:
+    """Return Σ_j log(1 + s λ_j / σ_n²) of each inner block (B, 2, n, m)."""
+    return log_terms(scale.multiplier / definition.noise_variance, scale.eigenvalues)
+
+
+def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> CleanStatistics:
+    height, width = grey.shape[1:]
+    count = count_scales(height, width)
+    bands = subbands(grey, count, dtype)
+    covariances = [covariance(own, definition.sample_covariance) for own in bands]
+    # all at once, for a GPU is slow to begin with each
+    eigenvalues, whitening, condition = decompose(torch.stack(covariances, dim=1))
+    scales, totals, bits = [], [], []
+    for level, own in enumerate(bands):
+        window = window_side(level, count)
+        model = eigenvalues[:, level], whitening[:, level]
+        scale, sums = _describe_scale(own, *model, window, definition)
+        scales.append(scale)
+        totals.append(definition.pooled(sums, scale.blocks))
+        bits.append(sums / scale.blocks * BITS)
+    return CleanStatistics(
+        definition,
+        height,
+        width,
+        tuple(scales),
+        total=torch.stack(totals).sum(dim=0),
+        information=torch.cat(bits, dim=1).mean(dim=1),
+        condition=condition.amax(dim=(1, 2)),
+    )
+
+
+def _describe_scale(
+    bands: Tensor, eigenvalues: Tensor, whitening: Tensor, window: int, definition: Definition
+) -> tuple[Scale, Tensor]:
+    """Return one scale's statistics, and Σ log(1 + s λ_j / σ_n²) over its blocks (B, 2)."""
+    if has_triton(bands.device):
+        from eyechart.visual_change.blocks_triton import describe_blocks
+
+        return describe_blocks(bands, eigenvalues, whitening, window, definition)
+    multiplier = multipliers(bands, whitening, dropped_blocks(window))
+    scale = Scale(bands, *window_moments(bands, window), multiplier, eigenvalues)
+    return scale, clean_terms(scale, definition).sum(dim=(-2, -1))
+
+
+def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
+    """Return the numerator of VIF (B,)."""
+    count = len(clean.scales)
+    totals = []
+    for level, bands in enumerate(subbands(corrupted, count, clean.dtype)):
+        scale = clean.scales[level].part(part)
+        window = window_side(level, count)
+        if has_triton(bands.device) and not bands.requires_grad:
+            from eyechart.visual_change.blocks_triton import kept_by_blocks
+
+            sums = kept_by_blocks(scale, bands, window, clean.definition)
+        else:
+            sums = kept_terms(scale, bands, window, clean.definition).sum(dim=(-2, -1))
+        totals.append(clean.definition.pooled(sums, scale.blocks))
+    return torch.stack(totals).sum(dim=0)
+
+
+def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
+    """Return what `work` makes of each part of the batch, on all cores if on a CPU."""
+    count, pixels = len(grey), grey[0].numel()
+    size = max(1, CHUNK_PIXELS.get(grey.device.type, CHUNK_PIXELS["cpu"]) // pixels)
+    parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
+    results: dict[int, Result] = {}
+
+    def one(part: slice) -> None:
+        results[part.start] = work(part)
+
+    # torch records gradients by thread, so they are taken in this one
+    if grey.device.type == "cpu" and not grey.requires_grad:
+        on_all_cores(one, parts)
+    else:
+        for part in parts:
+            one(part)
+    return [results[part.start] for part in parts]

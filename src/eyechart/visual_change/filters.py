@@ -1,0 +1,94 @@
+"""The filters of the steerable pyramid and the windows of the channel, as plain numbers.
+
+Only what VIF needs: of the six orientations of the fifth-order pyramid, the two along the axes.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kernel = NDArray[np.float64]
+
+BLOCK = 3
+"""A subband is modelled in blocks of 3 × 3 coefficients."""
+
+# The coefficients of `sp5_filters` in pyrtools (MIT licence), which has them from Simoncelli's
+# matlabPyrTools. Each of the two low-pass filters is symmetric under all reflections and
+# transposition, so a triangle of one quadrant, from the corner to the centre, is all of it.
+_FIRST_LOW = (
+    (0.00341614,),
+    (-0.01551246, 0.05586982),
+    (-0.03848215, 0.1592557, 0.40304148),
+)
+_LOW = (
+    (0.00170808,),
+    (-0.00489834, -0.01046562),
+    (-0.00775624, -0.01322234, 0.02793492),
+    (-0.01888864, 0.008212, 0.06554076, 0.12852666),
+    (-0.01924108, 0.02005976, 0.07962786, 0.16339236, 0.2019308),
+)
+# The band that differentiates along a row: odd from left to right, even from top to bottom. Its
+# upper rows and left columns; the other band is its transpose (up to the sign, which VIF ignores).
+_BAND = (
+    (0.00277643, -0.00986904, -0.01021852),
+    (0.00496194, -0.00893064, -0.03075356),
+    (0.01026699, 0.01189859, -0.08226445),
+    (0.01455399, 0.02755155, -0.11732297),
+)
+
+
+def _mirrored(triangle: tuple[tuple[float, ...], ...]) -> Kernel:
+    half = len(triangle)
+    quadrant = np.array(
+        [[triangle[max(i, j)][min(i, j)] for j in range(half)] for i in range(half)]
+    )
+    return np.pad(quadrant, (0, half - 1), mode="reflect")
+
+
+def _band() -> Kernel:
+    left = np.pad(np.array(_BAND), ((0, 3), (0, 0)), mode="reflect")
+    return np.hstack([left, np.zeros((7, 1)), -left[:, ::-1]])
+
+
+FIRST_LOW = _mirrored(_FIRST_LOW)
+"""5 × 5: what the pyramid keeps of the picture."""
+
+LOW = _mirrored(_LOW)
+"""9 × 9: from one scale to the next, before every second row and column is left out."""
+
+ACROSS = _band()
+"""7 × 7: the band that differentiates along rows."""
+
+DOWN = ACROSS.T
+"""7 × 7: the band that differentiates along columns."""
+
+
+def sides_of_bands(height: int, width: int, scales: int) -> list[tuple[int, int]]:
+    """Return the sides of every scale's bands, cut to whole blocks."""
+    sides = []
+    for _ in range(scales):
+        sides.append((height // BLOCK * BLOCK, width // BLOCK * BLOCK))
+        height, width = -(-height // 2), -(-width // 2)
+    return sides
+
+
+def window_side(level: int, scales: int) -> int:
+    """Return the side of the channel's window in coefficients: 17, 9, 5, 3 for four scales."""
+    return int(2 ** (scales - level) + 1)
+
+
+def dropped_blocks(window: int) -> int:
+    """Return how many blocks along each border are left out: those whose window might not fit."""
+    return -(-(window // 2) // BLOCK)
+
+
+def window_means(side: int, window: int) -> Kernel:
+    """Return the matrix (blocks, side) that averages a line over the windows of its inner blocks.
+
+    Blocks whose window might not fit are left out, so that nothing reaches over the border.
+    """
+    dropped = dropped_blocks(window)
+    blocks = np.arange(dropped, side // BLOCK - dropped)
+    starts = BLOCK * blocks + 1 - window // 2
+    places = np.arange(side)
+    inside = (places >= starts[:, None]) & (places < starts[:, None] + window)
+    return inside / window

@@ -1,0 +1,33 @@
+"""From pictures to the grey levels on which VIF is defined."""
+
+import torch
+from torch import Tensor
+
+from eyechart.corruptions.arithmetic import to_levels
+
+WEIGHTS = (9798, 19235, 3735)
+"""Red, green and blue in 1/32768: Rec. 601 in whole numbers, as OpenCV has it."""
+
+HALF, SHIFT = 1 << 14, 15
+
+
+def to_grey(batch: Tensor) -> Tensor:
+    """Return the whole grey levels (B, H, W), uint8, of pictures (B, C, H, W).
+
+    Floats in 0…1 are first brought to 8 bits, as a file would hold them.
+    """
+    levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)
+    if levels.shape[1] == 1:
+        return levels[:, 0]
+    red, green, blue = levels.to(torch.int32).unbind(dim=1)
+    weighted = red * WEIGHTS[0] + green * WEIGHTS[1] + blue * WEIGHTS[2]
+    return ((weighted + HALF) >> SHIFT).to(torch.uint8)
+
+
+def to_grey_with_gradient(batch: Tensor) -> Tensor:
+    """Return grey levels (B, H, W), float64, of pictures in 0…1, without rounding any."""
+    levels = batch.to(torch.float64) * 255
+    if levels.shape[1] == 1:
+        return levels[:, 0]
+    weights = torch.tensor(WEIGHTS, dtype=torch.float64, device=batch.device) / (1 << SHIFT)
+    return torch.einsum("bchw,c->bhw", levels, weights)

@@ -1,0 +1,93 @@
+"""The clean picture's model: each block of a subband is Gaussian, times a strength of its own.
+
+Blocks are 3 × 3 coefficients. All of them share one covariance C; block i has the multiplier
+s_i = yᵢᵀ C⁻¹ yᵢ / 9.
+"""
+
+import torch
+from torch import Tensor
+
+from eyechart.core.devices import has_triton
+from eyechart.visual_change.filters import BLOCK
+
+SMALLEST_EIGENVALUE = 1e-15
+NO_STRUCTURE = 1e-10
+"""A subband whose variance (grey levels²) is below this everywhere says nothing."""
+
+COEFFICIENTS = BLOCK * BLOCK
+
+
+def covariance(bands: Tensor, sample: bool) -> Tensor:
+    """Return the covariance (B, 2, 9, 9) of all overlapping blocks, in float64.
+
+    `sample` divides by N − 1 instead of N.
+    """
+    if has_triton(bands.device):
+        from eyechart.visual_change.blocks_triton import sums_of_products
+
+        products, sums, count = sums_of_products(bands)
+    else:
+        products, sums, count = _sums_of_products(bands)
+    means = sums / count
+    centred = products - count * means[..., :, None] * means[..., None, :]
+    return centred / (count - 1 if sample else count)
+
+
+def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Return Σ y yᵀ and Σ y over overlapping blocks y, and how many there are.
+
+    The bands are centred first, so that a large mean does not drown a small variance.
+    """
+    height, width = bands.shape[-2:]
+    exact = bands.to(torch.float64)
+    exact = exact - exact.mean(dim=(-2, -1), keepdim=True)
+    blocks = torch.stack(
+        [
+            exact[..., row : height - 2 + row, column : width - 2 + column]
+            for row in range(BLOCK)
+            for column in range(BLOCK)
+        ],
+        dim=2,
+    ).flatten(3)
+    return blocks @ blocks.transpose(-1, -2), blocks.sum(dim=-1), blocks.shape[-1]
+
+
+def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return eigenvalues (…, 9), whitening matrices (…, 9, 9) and condition numbers (…).
+
+    A whitening matrix W has WᵀW = C⁻¹. Eigenvalues are kept above 1e-15.
+    """
+    values, vectors = torch.linalg.eigh(covariances)
+    largest, smallest = values[..., -1], values[..., 0]
+    condition = torch.where(smallest > 0, largest / smallest, torch.inf)
+    condition = torch.where(largest < NO_STRUCTURE, 1.0, condition)
+    values = values.clamp_min(SMALLEST_EIGENVALUE)
+    whitening = (vectors / values.sqrt()[..., None, :]).transpose(-1, -2)
+    return values, whitening, condition
+
+
+def multipliers(bands: Tensor, whitening: Tensor, dropped: int) -> Tensor:
+    """Return s (B, 2, n, m) of the inner blocks, those not within `dropped` blocks of a border."""
+    height, width = bands.shape[-2:]
+    edge = BLOCK * dropped
+    inner = bands[..., edge : height - edge, edge : width - edge].to(torch.float64)
+    blocks = torch.stack(
+        [inner[..., row::BLOCK, column::BLOCK] for row in range(BLOCK) for column in range(BLOCK)],
+        dim=2,
+    )
+    white = whitening @ blocks.flatten(3)
+    strength = white.square().sum(dim=2) / COEFFICIENTS
+    return strength.reshape(*blocks.shape[:2], *blocks.shape[-2:]).to(bands.dtype)
+
+
+def log_terms(ratio: Tensor, eigenvalues: Tensor) -> Tensor:
+    """Return Σ_j log(1 + ratio·λ_j) for each block: twice its information in nats.
+
+    `ratio` is (B, 2, n, m), `eigenvalues` (B, 2, 9).
+    """
+    # logarithms are dear: three factors at a time stay far from overflow
+    total = torch.zeros_like(ratio, dtype=torch.float64)
+    for first in range(0, COEFFICIENTS, 3):
+        one, two, three = (1 + ratio * eigenvalues[..., first + k, None, None] for k in range(3))
+        total = total + (one * two * three).log()
+    return total

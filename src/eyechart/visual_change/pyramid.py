@@ -1,0 +1,88 @@
+"""The steerable pyramid, as far as VIF needs it: two bands of every scale, cut to whole blocks."""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from eyechart.core.devices import has_triton
+from eyechart.corruptions.opencv import opencv
+from eyechart.visual_change.filters import ACROSS, DOWN, FIRST_LOW, LOW, Kernel, sides_of_bands
+
+SMALLEST_SIDE = 18
+"""Two scales, the second of which has one inner block: less would say nothing."""
+
+MOST_SCALES = 4
+
+
+def count_scales(height: int, width: int) -> int:
+    """Return how many scales fit a picture: 4 from 72 px on the shorter side, 3 from 36, 2 from 18.
+
+    A scale fits if the 9 × 9 low-pass filter does.
+    """
+    fitting = (min(height, width) // len(LOW)).bit_length()
+    return min(MOST_SCALES, fitting)
+
+
+def subbands(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+    """Return the bands (B, 2, h, w) of each scale of grey pictures (B, H, W), finest first.
+
+    Whatever their `dtype`, they are computed in float64: far from an edge a band is far smaller
+    than the picture, and where both pictures are nearly flat VIF depends on that small rest.
+
+    The same bands come from OpenCV on a CPU, from Triton on a GPU, and from torch's convolution
+    where neither is there or a gradient is wanted; they agree within rounding.
+    """
+    if not grey.requires_grad:
+        if grey.device.type == "cpu" and opencv() is not None:
+            return _by_opencv(grey, scales, dtype)
+        if has_triton(grey.device):
+            from eyechart.visual_change.pyramid_triton import subbands_by_triton
+
+            return subbands_by_triton(grey, scales, dtype)
+    return _by_convolution(grey.to(torch.float64), scales, dtype)
+
+
+def _by_opencv(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+    cv2 = opencv()
+    numbers = grey.to(torch.float64).numpy()
+    sides = sides_of_bands(grey.shape[1], grey.shape[2], scales)
+    results = [torch.empty((len(grey), 2, *side), dtype=dtype) for side in sides]
+    bands = [result.numpy() for result in results]
+    border = cv2.BORDER_REFLECT_101
+    for image, plane in enumerate(numbers):
+        low = cv2.filter2D(plane, -1, FIRST_LOW, borderType=border)
+        for scale, (height, width) in enumerate(sides):
+            for band, kernel in enumerate((ACROSS, DOWN)):
+                filtered = cv2.filter2D(low, -1, kernel, borderType=border)
+                bands[scale][image, band] = filtered[:height, :width]
+            if scale + 1 < scales:
+                low = cv2.filter2D(low, -1, LOW, borderType=border)[::2, ::2].copy()
+    return results
+
+
+def _by_convolution(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+    first, low_pass, both = _weights(grey.device)
+    bands = []
+    low = _correlate(grey[:, None], first)
+    for scale, (height, width) in enumerate(sides_of_bands(grey.shape[1], grey.shape[2], scales)):
+        bands.append(_correlate(low, both)[..., :height, :width].to(dtype))
+        if scale + 1 < scales:
+            low = _correlate(low, low_pass, stride=2)
+    return bands
+
+
+def _correlate(planes: Tensor, weights: Tensor, stride: int = 1) -> Tensor:
+    reach = weights.shape[-1] // 2
+    padded = functional.pad(planes, (reach, reach, reach, reach), mode="reflect")
+    return functional.conv2d(padded, weights, stride=stride)
+
+
+@lru_cache(maxsize=8)
+def _weights(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    def weights(*kernels: Kernel) -> Tensor:
+        return torch.from_numpy(np.stack(kernels))[:, None].to(device)
+
+    return weights(FIRST_LOW), weights(LOW), weights(ACROSS, DOWN)

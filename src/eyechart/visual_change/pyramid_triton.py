@@ -1,0 +1,110 @@
+"""The pyramid as Triton kernels: the CUDA builds of torch bring Triton along."""
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from eyechart.visual_change.filters import ACROSS, DOWN, FIRST_LOW, LOW, sides_of_bands
+
+ROWS, COLUMNS = 4, 128
+"""One program's tile."""
+
+
+@triton.jit
+def _mirror(place, side):  # type: ignore[no-untyped-def]
+    """Reflect a place beyond the border without repeating the edge."""
+    place = tl.where(place < 0, -place, place)
+    return tl.where(place >= side, 2 * side - 2 - place, place)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _low_pass(  # type: ignore[no-untyped-def]
+    source, target, weights, height, width, high, wide,
+    SIDE: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Correlate one tile of results, `STEP` pixels apart, with SIDE × SIDE weights."""
+    tiles = tl.cdiv(wide, COLUMNS)
+    image = tl.program_id(1).to(tl.int64)
+    row = (tl.program_id(0) // tiles) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = (tl.program_id(0) % tiles) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    inside = (row < high) & (column < wide)
+    plane = source + image * height * width
+    total = tl.zeros((ROWS, COLUMNS), dtype=tl.float64)
+    for down in tl.static_range(SIDE):
+        line = plane + _mirror(STEP * row + (down - SIDE // 2), height) * width
+        for across in tl.static_range(SIDE):
+            place = _mirror(STEP * column + (across - SIDE // 2), width)
+            value = tl.load(line + place, mask=inside, other=0).to(tl.float64)
+            total += value * tl.load(weights + down * SIDE + across)
+    tl.store(target + image * high * wide + row * wide + column, total, mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _both_bands(  # type: ignore[no-untyped-def]
+    source, target, weights, height, width, high, wide,
+    SIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Correlate one tile with two filters, reading each value once."""
+    tiles = tl.cdiv(wide, COLUMNS)
+    image = tl.program_id(1).to(tl.int64)
+    row = (tl.program_id(0) // tiles) * ROWS + tl.arange(0, ROWS)[:, None]
+    column = (tl.program_id(0) % tiles) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    inside = (row < high) & (column < wide)
+    plane = source + image * height * width
+    one = tl.zeros((ROWS, COLUMNS), dtype=tl.float64)
+    two = tl.zeros((ROWS, COLUMNS), dtype=tl.float64)
+    for down in tl.static_range(SIDE):
+        line = plane + _mirror(row + (down - SIDE // 2), height) * width
+        for across in tl.static_range(SIDE):
+            place = _mirror(column + (across - SIDE // 2), width)
+            value = tl.load(line + place, mask=inside, other=0)
+            one += value * tl.load(weights + down * SIDE + across)
+            two += value * tl.load(weights + SIDE * SIDE + down * SIDE + across)
+    out = target + 2 * image * high * wide + row * wide + column
+    tl.store(out, one.to(target.dtype.element_ty), mask=inside)
+    tl.store(out + high * wide, two.to(target.dtype.element_ty), mask=inside)
+
+
+def subbands_by_triton(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
+    """Return the bands (B, 2, h, w) of each scale of grey pictures (B, H, W), finest first."""
+    first, low_pass, both = _weights(grey.device)
+    low = _filtered(grey.contiguous(), first, len(FIRST_LOW), step=1)
+    bands = []
+    for scale, (high, wide) in enumerate(sides_of_bands(grey.shape[1], grey.shape[2], scales)):
+        target = torch.empty((len(grey), 2, high, wide), dtype=dtype, device=grey.device)
+        _both_bands[_grid(len(grey), high, wide)](
+            low, target, both, *low.shape[1:], high, wide,
+            SIDE=len(ACROSS), ROWS=ROWS, COLUMNS=COLUMNS,
+        )  # fmt: skip
+        bands.append(target)
+        if scale + 1 < scales:
+            low = _filtered(low, low_pass, len(LOW), step=2)
+    return bands
+
+
+def _filtered(source: Tensor, weights: Tensor, side: int, step: int) -> Tensor:
+    images, height, width = source.shape
+    high, wide = -(-height // step), -(-width // step)
+    target = torch.empty((images, high, wide), dtype=torch.float64, device=source.device)
+    _low_pass[_grid(images, high, wide)](
+        source, target, weights, height, width, high, wide,
+        SIDE=side, STEP=step, ROWS=ROWS, COLUMNS=COLUMNS,
+    )  # fmt: skip
+    return target
+
+
+def _grid(images: int, high: int, wide: int) -> tuple[int, int]:
+    return triton.cdiv(high, ROWS) * triton.cdiv(wide, COLUMNS), images
+
+
+@lru_cache(maxsize=4)
+def _weights(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        torch.tensor(FIRST_LOW, device=device),
+        torch.tensor(LOW, device=device),
+        torch.tensor(np.stack([ACROSS, DOWN]), device=device),
+    )

@@ -1,0 +1,118 @@
+"""What is kept of clean pictures, so that each serves every corruption and strength of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eyechart.visual_change.definitions import Definition
+
+ILL_CONDITIONED = 1e7
+"""Above this condition number of a covariance, float32 is not enough and float64 is used."""
+
+SINGULAR = 1e12
+"""From this condition number on, as of a pure grating, float64 is not enough either."""
+
+INFORMATION_FLOOR = 0.1
+"""Below so many bits per coefficient, VIF of a noisy picture may exceed 1, or reach thousands."""
+
+PER_PICTURE = ("total", "information", "condition")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Two subbands of one scale of clean pictures, and their model.
+
+    `bands` (B, 2, h, w); over the windows of the inner blocks, `mean` and `variance` (B, 2, n, m);
+    the mixture's `multiplier` s (B, 2, n, m) and `eigenvalues` λ (B, 2, 9).
+    """
+
+    bands: Tensor
+    mean: Tensor
+    variance: Tensor
+    multiplier: Tensor
+    eigenvalues: Tensor
+
+    @property
+    def blocks(self) -> int:
+        """How many inner blocks a subband has."""
+        return self.multiplier.shape[2] * self.multiplier.shape[3]
+
+    def part(self, part: slice) -> "Scale":
+        """Return the scale of some of the pictures; a single one serves for all."""
+        return Scale(*(_part(getattr(self, each.name), part) for each in fields(Scale)))
+
+
+@dataclass(frozen=True)
+class CleanStatistics:
+    """All that VIF needs to know of clean pictures of one size.
+
+    `height` and `width` are theirs in pixels. `total`: the denominator of VIF. `information`: bits
+    per coefficient that the eye could take up. `condition`: the largest condition number of a
+    covariance. `exact`: the places of pictures whose covariance is too ill-conditioned for float32,
+    and their statistics in float64.
+    """
+
+    definition: Definition
+    height: int
+    width: int
+    scales: tuple[Scale, ...]
+    total: Tensor
+    information: Tensor
+    condition: Tensor
+    exact: "tuple[Tensor, CleanStatistics] | None" = None
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the bands that are kept."""
+        return self.scales[0].bands.dtype
+
+    @property
+    def ill_conditioned(self) -> Tensor:
+        """Which pictures' covariances need float64, and got it."""
+        return self.condition > ILL_CONDITIONED
+
+    @property
+    def measurable(self) -> Tensor:
+        """Which pictures hold enough information for its loss to mean anything."""
+        return (self.information >= INFORMATION_FLOOR) & (self.condition < SINGULAR)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the statistics take."""
+        arrays = (getattr(scale, each.name) for scale in self.scales for each in fields(Scale))
+        own = sum(int(array.nbytes) for array in arrays)
+        return own + (self.exact[1].bytes if self.exact else 0)
+
+    def with_exact(self, places: Tensor, exact: "CleanStatistics") -> "CleanStatistics":
+        """Return these statistics with the pictures at `places` described more exactly."""
+        better: dict[str, Any] = {
+            name: getattr(self, name).index_copy(0, places, getattr(exact, name))
+            for name in PER_PICTURE
+        }
+        return replace(self, **better, exact=(places, exact))
+
+
+def join(parts: Sequence[CleanStatistics]) -> CleanStatistics:
+    """Return the statistics of several batches as one."""
+    if len(parts) == 1:
+        return parts[0]
+    scales = tuple(
+        Scale(*(torch.cat([getattr(own, each.name) for own in owns]) for each in fields(Scale)))
+        for owns in zip(*(part.scales for part in parts), strict=True)
+    )
+    numbers: dict[str, Any] = {
+        name: torch.cat([getattr(part, name) for part in parts]) for name in PER_PICTURE
+    }
+    return replace(parts[0], scales=scales, **numbers)
+
+
+def _part(values: Tensor, part: slice) -> Tensor:
+    if len(values) > 1:
+        return values[part]
+    return values.expand(part.stop - part.start, *values.shape[1:]).contiguous()
