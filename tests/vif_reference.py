@@ -1,6 +1,8 @@
-"""A plain NumPy/SciPy visual information fidelity for checking corruptions against golden values.
+"""Plain NumPy/SciPy visual information fidelity, of the three definitions that people use.
 
-Steerable-pyramid VIF with the filters of pyrtools, horizontal and vertical bands of four scales.
+`vif`: steerable-pyramid VIF with the filters of pyrtools, horizontal and vertical bands of four
+scales, or of fewer for small pictures. `vif_of_sheikh`: after vifvec, the authors' first code.
+`vif_of_pixels`: after vifp_mscale, without a pyramid.
 """
 
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ import numpy as np
 import pyrtools as pt
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.ndimage import correlate
+from scipy.signal import correlate2d
 
 FILTERS = pt.pyramids.filters.parse_filter("sp5_filters", normalize=False)
 BANDS = [FILTERS["bfilts"][:, k].reshape(7, 7).T for k in (0, 3)]
@@ -22,10 +25,10 @@ def grey(rgb):
     return ((9798 * r + 19235 * g + 3735 * b + 16384) >> 15).astype(np.float64)
 
 
-def subbands(image):
+def subbands(image, scales=4):
     """(level, band) pairs, finest first."""
     low = correlate(image, FILTERS["lo0filt"], mode="mirror")
-    for level in range(4):
+    for level in range(scales):
         for band in BANDS:
             yield level, correlate(low, band, mode="mirror")
         low = correlate(low, FILTERS["lofilt"], mode="mirror")[::2, ::2]
@@ -46,46 +49,61 @@ def local_means(band, window):
 class Clean:
     bands: list
     eigenvalues: list
-    scales: list
+    multipliers: list
     total: float
+    scales: int = 4
 
 
-def prepare(image):
-    bands, eigenvalues, scales, total = [], [], [], 0.0
-    for level, band in subbands(image):
+def prepare(image, scales=4):
+    bands, eigenvalues, multipliers, total = [], [], [], 0.0
+    for level, band in subbands(image, scales):
         band = crop(band)
-        blocks = sliding_window_view(band, (3, 3)).reshape(-1, 9)
-        values, vectors = np.linalg.eigh(np.cov(blocks.T))
+        values, vectors = np.linalg.eigh(np.cov(overlapping_blocks(band).T))
         values = np.maximum(values, TINY)
-        inverse = (vectors / values) @ vectors.T
-        rows, columns = band.shape[0] // 3, band.shape[1] // 3
-        own = band.reshape(rows, 3, columns, 3).transpose(0, 2, 1, 3).reshape(-1, 9)
-        s = np.einsum("ij,jk,ik->i", own, inverse, own).reshape(rows, columns) / 9
-        edge = border(level)
-        s = s[edge:-edge, edge:-edge]
+        s = inner(block_strengths(band, (vectors / values) @ vectors.T), level, scales)
         total += sum(np.log(1 + s * v / NOISE).mean() for v in values) + 1e-4
         bands.append(band)
         eigenvalues.append(values)
-        scales.append(s)
-    return Clean(bands, eigenvalues, scales, total)
+        multipliers.append(s)
+    return Clean(bands, eigenvalues, multipliers, total, scales)
 
 
-def window_of(level):
-    return 2 ** (4 - level) + 1
+def overlapping_blocks(band):
+    return sliding_window_view(band, (3, 3)).reshape(-1, 9)
 
 
-def border(level):
-    return int(np.ceil(((window_of(level) - 1) / 2) / 3))
+def block_strengths(band, inverse):
+    """Return yᵀ C⁻¹ y / 9 of the blocks that do not overlap."""
+    rows, columns = band.shape[0] // 3, band.shape[1] // 3
+    own = band.reshape(rows, 3, columns, 3).transpose(0, 2, 1, 3).reshape(-1, 9)
+    return np.einsum("ij,jk,ik->i", own, inverse, own).reshape(rows, columns) / 9
+
+
+def window_of(level, scales=4):
+    return 2 ** (scales - level) + 1
+
+
+def border(level, scales=4):
+    return int(np.ceil(((window_of(level, scales) - 1) / 2) / 3))
+
+
+def inner(blocks, level, scales=4):
+    edge = border(level, scales)
+    return blocks[edge:-edge, edge:-edge]
 
 
 def vif(clean, image):
     """VIF of `image` (2-D float, 0…255) against a prepared clean image."""
     total = 0.0
     for (level, band), x, values, s in zip(
-        subbands(image), clean.bands, clean.eigenvalues, clean.scales, strict=True
+        subbands(image, clean.scales),
+        clean.bands,
+        clean.eigenvalues,
+        clean.multipliers,
+        strict=True,
     ):
         y = crop(band)
-        w = window_of(level)
+        w = window_of(level, clean.scales)
         mean_x, mean_y = local_means(x, w), local_means(y, w)
         var_x = np.maximum(local_means(x * x, w) - mean_x**2, 0)
         var_y = np.maximum(local_means(y * y, w) - mean_y**2, 0)
@@ -98,11 +116,66 @@ def vif(clean, image):
         negative = g < 0
         noise[negative], g[negative] = var_y[negative], 0
         noise = np.maximum(noise, TINY)
-        edge = border(level)
-        g, noise = g[edge:-edge, edge:-edge], noise[edge:-edge, edge:-edge]
+        g, noise = inner(g, level, clean.scales), inner(noise, level, clean.scales)
         total += sum(np.log(1 + g * g * s * v / (noise + NOISE)).mean() for v in values) + 1e-4
     return total / clean.total
 
 
 def delta_v(clean_rgb, corrupted_rgb):
     return max(0.0, 1 - vif(prepare(grey(clean_rgb)), grey(corrupted_rgb)))
+
+
+def vif_of_sheikh(before, after, scales=4):
+    """vifvec: σ_n² = 0.4, sums over blocks, second moments that are sums over the window."""
+    kept = total = 0.0
+    for (level, x), (_, y) in zip(subbands(before, scales), subbands(after, scales), strict=True):
+        x, y, w = crop(x), crop(y), window_of(level, scales)
+        area = w * w
+        mean_x, mean_y = local_means(x, w), local_means(y, w)
+        ss_x = np.maximum(area * (local_means(x * x, w) - mean_x**2), 0)
+        ss_y = np.maximum(area * (local_means(y * y, w) - mean_y**2), 0)
+        cov = area * (local_means(x * y, w) - mean_x * mean_y)
+        g = cov / (ss_x + TINY)
+        vv = (ss_y - g * cov) / area
+        # the published code leaves the sums of these two cases undivided
+        g, vv = np.where(ss_x < TINY, 0, g), np.where(ss_x < TINY, ss_y, vv)
+        g, vv = np.where(ss_y < TINY, 0, g), np.where(ss_y < TINY, 0, vv)
+        g, vv = np.maximum(g, 0), np.maximum(np.where(g < 0, ss_y, vv), TINY)
+
+        covariance = np.cov(overlapping_blocks(x).T, ddof=0)
+        s = inner(block_strengths(x, np.linalg.inv(covariance)), level, scales)
+        g, vv = inner(g, level, scales), inner(vv, level, scales)
+        for value in np.linalg.eigvalsh(covariance):
+            kept += np.log2(1 + g * g * s * value / (vv + 0.4)).sum()
+            total += np.log2(1 + s * value / 0.4).sum()
+    return kept / total
+
+
+def vif_of_pixels(before, after):
+    """vifp_mscale: Gaussian windows on pixels, σ_n² = 2."""
+    kept = total = 0.0
+    for side in (17, 9, 5, 3):
+        place = np.arange(side) - side // 2
+        window = np.exp(-(place[:, None] ** 2 + place**2) / (2 * (side / 5) ** 2))
+        window /= window.sum()
+
+        def smooth(plane, window=window):
+            return correlate2d(plane, window, mode="valid")
+
+        if side < 17:
+            before, after = smooth(before)[::2, ::2], smooth(after)[::2, ::2]
+        mean_x, mean_y = smooth(before), smooth(after)
+        var_x = np.maximum(smooth(before**2) - mean_x**2, 0)
+        var_y = np.maximum(smooth(after**2) - mean_y**2, 0)
+        cov = smooth(before * after) - mean_x * mean_y
+        g = cov / (var_x + 1e-10)
+        noise = var_y - g * cov
+        flat_x, flat_y = var_x < 1e-10, var_y < 1e-10
+        g[flat_x], noise[flat_x], var_x[flat_x] = 0, var_y[flat_x], 0
+        g[flat_y], noise[flat_y] = 0, 0
+        negative = g < 0
+        noise[negative], g[negative] = var_y[negative], 0
+        noise = np.maximum(noise, 1e-10)
+        kept += np.log10(1 + g**2 * var_x / (noise + 2)).sum()
+        total += np.log10(1 + var_x / 2).sum()
+    return kept / total

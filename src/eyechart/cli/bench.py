@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from eyechart.reports.bench import Plan, Speed
+    from eyechart.reports.bench_vif import VifPlan, VifSpeed
 
 app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
 
@@ -80,6 +81,79 @@ def corruptions(
     if out is not None:
         text = json.dumps(bench.figures(speeds, plan, opponent), indent=2)
         out.write_text(text + "\n", encoding="utf-8")
+
+
+@app.command("vif")
+def vif(
+    batch: Annotated[int, typer.Option(help="Pictures in a batch.")] = 32,
+    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 224,
+    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    seconds: Annotated[float, typer.Option(help="About how long to time each.")] = 2.0,
+    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+) -> None:
+    """Time visual information fidelity, and pyrtools on the CPU in the same run."""
+    from eyechart.core.devices import find_device
+    from eyechart.reports import bench, bench_vif
+    from eyechart.visual_change.measure import find_dtype
+    from eyechart.visual_change.pyramid import SMALLEST_SIDE
+
+    if batch < 1 or threads < 1 or size < SMALLEST_SIDE or not seconds > 0:
+        raise UsageError(
+            f"batch and threads must be at least 1, size at least {SMALLEST_SIDE}, seconds above 0."
+        )
+    plan = bench_vif.VifPlan(batch, size, threads, find_device(device), find_dtype(dtype), seconds)
+    if out is not None:
+        check_file_to_write(out)
+    with bench.threads(threads):
+        speed = bench_vif.measure(plan)
+    _print_vif(speed, plan)
+    if out is not None:
+        text = json.dumps(bench_vif.figures(speed, plan), indent=2)
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+def _print_vif(speed: "VifSpeed", plan: "VifPlan") -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from eyechart.reports.bench import machine_name
+
+    console = Console(soft_wrap=True)
+    kind = str(plan.dtype).removeprefix("torch.")
+    console.print(
+        f"{machine_name(plan.device)}, threads {plan.threads}, {plan.size} px,"
+        f" batch {plan.batch}, {kind}",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("VIF")
+    for title in ("pictures/s", "µs a picture", "ratio to pyrtools"):
+        table.add_column(title, justify="right")
+    rows = [
+        ("clean side reused", speed.reused, speed.reused_ratio),
+        ("clean side computed too", speed.whole, speed.whole_ratio),
+    ]
+    if speed.rival:
+        rows.append((f"pyrtools {speed.rival_version}, on the CPU", speed.rival, 1.0))
+    for title, rate, ratio in rows:
+        shown = f"{ratio:,.1f}×" if ratio else ""
+        table.add_row(title, f"{rate:,.0f}", f"{1e6 / rate:,.1f}", shown)
+    console.print(table)
+    if not speed.rival:
+        why = "its pyramid needs 72 px" if plan.size < 72 else "pip install pyrtools"
+        console.print(f"pyrtools was not timed: {why}.", highlight=False)
+    console.print(
+        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB a picture", highlight=False
+    )
+    if speed.bandwidth:
+        console.print(
+            f"memory bandwidth: {speed.bandwidth / 1e12:.2f} TB/s; reading pictures and statistics"
+            f" once takes {speed.share_of_bandwidth:.1%} of the time",
+            highlight=False,
+        )
 
 
 def _print(speeds: "list[Speed]", plan: "Plan") -> None:

@@ -78,7 +78,7 @@ def measure(entry: Entry, plan: Plan, rival: Rival | None = None) -> Speed:
         compared = rival is not None and entry.name in rival.names and _is_published(entry)
         if rival is not None and compared and batch == max(plan.batches):
             theirs, failure = _their_call(rival, entry, images, plan)
-        rates[batch], rival_rate, ratio = _in_turns(ours, batch, theirs, plan)
+        rates[batch], rival_rate, ratio = in_turns(ours, batch, theirs, plan.seconds)
     return Speed(entry.name, rates, rival_rate, failure, ratio)
 
 
@@ -194,8 +194,8 @@ def _their_call(
     return (None, failure) if failure else (call, "")
 
 
-def _in_turns(
-    ours: Callable[[], None], batch: int, theirs: Callable[[int], None] | None, plan: Plan
+def in_turns(
+    ours: Callable[[], None], batch: int, theirs: Callable[[int], None] | None, seconds: float
 ) -> tuple[float, float | None, float | None]:
     """Return our rate, the rival's, and their ratio: medians over rounds of about equal time.
 
@@ -203,8 +203,8 @@ def _in_turns(
     """
     our_rates: list[float] = []
     their_rates: list[float] = []
-    end = time.perf_counter() + plan.seconds * (1 if theirs is None else 2)
-    shortest = plan.seconds / 20
+    end = time.perf_counter() + seconds * (1 if theirs is None else 2)
+    shortest = seconds / 20
     while len(our_rates) < ROUNDS or time.perf_counter() < end:
         calls, spent = _repeat(lambda _: ours(), shortest)
         our_rates.append(calls * batch / spent)

@@ -17,12 +17,12 @@ from eyechart.visual_change.statistics import Scale
 LANES = 128
 """How many blocks one program works on."""
 
-STRETCH = 1024
-"""How many coefficients of a band one program multiplies at once."""
+LONGEST_LINE, LINES = 256, 4
+"""How many coefficients of how many rows of a band a program multiplies at once."""
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _products(bands, centres, products, height, width, STRETCH: tl.constexpr):  # type: ignore[no-untyped-def]
+def _products(bands, products, height, width, LINE: tl.constexpr, LINES: tl.constexpr):  # type: ignore[no-untyped-def]
     """Sum the product of two coefficients, or one coefficient, over a band's overlapping blocks.
 
     There are nine coefficients; the tenth is 1.
@@ -30,22 +30,21 @@ def _products(bands, centres, products, height, width, STRETCH: tl.constexpr):  
     plane = tl.program_id(1).to(tl.int64)
     one, two = tl.program_id(0) // 10, tl.program_id(0) % 10
     if one <= two:
-        centre = tl.load(centres + plane)
         source = bands + plane * height * width
         first = source + (one // 3) * width + one % 3
         second = source + (two // 3) * width + two % 3
-        total = tl.zeros((STRETCH,), dtype=tl.float64)
-        end = (height - 2) * width
-        for start in range(0, end, STRETCH):
-            place = start + tl.arange(0, STRETCH)
-            # the last two columns start no block
-            inside = (place % width < width - 2) & (place < end)
-            left = tl.load(first + place, mask=inside, other=0.0)
-            value = tl.where(inside, left.to(tl.float64) - centre, 0.0)
-            if two < 9:
-                right = tl.load(second + place, mask=inside, other=0.0)
-                value *= right.to(tl.float64) - centre
-            total += value
+        total = tl.zeros((LINE,), dtype=tl.float64)
+        for start in range(0, width - 2, LINE):
+            column = start + tl.arange(0, LINE)
+            for top in range(0, height - 2, LINES):
+                for below in tl.static_range(LINES):
+                    row = top + below
+                    inside = (column < width - 2) & (row < height - 2)
+                    place = row * width + column
+                    value = tl.load(first + place, mask=inside, other=0.0).to(tl.float64)
+                    if two < 9:
+                        value *= tl.load(second + place, mask=inside, other=0.0).to(tl.float64)
+                    total += value
         tl.store(products + plane * 90 + one * 10 + two, tl.sum(total))
 
 
@@ -152,15 +151,12 @@ def _log_terms(ratio, eigenvalues):  # type: ignore[no-untyped-def]
 
 
 def sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Return Σ y yᵀ (B, 2, 9, 9) and Σ y (B, 2, 9) over overlapping blocks y, and their number.
-
-    The bands are centred first, so that a large mean does not drown a small variance.
-    """
+    """Return Σ y yᵀ (B, 2, 9, 9) and Σ y (B, 2, 9) over overlapping blocks y, and their number."""
     height, width = bands.shape[2:]
-    centres = bands.mean(dim=(2, 3), dtype=torch.float64)
     planes = bands.shape[0] * bands.shape[1]
     table = torch.zeros((*bands.shape[:2], 9, 10), dtype=torch.float64, device=bands.device)
-    _products[(90, planes)](bands, centres, table, height, width, STRETCH=STRETCH)
+    line = min(LONGEST_LINE, triton.next_power_of_2(width))
+    _products[(90, planes)](bands, table, height, width, LINE=line, LINES=LINES)
     upper = table[..., :9].triu()
     products = upper + upper.triu(1).transpose(-1, -2)
     return products, table[..., 9], (height - 2) * (width - 2)

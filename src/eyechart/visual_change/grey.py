@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.arithmetic import to_levels
 
 WEIGHTS = (9798, 19235, 3735)
@@ -19,9 +20,24 @@ def to_grey(batch: Tensor) -> Tensor:
     levels = batch if batch.dtype == torch.uint8 else to_levels(batch).to(torch.uint8)
     if levels.shape[1] == 1:
         return levels[:, 0]
-    red, green, blue = levels.to(torch.int32).unbind(dim=1)
-    weighted = red * WEIGHTS[0] + green * WEIGHTS[1] + blue * WEIGHTS[2]
-    return ((weighted + HALF) >> SHIFT).to(torch.uint8)
+    if levels.device.type != "cpu":
+        return _weighted(levels)
+    # one picture at a time stays within a CPU's cache
+    grey = torch.empty_like(levels[:, 0])
+
+    def work(place: int) -> None:
+        grey[place] = _weighted(levels[place])
+
+    on_all_cores(work, range(len(levels)))
+    return grey
+
+
+def _weighted(levels: Tensor) -> Tensor:
+    red, green, blue = levels.unbind(dim=-3)
+    total = red.to(torch.int32).mul_(WEIGHTS[0])
+    total.add_(green.to(torch.int32), alpha=WEIGHTS[1])
+    total.add_(blue.to(torch.int32), alpha=WEIGHTS[2])
+    return total.add_(HALF).bitwise_right_shift_(SHIFT).to(torch.uint8)
 
 
 def to_grey_with_gradient(batch: Tensor) -> Tensor:

@@ -115,13 +115,13 @@ def clean_statistics(
     if len(sizes) > 1:
         raise UsageError("Clean pictures must all be of one size for their statistics.")
     _check_size(greys[0], how)
-    return describe_clean(torch.cat(greys), how, _dtype(dtype))
+    return describe_clean(torch.cat(greys), how, find_dtype(dtype))
 
 
 def _measure(
     clean: Any, corrupted: Any, definition: str, dtype: str | torch.dtype, differentiable: bool
 ) -> Change:
-    how, kept = _definition(definition), _dtype(dtype)
+    how, kept = _definition(definition), find_dtype(dtype)
     after = _greys(corrupted, "corrupted", differentiable)
     if isinstance(clean, CleanStatistics):
         before: CleanStatistics | list[Tensor] = _of_definition(clean, how)
@@ -262,7 +262,8 @@ def _definition(name: str) -> Definition:
     return DEFINITIONS[name]
 
 
-def _dtype(dtype: str | torch.dtype) -> torch.dtype:
+def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
+    """Return the floating-point type of that name."""
     for name, known in DTYPES.items():
         if dtype in (name, known):
             return known

@@ -34,13 +34,9 @@ def covariance(bands: Tensor, sample: bool) -> Tensor:
 
 
 def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
-    """Return Σ y yᵀ and Σ y over overlapping blocks y, and how many there are.
-
-    The bands are centred first, so that a large mean does not drown a small variance.
-    """
+    """Return Σ y yᵀ and Σ y over overlapping blocks y, and how many there are."""
     height, width = bands.shape[-2:]
     exact = bands.to(torch.float64)
-    exact = exact - exact.mean(dim=(-2, -1), keepdim=True)
     blocks = torch.stack(
         [
             exact[..., row : height - 2 + row, column : width - 2 + column]

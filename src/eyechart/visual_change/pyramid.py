@@ -16,6 +16,9 @@ SMALLEST_SIDE = 18
 
 MOST_SCALES = 4
 
+PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
+"""Even or odd rows, even or odd columns."""
+
 
 def count_scales(height: int, width: int) -> int:
     """Return how many scales fit a picture: 4 from 72 px on the shorter side, 3 from 36, 2 from 18.
@@ -59,8 +62,26 @@ def _by_opencv(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
                 filtered = cv2.filter2D(low, -1, kernel, borderType=border)
                 bands[scale][image, band] = filtered[:height, :width]
             if scale + 1 < scales:
-                low = cv2.filter2D(low, -1, LOW, borderType=border)[::2, ::2].copy()
+                low = _every_second(low)
     return results
+
+
+def _every_second(plane: Kernel) -> Kernel:
+    """Return the low-passed plane without every second row and column.
+
+    Even and odd rows and columns are filtered apart: what is left out is never computed.
+    """
+    cv2 = opencv()
+    reach = len(LOW) // 2
+    padded = cv2.copyMakeBorder(plane, reach, reach, reach, reach, cv2.BORDER_REFLECT_101)
+    height, width = (-(-side // 2) for side in plane.shape)
+    total = np.zeros((height, width))
+    for row, column in PHASES:
+        phase = np.ascontiguousarray(padded[row::2, column::2])
+        kernel = np.ascontiguousarray(LOW[row::2, column::2])
+        filtered = cv2.filter2D(phase, -1, kernel, anchor=(0, 0), borderType=cv2.BORDER_REPLICATE)
+        total += filtered[:height, :width]
+    return total
 
 
 def _by_convolution(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:

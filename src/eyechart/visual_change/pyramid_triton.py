@@ -10,8 +10,8 @@ from torch import Tensor
 
 from eyechart.visual_change.filters import ACROSS, DOWN, FIRST_LOW, LOW, sides_of_bands
 
-ROWS, COLUMNS = 4, 128
-"""One program's tile."""
+LINE = 128
+"""How many results of one row a program, of one warp, computes."""
 
 
 @triton.jit
@@ -24,47 +24,41 @@ def _mirror(place, side):  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _low_pass(  # type: ignore[no-untyped-def]
     source, target, weights, height, width, high, wide,
-    SIDE: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    SIDE: tl.constexpr, STEP: tl.constexpr, LINE: tl.constexpr,
 ):  # fmt: skip
-    """Correlate one tile of results, `STEP` pixels apart, with SIDE × SIDE weights."""
-    tiles = tl.cdiv(wide, COLUMNS)
-    image = tl.program_id(1).to(tl.int64)
-    row = (tl.program_id(0) // tiles) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = (tl.program_id(0) % tiles) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    inside = (row < high) & (column < wide)
-    plane = source + image * height * width
-    total = tl.zeros((ROWS, COLUMNS), dtype=tl.float64)
+    """Correlate one line of results, `STEP` pixels apart, with SIDE × SIDE weights."""
+    image, row = tl.program_id(0).to(tl.int64) // high, tl.program_id(0) % high
+    column = tl.program_id(1) * LINE + tl.arange(0, LINE)
+    inside = column < wide
+    total = tl.zeros((LINE,), dtype=tl.float64)
     for down in tl.static_range(SIDE):
-        line = plane + _mirror(STEP * row + (down - SIDE // 2), height) * width
+        above = _mirror(STEP * row + (down - SIDE // 2), height)
+        line = source + (image * height + above) * width
         for across in tl.static_range(SIDE):
             place = _mirror(STEP * column + (across - SIDE // 2), width)
             value = tl.load(line + place, mask=inside, other=0).to(tl.float64)
             total += value * tl.load(weights + down * SIDE + across)
-    tl.store(target + image * high * wide + row * wide + column, total, mask=inside)
+    tl.store(target + (image * high + row) * wide + column, total, mask=inside)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _both_bands(  # type: ignore[no-untyped-def]
-    source, target, weights, height, width, high, wide,
-    SIDE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
-):  # fmt: skip
-    """Correlate one tile with two filters, reading each value once."""
-    tiles = tl.cdiv(wide, COLUMNS)
-    image = tl.program_id(1).to(tl.int64)
-    row = (tl.program_id(0) // tiles) * ROWS + tl.arange(0, ROWS)[:, None]
-    column = (tl.program_id(0) % tiles) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    inside = (row < high) & (column < wide)
-    plane = source + image * height * width
-    one = tl.zeros((ROWS, COLUMNS), dtype=tl.float64)
-    two = tl.zeros((ROWS, COLUMNS), dtype=tl.float64)
+    source, target, weights, height, width, high, wide, SIDE: tl.constexpr, LINE: tl.constexpr
+):
+    """Correlate one line with two filters, reading each value once."""
+    image, row = tl.program_id(0).to(tl.int64) // high, tl.program_id(0) % high
+    column = tl.program_id(1) * LINE + tl.arange(0, LINE)
+    inside = column < wide
+    one = tl.zeros((LINE,), dtype=tl.float64)
+    two = tl.zeros((LINE,), dtype=tl.float64)
     for down in tl.static_range(SIDE):
-        line = plane + _mirror(row + (down - SIDE // 2), height) * width
+        line = source + (image * height + _mirror(row + (down - SIDE // 2), height)) * width
         for across in tl.static_range(SIDE):
             place = _mirror(column + (across - SIDE // 2), width)
             value = tl.load(line + place, mask=inside, other=0)
             one += value * tl.load(weights + down * SIDE + across)
             two += value * tl.load(weights + SIDE * SIDE + down * SIDE + across)
-    out = target + 2 * image * high * wide + row * wide + column
+    out = target + (2 * image * high + row) * wide + column
     tl.store(out, one.to(target.dtype.element_ty), mask=inside)
     tl.store(out + high * wide, two.to(target.dtype.element_ty), mask=inside)
 
@@ -78,7 +72,7 @@ def subbands_by_triton(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Te
         target = torch.empty((len(grey), 2, high, wide), dtype=dtype, device=grey.device)
         _both_bands[_grid(len(grey), high, wide)](
             low, target, both, *low.shape[1:], high, wide,
-            SIDE=len(ACROSS), ROWS=ROWS, COLUMNS=COLUMNS,
+            SIDE=len(ACROSS), LINE=LINE, num_warps=1,
         )  # fmt: skip
         bands.append(target)
         if scale + 1 < scales:
@@ -92,13 +86,13 @@ def _filtered(source: Tensor, weights: Tensor, side: int, step: int) -> Tensor:
     target = torch.empty((images, high, wide), dtype=torch.float64, device=source.device)
     _low_pass[_grid(images, high, wide)](
         source, target, weights, height, width, high, wide,
-        SIDE=side, STEP=step, ROWS=ROWS, COLUMNS=COLUMNS,
+        SIDE=side, STEP=step, LINE=LINE, num_warps=1,
     )  # fmt: skip
     return target
 
 
 def _grid(images: int, high: int, wide: int) -> tuple[int, int]:
-    return triton.cdiv(high, ROWS) * triton.cdiv(wide, COLUMNS), images
+    return images * high, triton.cdiv(wide, LINE)
 
 
 @lru_cache(maxsize=4)
