@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import typer
 
-from eyechart.cli import bench, corrupt, gallery, listing
+from eyechart.cli import bench, corrupt, gallery, listing, visual_change
 from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.version import __version__
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.add_typer(listing.app, name="list")
 app.command("corrupt")(corrupt.corrupt)
 app.command("gallery")(gallery.gallery)
+app.command("visual-change")(visual_change.visual_change)
 app.add_typer(bench.app, name="bench")
 
 

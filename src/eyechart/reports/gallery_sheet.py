@@ -19,7 +19,8 @@ def draw_sheet(gallery: Gallery) -> Image.Image:
 
 
 @cache
-def _font(size: int) -> Font:
+def font(size: int) -> Font:
+    """Return the font of pictures that carry text, in pixels."""
     return ImageFont.load_default(size)
 
 
@@ -74,7 +75,7 @@ class _Sheet:
     def _row(self, row: Row) -> None:
         name = " ".join(row.name.split())
         self._text(MARGIN, name, NAME, INK)
-        after = MARGIN + self.pen.textlength(name, _font(NAME)) + 14
+        after = MARGIN + self.pen.textlength(name, font(NAME)) + 14
         # Both texts stand on one line though their sizes differ.
         self._text(after, row.summary, CAPTION, GREY, lower=NAME - CAPTION - 1)
         self.top += NAME + 14
@@ -87,22 +88,22 @@ class _Sheet:
     def _cell(self, left: int, picture: Image.Image, caption: str, small: str) -> None:
         self.sheet.paste(picture.convert("RGB"), (left, self.top), self.mask)
         self._text(left + 1, caption, CAPTION, INK, lower=self.side + 10)
-        room = self.side - self.pen.textlength(caption, _font(CAPTION)) - 12
-        width = self.pen.textlength(small, _font(SMALL))
+        room = self.side - self.pen.textlength(caption, font(CAPTION)) - 12
+        width = self.pen.textlength(small, font(SMALL))
         if small and width <= room:
             self._text(left + self.side - width - 1, small, SMALL, GREY, lower=self.side + 11)
 
     def _text(self, left: float, text: str, size: int, colour: str, lower: int = 0) -> None:
         fitting = self._fit(text, size, self.right - left)
-        self.pen.text((left, self.top + lower), fitting, colour, _font(size))
+        self.pen.text((left, self.top + lower), fitting, colour, font(size))
 
     def _fit(self, text: str, size: int, room: float) -> str:
         """Return the text on one line, or as many of its words as fit, with dots."""
         words = text.split()
         text = " ".join(words)
-        if self.pen.textlength(text, _font(size)) <= room:
+        if self.pen.textlength(text, font(size)) <= room:
             return text
-        while words and self.pen.textlength(" ".join(words) + " …", _font(size)) > room:
+        while words and self.pen.textlength(" ".join(words) + " …", font(size)) > room:
             words.pop()
         return " ".join(words) + " …" if words else ""
 

@@ -107,7 +107,7 @@ def clean_statistics(
 
     All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32.
     """
-    how = _definition(definition)
+    how = find_definition(definition)
     if how.pixel:
         raise UsageError("There are no statistics for definition 'pixel': give the pictures.")
     greys = _greys(clean, "clean", differentiable=False)
@@ -121,7 +121,7 @@ def clean_statistics(
 def _measure(
     clean: Any, corrupted: Any, definition: str, dtype: str | torch.dtype, differentiable: bool
 ) -> Change:
-    how, kept = _definition(definition), find_dtype(dtype)
+    how, kept = find_definition(definition), find_dtype(dtype)
     after = _greys(corrupted, "corrupted", differentiable)
     if isinstance(clean, CleanStatistics):
         before: CleanStatistics | list[Tensor] = _of_definition(clean, how)
@@ -145,7 +145,7 @@ def _compare(
     before: CleanStatistics | Tensor, after: Tensor, how: Definition, dtype: torch.dtype
 ) -> Change:
     """Compare grey pictures of one size."""
-    _check_pair(before, after, how)
+    check_pair(before, after, how)
     if how.pixel:
         assert isinstance(before, Tensor)
         value, information = pixel_fidelity(before, after, how)
@@ -176,13 +176,13 @@ def _compare_each(
     """Compare the pictures of a list, those of one size together."""
     if isinstance(before, CleanStatistics):
         for grey in after:
-            _check_pair(before, grey, how)
+            check_pair(before, grey, how)
         return _compare(before, torch.cat(after), how, dtype)
     before = [grey[None] for each in before for grey in each]
     before = before if len(before) > 1 else before * len(after)
     places: dict[tuple[Any, ...], list[int]] = {}
     for place, (one, two) in enumerate(zip(before, after, strict=True)):
-        _check_pair(one, two, how)
+        check_pair(one, two, how)
         places.setdefault((one.shape, one.device), []).append(place)
     changes = [
         _compare(
@@ -220,7 +220,8 @@ def _greys(images: Any, role: str, differentiable: bool) -> list[Tensor]:
     return [to_grey_with_gradient(images.reshape(batch.shape))]
 
 
-def _check_pair(before: CleanStatistics | Tensor, after: Tensor, how: Definition) -> None:
+def check_pair(before: CleanStatistics | Tensor, after: Tensor, how: Definition) -> None:
+    """Raise a UsageError unless grey pictures (B, H, W) can be compared."""
     size = tuple(after.shape[1:])
     if isinstance(before, Tensor):
         own, device = tuple(before.shape[1:]), before.device
@@ -256,7 +257,8 @@ def _of_definition(statistics: CleanStatistics, how: Definition) -> CleanStatist
     return statistics
 
 
-def _definition(name: str) -> Definition:
+def find_definition(name: str) -> Definition:
+    """Return the definition of VIF of that name."""
     if not isinstance(name, str):
         raise UsageError(f"definition must be a name such as 'vcr', got {name!r}.")
     return DEFINITIONS[name]

@@ -1,0 +1,192 @@
+"""`eyechart visual-change`: what a person would see changed, for two pictures or two folders."""
+
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.paths import check_file_to_write, folder_or_file
+from eyechart.cli.stop import Stop
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+    from eyechart.visual_change.pairs import Outcome, Pair
+    from eyechart.visual_change.table import Row
+
+MOST_LINES = 40
+"""Of longer lists the terminal shows the summary only."""
+
+
+def visual_change(
+    clean: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CLEAN", parser=folder_or_file, help="A picture, or a folder of them."
+        ),
+    ],
+    corrupted: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CORRUPTED",
+            parser=folder_or_file,
+            help="The same picture, corrupted, or a folder of the same names.",
+        ),
+    ],
+    map_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--map",
+            help="Also draw where information was lost: a PNG file, or a folder for folders.",
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option("--csv", help="Write a table; a run that was stopped goes on with it."),
+    ] = None,
+    definition: Annotated[str, typer.Option(help="vcr, sheikh2006 or pixel.")] = "vcr",
+    dtype: Annotated[
+        str, typer.Option(help="float64, or float32, which is faster on a GPU.")
+    ] = "float64",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Print the visual change Δv (0: none, 1: nothing is left) and VIF of corrupted pictures."""
+    from eyechart.core.devices import find_device
+    from eyechart.visual_change.measure import find_definition, find_dtype
+    from eyechart.visual_change.pairs import find_pairs
+
+    how = find_definition(definition)
+    kind, where = find_dtype(dtype), find_device(device)
+    if map_to is not None and how.pixel:
+        raise UsageError("--map needs a definition with subbands: vcr or sheikh2006.")
+    pairs, alone = find_pairs(clean, corrupted)
+    if map_to is not None:
+        _check_map(map_to, clean, corrupted)
+    if table is not None:
+        check_file_to_write(table)
+    if alone:
+        print(f"{_count(len(alone))} without a partner, such as {alone[0]}.", file=sys.stderr)
+    outcomes = _work(pairs, table, map_to, (definition, kind, where))
+    rows = [outcome.row for outcome in outcomes if outcome.row is not None]
+    _print(rows)
+    left_out = len(outcomes) - len(rows)
+    if left_out:
+        raise Stop(f"{_count(left_out)} of {len(pairs)} left out, for the reasons above.", 2)
+
+
+def _work(
+    pairs: "list[Pair]",
+    table: Path | None,
+    map_to: Path | None,
+    how: "tuple[str, torch.dtype, torch.device]",
+) -> "list[Outcome]":
+    from eyechart.cli.progress import progress_bar
+    from eyechart.visual_change.pairs import measure_pairs
+    from eyechart.visual_change.table import appending, read_table, write_table
+
+    known = {} if table is None else read_table(table, [pair.name for pair in pairs])
+    single = len(pairs) == 1
+    outcomes: list[Outcome] = []
+    try:
+        with ExitStack() as stack:
+            append = None
+            if table is not None:
+                append = stack.enter_context(appending(table, list(known.values())))
+            step = stack.enter_context(progress_bar("visual change", len(pairs)))
+            for outcome in stack.enter_context(closing(measure_pairs(pairs, *how, known))):
+                if outcome.row is not None:
+                    if append is not None and not outcome.kept:
+                        append(outcome.row)
+                    if map_to is not None:
+                        _draw(outcome.pair, outcome.row, map_to, how[0])
+                elif single:
+                    raise UsageError(outcome.why)
+                outcomes.append(outcome)
+                step(outcome.why)
+    except KeyboardInterrupt:
+        _print([outcome.row for outcome in outcomes if outcome.row is not None])
+        advice = "the same command goes on from there" if table else "with --csv it could go on"
+        done = f"{len(outcomes)} of {_count(len(pairs))} measured"
+        raise Stop(f"Stopped: {done}; {advice}.", 130) from None
+    if table is not None:
+        order = {pair.name: place for place, pair in enumerate(pairs)}
+        rows = [outcome.row for outcome in outcomes if outcome.row is not None]
+        write_table(table, sorted(rows, key=lambda row: order[row.name]))
+    return outcomes
+
+
+def _check_map(map_to: Path, clean: Path, corrupted: Path) -> None:
+    if clean.is_dir():
+        if map_to.is_file():
+            raise UsageError(f"Cannot write into {map_to}: it is a file, not a folder.")
+        if map_to.resolve() in (clean.resolve(), corrupted.resolve()):
+            raise UsageError(f"{map_to} holds the pictures: choose another folder for --map.")
+        return
+    check_file_to_write(map_to)
+    if map_to.resolve() in (clean.resolve(), corrupted.resolve()):
+        raise UsageError(f"{map_to} would be overwritten: choose another file for --map.")
+    if map_to.suffix.lower() != ".png":
+        raise UsageError(f"--map writes PNG: end its name in .png, not '{map_to.suffix}'.")
+
+
+def _draw(pair: "Pair", row: "Row", map_to: Path, definition: str) -> None:
+    from eyechart.images.files import read_picture, write_picture
+    from eyechart.reports.change_map import draw_map
+    from eyechart.visual_change.fidelity import describe_clean
+    from eyechart.visual_change.maps import loss_map
+    from eyechart.visual_change.measure import find_definition
+    from eyechart.visual_change.pairs import grey_of
+
+    target = map_to
+    if map_to.suffix.lower() != ".png" or map_to.is_dir():
+        target = map_to / f"{row.name}.png"
+        target.parent.mkdir(parents=True, exist_ok=True)
+    clean, corrupted = read_picture(pair.clean), read_picture(pair.corrupted)
+    statistics = describe_clean(grey_of(clean), find_definition(definition))
+    lost = loss_map(statistics, grey_of(corrupted))[0].numpy()
+    # the font of pictures has no Greek
+    change = "not measurable" if not row.measurable else f"{row.delta_v:.3f}"
+    headline = f"{row.name}   visual change {change}   VIF {row.vif:.3f}"
+    write_picture(draw_map(clean, corrupted, lost, headline), target)
+
+
+def _print(rows: "list[Row]") -> None:
+    if len(rows) <= MOST_LINES:
+        width = max((len(row.name) for row in rows), default=0)
+        for row in rows:
+            print(f"{row.name:{width}}  Δv {_number(row.delta_v)}  VIF {row.vif:.4f}{_notes(row)}")
+    measured = sorted(row.delta_v for row in rows if row.measurable)
+    if len(rows) > 1 and measured:
+        from statistics import mean, median
+
+        print(
+            f"{_count(len(measured))}: Δv mean {mean(measured):.4f}, median"
+            f" {median(measured):.4f}, from {measured[0]:.4f} to {measured[-1]:.4f}."
+        )
+    lacking = len(rows) - len(measured)
+    if lacking and len(rows) > 1:
+        print(f"{_count(lacking)} too nearly constant for Δv, not counted.")
+
+
+def _notes(row: "Row") -> str:
+    notes = []
+    if row.definition != "vcr":
+        notes.append(row.definition)
+    if row.scales != 4:
+        notes.append(f"{row.scales} scales instead of 4")
+    if not row.measurable:
+        notes.append("the clean picture is too nearly constant, or a pure grating, for Δv")
+    if row.ill_conditioned and row.measurable:
+        notes.append("ill-conditioned, computed in float64")
+    return f"  ({'; '.join(notes)})" if notes else ""
+
+
+def _number(value: float) -> str:
+    return "–" if value != value else f"{value:.4f}"
+
+
+def _count(number: int) -> str:
+    return f"{number} picture" if number == 1 else f"{number} pictures"

@@ -1,0 +1,56 @@
+"""Where in a picture information was lost."""
+
+import torch
+from torch import Tensor
+
+from eyechart.visual_change.fidelity import clean_terms, kept_terms
+from eyechart.visual_change.filters import BLOCK, dropped_blocks, window_side
+from eyechart.visual_change.pyramid import subbands
+from eyechart.visual_change.statistics import CleanStatistics
+
+
+def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:
+    """Return what every inner block (B, n, m) of each scale adds to 1 − VIF, finest scale first.
+
+    The means over the blocks of a scale, summed over scales, give 1 − VIF. The sum is negative
+    where contrast was raised.
+    """
+    count = len(clean.scales)
+    losses = []
+    for level, bands in enumerate(subbands(corrupted, count, clean.dtype)):
+        scale = clean.scales[level].part(slice(0, len(corrupted)))
+        window = window_side(level, count)
+        lost = clean_terms(scale, clean.definition) - kept_terms(
+            scale, bands, window, clean.definition
+        )
+        weight = 1 if clean.definition.equal_bands else scale.blocks
+        total = clean.total[:, None, None].clamp_min(torch.finfo(torch.float64).tiny)
+        losses.append(lost.sum(dim=1) * weight / total)
+    return losses
+
+
+def loss_map(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
+    """Return where information was lost (B, H, W): about 1 − VIF on average over the picture.
+
+    1 stands for as much as the clean picture holds per pixel, on average. Between the blocks of a
+    scale values are interpolated; beyond the outermost ones, which VIF leaves out, they go on.
+    """
+    count = len(clean.scales)
+    height, width = corrupted.shape[1:]
+    total = torch.zeros((len(corrupted), height, width), dtype=torch.float64)
+    for level, losses in enumerate(losses_by_scale(clean, corrupted)):
+        dropped = dropped_blocks(window_side(level, count))
+        rows, columns = (
+            _interpolation(side, blocks, dropped, 2**level)
+            for side, blocks in zip((height, width), losses.shape[1:], strict=True)
+        )
+        total += rows @ losses.cpu() @ columns.T
+    return total
+
+
+def _interpolation(side: int, blocks: int, dropped: int, step: int) -> Tensor:
+    """Return the matrix (side, blocks) from a line of blocks to a line of pixels."""
+    pixels = torch.arange(side, dtype=torch.float64)
+    place = ((pixels / step - BLOCK // 2) / BLOCK - dropped).clamp(0, blocks - 1)
+    distance = (place[:, None] - torch.arange(blocks)).abs()
+    return (1 - distance).clamp_min(0)

@@ -1,0 +1,178 @@
+"""Clean and corrupted picture files: matched by name, measured in batches."""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.images.files import Found, find_pictures, read_picture
+from eyechart.images.identity import file_digest
+from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.measure import check_pair, find_definition, measure_change
+from eyechart.visual_change.table import Row
+
+READ_AT_ONCE = 8
+HELD_PAIRS = 32
+HELD_PIXELS = 32 * 512 * 512
+"""How many decoded pairs, or pixels, wait for each other: memory never grows with the folder."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A clean picture and the corrupted one of the same name."""
+
+    name: str
+    clean: Path
+    corrupted: Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a pair: its row of the table, measured or `kept`, or `why` there is none."""
+
+    pair: Pair
+    row: Row | None
+    kept: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    pair: Pair
+    digests: tuple[str, str]
+    clean: Tensor
+    corrupted: Tensor
+
+
+def find_pairs(clean: Path, corrupted: Path) -> tuple[list[Pair], list[Path]]:
+    """Return the pairs of two pictures or two folders, and the pictures that have no partner.
+
+    In folders, names are compared with the path below the folder and without the suffix.
+    """
+    for path in (clean, corrupted):
+        if not path.exists():
+            raise UsageError(f"No such file or folder: {path}.")
+    if clean.is_dir() != corrupted.is_dir():
+        raise UsageError("Give two pictures or two folders, not one of each.")
+    if not clean.is_dir():
+        return [Pair(corrupted.name, clean, corrupted)], []
+    if clean.resolve() == corrupted.resolve():
+        raise UsageError(f"{clean} is given twice: give the clean and the corrupted folder.")
+    before = _by_name(find_pictures([clean], leave_out=corrupted))
+    after = _by_name(find_pictures([corrupted], leave_out=clean))
+    pairs = [Pair(name, before[name], after[name]) for name in before if name in after]
+    if not pairs:
+        raise UsageError(
+            f"No picture in {corrupted} has the name of one in {clean}:"
+            " names must agree but for the suffix, folders included."
+        )
+    alone = [path for name, path in before.items() if name not in after]
+    return pairs, alone + [path for name, path in after.items() if name not in before]
+
+
+def _by_name(pictures: Sequence[Found]) -> dict[str, Path]:
+    paths: dict[str, Path] = {}
+    for found in pictures:
+        name = found.place.with_suffix("").as_posix()
+        other = paths.setdefault(name, found.path)
+        if other is not found.path:
+            raise UsageError(f"{other} and {found.path} differ only in the suffix: rename one.")
+    return paths
+
+
+def measure_pairs(
+    pairs: Sequence[Pair],
+    definition: str = "vcr",
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | None = None,
+    known: Mapping[str, Row] | None = None,
+) -> Generator[Outcome]:
+    """Measure the pairs and yield what became of each, as soon as it is known.
+
+    A pair that cannot be read or compared is left out and the others are done. Rows of `known` are
+    kept; one that was measured from other files or in another way is an error.
+    """
+    how = (definition, str(dtype).removeprefix("torch."))
+    where = device or torch.device("cpu")
+
+    def prepare(pair: Pair) -> Outcome | _Loaded:
+        return _prepare(pair, how, (known or {}).get(pair.name))
+
+    with ThreadPoolExecutor(max_workers=READ_AT_ONCE) as pool:
+        held: list[_Loaded] = []
+        for start in range(0, len(pairs), READ_AT_ONCE):
+            for prepared in pool.map(prepare, pairs[start : start + READ_AT_ONCE]):
+                if isinstance(prepared, Outcome):
+                    yield prepared
+                else:
+                    held.append(prepared)
+            pixels = sum(loaded.clean.numel() for loaded in held)
+            if len(held) >= HELD_PAIRS or pixels >= HELD_PIXELS:
+                yield from _measure(held, how, where)
+                held = []
+        if held:
+            yield from _measure(held, how, where)
+
+
+def read_grey(path: Path) -> Tensor:
+    """Return the whole grey levels (1, H, W) of a picture file."""
+    return grey_of(read_picture(path))
+
+
+def grey_of(picture: Image.Image) -> Tensor:
+    """Return the whole grey levels (1, H, W) of a picture in mode RGB or L."""
+    levels = torch.from_numpy(np.array(picture))
+    planes = levels[None] if levels.ndim == 2 else levels.permute(2, 0, 1)
+    return to_grey(planes[None])
+
+
+def _prepare(pair: Pair, how: tuple[str, str], known: Row | None) -> Outcome | _Loaded:
+    try:
+        digests = file_digest(pair.clean), file_digest(pair.corrupted)
+    except OSError as error:
+        return Outcome(pair, None, why=f"Cannot read {error.filename}: {error.strerror}.")
+    if known is not None:
+        if not known.is_of(*digests, *how):
+            raise UsageError(
+                f"The table has {pair.name} from another file or measured in another way:"
+                " choose another table, or delete it."
+            )
+        return Outcome(pair, known, kept=True)
+    try:
+        clean, corrupted = read_grey(pair.clean), read_grey(pair.corrupted)
+        check_pair(clean, corrupted, find_definition(how[0]))
+    except UsageError as error:
+        sentence = str(error)
+        named = any(str(path) in sentence for path in (pair.clean, pair.corrupted))
+        return Outcome(pair, None, why=sentence if named else f"{pair.corrupted}: {sentence}")
+    return _Loaded(pair, digests, clean, corrupted)
+
+
+def _measure(
+    held: Sequence[_Loaded], how: tuple[str, str], device: torch.device
+) -> Iterator[Outcome]:
+    change = measure_change(
+        [loaded.clean.to(device) for loaded in held],
+        [loaded.corrupted.to(device) for loaded in held],
+        definition=how[0],
+        dtype=how[1],
+    )
+    for place, loaded in enumerate(held):
+        row = Row(
+            loaded.pair.name,
+            float(change.delta_v[place]),
+            float(change.vif[place]),
+            float(change.information[place]),
+            int(change.scales[place]),
+            bool(change.measurable[place]),
+            bool(change.ill_conditioned[place]),
+            *how,
+            *loaded.digests,
+        )
+        yield Outcome(loaded.pair, row)
