@@ -11,8 +11,8 @@ MARGIN, GAP, BAR = 28, 14, 16
 SHOWN_SIDE = 320
 """Smaller pictures are enlarged to this, so that the captions fit."""
 
-BRIGHTEST = 2.0
-"""What the brightest colour stands for: twice what a picture holds per pixel, on average."""
+BRIGHTEST = 1.5
+"""The brightest colour: half as much again as the picture holds per pixel on average."""
 
 
 def draw_map(

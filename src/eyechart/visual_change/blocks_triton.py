@@ -22,18 +22,22 @@ LONGEST_LINE, LINES = 256, 4
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _products(bands, products, height, width, LINE: tl.constexpr, LINES: tl.constexpr):  # type: ignore[no-untyped-def]
-    """Sum the product of two coefficients, or one coefficient, over a band's overlapping blocks.
+def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Sum the products of one coefficient and a row of three over a band's overlapping blocks.
 
-    There are nine coefficients; the tenth is 1.
+    The table has ten columns: nine for the products, one for the sum of the coefficient alone.
     """
     plane = tl.program_id(1).to(tl.int64)
-    one, two = tl.program_id(0) // 10, tl.program_id(0) % 10
-    if one <= two:
+    one, row_of_three = tl.program_id(0) // 3, tl.program_id(0) % 3
+    # the rest follows by symmetry
+    if one // 3 <= row_of_three:
         source = bands + plane * height * width
         first = source + (one // 3) * width + one % 3
-        second = source + (two // 3) * width + two % 3
-        total = tl.zeros((LINE,), dtype=tl.float64)
+        others = source + row_of_three * width
+        alone = tl.zeros((LINE,), dtype=tl.float64)
+        left = tl.zeros((LINE,), dtype=tl.float64)
+        middle = tl.zeros((LINE,), dtype=tl.float64)
+        right = tl.zeros((LINE,), dtype=tl.float64)
         for start in range(0, width - 2, LINE):
             column = start + tl.arange(0, LINE)
             for top in range(0, height - 2, LINES):
@@ -42,10 +46,16 @@ def _products(bands, products, height, width, LINE: tl.constexpr, LINES: tl.cons
                     inside = (column < width - 2) & (row < height - 2)
                     place = row * width + column
                     value = tl.load(first + place, mask=inside, other=0.0).to(tl.float64)
-                    if two < 9:
-                        value *= tl.load(second + place, mask=inside, other=0.0).to(tl.float64)
-                    total += value
-        tl.store(products + plane * 90 + one * 10 + two, tl.sum(total))
+                    alone += value
+                    left += value * tl.load(others + place, mask=inside, other=0.0)
+                    middle += value * tl.load(others + place + 1, mask=inside, other=0.0)
+                    right += value * tl.load(others + place + 2, mask=inside, other=0.0)
+        out = table + plane * 90 + one * 10
+        tl.store(out + 3 * row_of_three, tl.sum(left))
+        tl.store(out + 3 * row_of_three + 1, tl.sum(middle))
+        tl.store(out + 3 * row_of_three + 2, tl.sum(right))
+        if row_of_three == 2:
+            tl.store(out + 9, tl.sum(alone))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -156,7 +166,7 @@ def sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
     planes = bands.shape[0] * bands.shape[1]
     table = torch.zeros((*bands.shape[:2], 9, 10), dtype=torch.float64, device=bands.device)
     line = min(LONGEST_LINE, triton.next_power_of_2(width))
-    _products[(90, planes)](bands, table, height, width, LINE=line, LINES=LINES)
+    _products[(27, planes)](bands, table, height, width, LINE=line, LINES=LINES)
     upper = table[..., :9].triu()
     products = upper + upper.triu(1).transpose(-1, -2)
     return products, table[..., 9], (height - 2) * (width - 2)

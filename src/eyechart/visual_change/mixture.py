@@ -16,6 +16,9 @@ NO_STRUCTURE = 1e-10
 
 COEFFICIENTS = BLOCK * BLOCK
 
+MATRICES = 1024
+"""How many are decomposed at once: a GPU's library takes 0.6 MB for each of them."""
+
 
 def covariance(bands: Tensor, sample: bool) -> Tensor:
     """Return the covariance (B, 2, 9, 9) of all overlapping blocks, in float64.
@@ -53,7 +56,10 @@ def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     A whitening matrix W has WᵀW = C⁻¹. Eigenvalues are kept above 1e-15.
     """
-    values, vectors = torch.linalg.eigh(covariances)
+    parts = covariances.flatten(0, -3).split(MATRICES)
+    values, vectors = (torch.cat(each) for each in zip(*map(torch.linalg.eigh, parts), strict=True))
+    values = values.reshape(covariances.shape[:-1])
+    vectors = vectors.reshape(covariances.shape)
     largest, smallest = values[..., -1], values[..., 0]
     condition = torch.where(smallest > 0, largest / smallest, torch.inf)
     condition = torch.where(largest < NO_STRUCTURE, 1.0, condition)
