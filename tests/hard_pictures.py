@@ -49,6 +49,8 @@ HARD_PICTURES = {
     "faintly graded sky": lambda: eight_bits(220 - 0.3 * DOWN),
     "graded sky": lambda: eight_bits(220 - 1.0 * DOWN),
     "graded sky over land": lambda: below(220 - 0.3 * DOWN),
+    "evenly graded sky over land": lambda: below(220 - 1.0 * DOWN),
+    "sky evenly graded across over land": lambda: below(20 + 1.0 * ACROSS),
     "graded sky with faint noise": lambda: eight_bits(
         220 - 0.3 * DOWN + 0.2 * ACROSS + noise("normal", 0, 0.3)
     ),

@@ -14,35 +14,9 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from eyechart.cli.app import main
+from commands import assert_refused, picture
 from eyechart.images.identity import file_digest
 from eyechart.suites import work
-
-
-class Result:
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command in this process."""
-
-    def call(*arguments: object) -> Result:
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        code = stop.value.code
-        return Result(code if isinstance(code, int) else 0, said.out, said.err)
-
-    return call
-
-
-def picture(path: Path, seed: int = 0, size: tuple[int, int] = (24, 20)) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    levels = np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8)
-    Image.fromarray(levels).save(path)
-    return path
 
 
 @pytest.fixture
@@ -53,16 +27,6 @@ def photos(tmp_path):
         picture(folder / name, index)
     picture(folder / "deep" / "d.png", 3, (16, 30))
     return folder
-
-
-def assert_refused(result: Result, *words: str) -> None:
-    """One sentence on standard error, exit status 2, no traceback."""
-    assert result.status == 2, result.err
-    assert len(result.err.strip().splitlines()) == 1, result.err
-    assert "Traceback" not in result.err
-    assert result.err.strip().endswith((".", "?")), result.err
-    for word in words:
-        assert word in result.err, result.err
 
 
 def pixels(path: Path) -> np.ndarray:

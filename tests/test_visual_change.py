@@ -239,9 +239,12 @@ def grating(place, period):
     return eight_bits(128 + 100 * np.cos(2 * np.pi * place / period))
 
 
-def barcode():
+def barcode(pixels_off=0):
+    numbers = np.random.default_rng(3)
     bars = np.repeat(np.random.default_rng(2).random(56) < 0.5, 4)
-    return eight_bits(np.broadcast_to(255 * bars, (224, 224)))
+    levels = eight_bits(np.broadcast_to(255 * bars, (224, 224)))
+    levels[numbers.integers(0, 224, pixels_off), numbers.integers(0, 224, pixels_off)] ^= 1
+    return levels
 
 
 NEARLY_CONSTANT = {
@@ -255,7 +258,8 @@ GRATINGS = {
     for axis, place in (("across", ACROSS), ("down", DOWN))
     for period in (4, 8, 16)
 }
-SAYS_NOTHING = NEARLY_CONSTANT | GRATINGS | {"barcode": barcode()}
+BARCODES = {f"barcode, {count} pixels off by 1": barcode(count) for count in (0, 1, 4)}
+SAYS_NOTHING = NEARLY_CONSTANT | GRATINGS | BARCODES
 
 
 def assert_says_nothing(clean, **options):

@@ -69,7 +69,11 @@ def visual_change(
         check_file_to_write(table)
     if alone:
         print(f"{_count(len(alone))} without a partner, such as {alone[0]}.", file=sys.stderr)
-    outcomes = _work(pairs, table, map_to, (definition, kind, where))
+    maps = None
+    if map_to is not None:
+        inside = clean.is_dir()
+        maps = {pair: map_to / f"{pair.name}.png" if inside else map_to for pair in pairs}
+    outcomes = _work(pairs, table, maps, (definition, kind, where))
     rows = [outcome.row for outcome in outcomes if outcome.row is not None]
     _print(rows)
     left_out = len(outcomes) - len(rows)
@@ -80,7 +84,7 @@ def visual_change(
 def _work(
     pairs: "list[Pair]",
     table: Path | None,
-    map_to: Path | None,
+    maps: "dict[Pair, Path] | None",
     how: "tuple[str, torch.dtype, torch.device]",
 ) -> "list[Outcome]":
     from eyechart.cli.progress import progress_bar
@@ -100,8 +104,8 @@ def _work(
                 if outcome.row is not None:
                     if append is not None and not outcome.kept:
                         append(outcome.row)
-                    if map_to is not None:
-                        _draw(outcome.pair, outcome.row, map_to, how[0])
+                    if maps is not None:
+                        _draw(outcome.pair, outcome.row, maps[outcome.pair], how[0])
                 elif single:
                     raise UsageError(outcome.why)
                 outcomes.append(outcome)
@@ -132,7 +136,7 @@ def _check_map(map_to: Path, clean: Path, corrupted: Path) -> None:
         raise UsageError(f"--map writes PNG: end its name in .png, not '{map_to.suffix}'.")
 
 
-def _draw(pair: "Pair", row: "Row", map_to: Path, definition: str) -> None:
+def _draw(pair: "Pair", row: "Row", target: Path, definition: str) -> None:
     from eyechart.images.files import read_picture, write_picture
     from eyechart.reports.change_map import draw_map
     from eyechart.visual_change.fidelity import describe_clean
@@ -140,17 +144,17 @@ def _draw(pair: "Pair", row: "Row", map_to: Path, definition: str) -> None:
     from eyechart.visual_change.measure import find_definition
     from eyechart.visual_change.pairs import grey_of
 
-    target = map_to
-    if map_to.suffix.lower() != ".png" or map_to.is_dir():
-        target = map_to / f"{row.name}.png"
-        target.parent.mkdir(parents=True, exist_ok=True)
     clean, corrupted = read_picture(pair.clean), read_picture(pair.corrupted)
     statistics = describe_clean(grey_of(clean), find_definition(definition))
     lost = loss_map(statistics, grey_of(corrupted))[0].numpy()
     # the font of pictures has no Greek
     change = "not measurable" if not row.measurable else f"{row.delta_v:.3f}"
     headline = f"{row.name}   visual change {change}   VIF {row.vif:.3f}"
-    write_picture(draw_map(clean, corrupted, lost, headline), target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_picture(draw_map(clean, corrupted, lost, headline), target)
+    except OSError as error:
+        raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
 
 
 def _print(rows: "list[Row]") -> None:

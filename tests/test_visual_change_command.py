@@ -1,0 +1,214 @@
+"""`eyechart visual-change` and `eyechart bench vif`: what they print, write, keep and refuse."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import eyechart as ec
+from commands import assert_refused, picture
+from eyechart.reports.vif_rival import load_vif_rival
+from eyechart.visual_change import pairs
+from photographs import photographs
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Three clean pictures of two sizes, and the same with noise, as JPEG and as PNG."""
+    clean, noisy = tmp_path / "clean", tmp_path / "noisy"
+    for index, name in enumerate(("a", "b", "deep/c")):
+        path = picture(clean / f"{name}.jpg", index, (40 + 40 * index, 60))
+        (noisy / name).parent.mkdir(parents=True, exist_ok=True)
+        with Image.open(path) as opened:
+            changed = ec.corrupt(opened.convert("RGB"), "gaussian_noise", severity=2)
+        changed.save(noisy / f"{name}.png")
+    return clean, noisy
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["name"]: row for row in csv.DictReader(file)}
+
+
+def expected(clean, noisy, name):
+    with Image.open(clean / f"{name}.jpg") as one, Image.open(noisy / f"{name}.png") as two:
+        return ec.delta_v(one.convert("RGB"), two)
+
+
+def test_two_pictures_give_one_line_that_says_how_many_scales(run, folders):
+    clean, noisy = folders
+    result = run("visual-change", clean / "a.jpg", noisy / "a.png")
+    assert result.status == 0
+    assert result.out.startswith(f"a.png  Δv {expected(clean, noisy, 'a'):.4f}")
+    assert "3 scales" in result.out
+
+
+def test_two_folders_are_matched_by_name_whatever_the_suffix(run, folders, tmp_path):
+    clean, noisy = folders
+    result = run("visual-change", clean, noisy, "--csv", tmp_path / "t.csv")
+    assert result.status == 0
+    rows = table(tmp_path / "t.csv")
+    assert list(rows) == ["a", "b", "deep/c"]
+    for name, row in rows.items():
+        assert float(row["delta_v"]) == pytest.approx(expected(clean, noisy, name), abs=1e-12)
+        assert name in result.out
+    assert "3 pictures: Δv mean" in result.out
+
+
+def test_pictures_without_a_partner_are_counted_and_named(run, folders):
+    clean, noisy = folders
+    (noisy / "b.png").unlink()
+    result = run("visual-change", clean, noisy)
+    assert result.status == 0
+    assert "1 picture without a partner" in result.err and "b.jpg" in result.err
+
+
+def test_a_damaged_picture_is_left_out_and_the_others_are_done(run, folders, tmp_path):
+    clean, noisy = folders
+    (noisy / "b.png").write_bytes(b"no picture")
+    result = run("visual-change", clean, noisy, "--csv", tmp_path / "t.csv")
+    assert result.status == 2
+    assert "b.png" in result.err and "1 picture of 3 left out" in result.err
+    assert list(table(tmp_path / "t.csv")) == ["a", "deep/c"]
+
+
+def test_a_stopped_run_goes_on_where_it_was(run, folders, tmp_path, monkeypatch):
+    clean, noisy = folders
+    target = tmp_path / "t.csv"
+    measure = pairs.measure_change
+    calls = []
+
+    def stop_at_the_second(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return measure(*arguments, **options)
+
+    monkeypatch.setattr(pairs, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(pairs, "HELD_PAIRS", 1)
+    monkeypatch.setattr(pairs, "measure_change", stop_at_the_second)
+    result = run("visual-change", clean, noisy, "--csv", target)
+    assert result.status == 130
+    assert "1 of 3 pictures measured" in result.err
+    assert list(table(target)) == ["a"]
+
+    target.write_text(target.read_text("utf-8") + "b,0.3", encoding="utf-8")
+    assert run("visual-change", clean, noisy, "--csv", target).status == 0
+    assert len(calls) == 4
+    assert list(table(target)) == ["a", "b", "deep/c"]
+
+    assert run("visual-change", clean, noisy, "--csv", target).status == 0
+    assert len(calls) == 4
+
+
+def test_a_table_of_other_pictures_is_never_overwritten(run, folders, tmp_path):
+    clean, noisy = folders
+    target = tmp_path / "t.csv"
+    run("visual-change", clean, noisy, "--csv", target)
+    before = target.read_bytes()
+    for name in ("a", "b", "deep/c"):
+        with Image.open(noisy / f"{name}.png") as opened:
+            opened.rotate(180).save(tmp_path / "turned.png")
+        (noisy / f"{name}.png").write_bytes((tmp_path / "turned.png").read_bytes())
+    assert_refused(run("visual-change", clean, noisy, "--csv", target), "another file")
+    assert target.read_bytes() == before
+    assert_refused(run("visual-change", clean / "a.jpg", noisy / "a.png", "--csv", target), "other")
+    assert target.read_bytes() == before
+    target.write_text("my,notes\n1,2\n", encoding="utf-8")
+    assert_refused(run("visual-change", clean, noisy, "--csv", target), "no table")
+    assert target.read_text("utf-8") == "my,notes\n1,2\n"
+
+
+def test_a_constant_picture_has_no_change_and_an_empty_cell(run, tmp_path):
+    for name, level in (("clean", 128), ("noisy", 128)):
+        (tmp_path / name).mkdir()
+        Image.new("L", (80, 80), level).save(tmp_path / name / "flat.png")
+    picture(tmp_path / "clean" / "b.png", 1, (80, 80))
+    picture(tmp_path / "noisy" / "b.png", 2, (80, 80))
+    result = run(
+        "visual-change", tmp_path / "clean", tmp_path / "noisy", "--csv", tmp_path / "t.csv"
+    )
+    assert result.status == 0
+    assert "too nearly constant" in result.out and "1 picture: Δv mean" in result.out
+    rows = table(tmp_path / "t.csv")
+    assert rows["flat"]["delta_v"] == "" and float(rows["flat"]["vif"]) == 1
+
+
+def test_maps_are_drawn_for_pictures_and_for_folders(run, folders, tmp_path):
+    clean, noisy = folders
+    assert run("visual-change", clean / "b.jpg", noisy / "b.png", "--map", tmp_path / "m.png")
+    with Image.open(tmp_path / "m.png") as drawn:
+        assert drawn.width > 3 * 60 and drawn.mode == "RGB"
+    assert run("visual-change", clean, noisy, "--map", tmp_path / "maps").status == 0
+    found = {
+        path.relative_to(tmp_path / "maps").as_posix() for path in tmp_path.rglob("maps/**/*.png")
+    }
+    assert found == {"a.png", "b.png", "deep/c.png"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["clean", "clean"], "twice"),
+        (["clean", "clean/a.jpg"], "two folders"),
+        (["clean/a.jpg", "noisy/b.png"], "same size"),
+        (["clean", "none"], "No such"),
+        (["clean", "empty"], "No pictures"),
+        (["clean", "strangers"], "name"),
+        (["tiny.png", "tiny.png"], "18 px"),
+        (["clean", "noisy", "--definition", "vrc"], "Did you mean"),
+        (["clean", "noisy", "--dtype", "float16"], "float32 or float64"),
+        (["clean", "noisy", "--device", "tpu"], "cpu or cuda"),
+        (["clean", "noisy", "--definition", "pixel", "--map", "x"], "--map"),
+        (["clean", "noisy", "--map", "noisy"], "--map"),
+        (["clean/a.jpg", "noisy/a.png", "--map", "noisy/a.png"], "overwritten"),
+        (["clean/a.jpg", "noisy/a.png", "--map", "m.jpg"], ".png"),
+        (["clean", "noisy", "--csv", "none/t.csv"], "No such folder"),
+        (["clean"], "CORRUPTED"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(
+    run, folders, tmp_path, monkeypatch, arguments, word
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    picture(tmp_path / "strangers" / "z.png")
+    picture(tmp_path / "tiny.png", 0, (12, 12))
+    assert_refused(run("visual-change", *arguments), word)
+
+
+def test_two_files_of_one_name_are_asked_about(run, folders):
+    clean, noisy = folders
+    picture(clean / "a.bmp")
+    assert_refused(run("visual-change", clean, noisy), "a.bmp", "suffix")
+
+
+def test_the_rival_of_the_bench_computes_the_same(tmp_path):
+    rival = load_vif_rival()
+    clean = photographs()[0].mean(axis=2).astype(np.uint8)
+    noisy = ec.corrupt(clean, "gaussian_noise", severity=3)
+    theirs = rival.vif(clean.astype(np.float64), noisy.astype(np.float64))
+    assert ec.vif(clean, noisy) == pytest.approx(theirs, abs=1e-10)
+
+
+def test_bench_prints_the_ratio_to_pyrtools_and_writes_the_figures(run, tmp_path):
+    target = tmp_path / "speed.json"
+    options = ["--batch", 2, "--size", 72, "--seconds", 0.1, "--json", target]
+    result = run("bench", "vif", *options)
+    assert result.status == 0
+    assert "clean side reused" in result.out and "ratio to pyrtools" in result.out
+    figures = json.loads(target.read_text("utf-8"))
+    assert figures["reused_ratio"] > 0 and figures["rival"] > 0
+    assert figures["reused"] / figures["rival"] == pytest.approx(figures["reused_ratio"], rel=2)
+
+
+def test_bench_without_pyrtools_says_how_to_get_it(run, monkeypatch):
+    monkeypatch.setattr("eyechart.reports.bench_vif.load_vif_rival", lambda: None)
+    result = run("bench", "vif", "--batch", 1, "--size", 72, "--seconds", 0.01)
+    assert result.status == 0 and "pip install pyrtools" in result.out
+    small = run("bench", "vif", "--batch", 1, "--size", 40, "--seconds", 0.01)
+    assert small.status == 0 and "72 px" in small.out
+    assert_refused(run("bench", "vif", "--size", 17), "18")
+    assert_refused(run("bench", "vif", "--dtype", "half"), "float32")
