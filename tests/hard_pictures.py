@@ -54,6 +54,7 @@ HARD_PICTURES = {
     "graded sky with faint noise": lambda: eight_bits(
         220 - 0.3 * DOWN + 0.2 * ACROSS + noise("normal", 0, 0.3)
     ),
+    "slope": lambda: eight_bits(220 - 0.3 * DOWN - 0.2 * ACROSS),
     "icon of 4 px": lambda: icon(4),
     "icon of 20 px": lambda: icon(20),
     "icon of 60 px": lambda: icon(60),

@@ -15,8 +15,8 @@ from hard_pictures import (
 )
 from photographs import NAMES
 
-# each row of a graded sky is constant, so that its covariance is singular
-WITHOUT_MEANING = ("faintly graded sky", "graded sky")
+# a slope does not vary within windows, and where it runs along an axis its covariance is singular
+WITHOUT_MEANING = ("faintly graded sky", "graded sky", "graded sky with faint noise", "slope")
 MEASURABLE = [name for name in (*HARD_PICTURES, *NAMES) if name not in WITHOUT_MEANING]
 DTYPES = ("float32", "float64")
 

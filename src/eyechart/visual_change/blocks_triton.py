@@ -9,8 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eyechart.visual_change.channel import FLAT, ROUNDING
-from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.channel import ROUNDING
+from eyechart.visual_change.definitions import FLAT, Definition
 from eyechart.visual_change.filters import BLOCK, dropped_blocks
 from eyechart.visual_change.statistics import Scale
 
@@ -92,7 +92,8 @@ def _describe(  # type: ignore[no-untyped-def]
             value = tl.load(source + place, mask=inside, other=0.0).to(tl.float64)
             white += value * tl.load(whitening + plane * 81 + component * 9 + coefficient)
         strength += white * white
-    strength = strength / 9
+    # as it will be read again
+    strength = (strength / 9).to(bands.dtype.element_ty).to(tl.float64)
     information = _log_terms(strength / noise_variance, eigenvalues + plane * 9)
 
     out = plane * rows * columns + block
@@ -106,7 +107,7 @@ def _describe(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _keep(  # type: ignore[no-untyped-def]
     clean, corrupted, mean, variance, multiplier, eigenvalues, sums,
-    height, width, rows, columns, noise_variance, flat, rounding, gainless,
+    height, width, rows, columns, noise_variance, flat, least_noise, rounding, gainless,
     WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Estimate the channel in each block's window and sum the information that is left."""
@@ -142,7 +143,7 @@ def _keep(  # type: ignore[no-untyped-def]
     noise = tl.where(none, spread * gainless, noise)
     noise = tl.where(spread < flat, 0.0, noise)
     gain = tl.where(none | (spread < flat), 0.0, gain)
-    ratio = gain * gain * strength / (tl.maximum(noise, flat) + noise_variance)
+    ratio = gain * gain * strength / (tl.maximum(noise, least_noise) + noise_variance)
     information = _log_terms(ratio, eigenvalues + plane * 9)
     information = tl.where(inside, information, 0.0)
     tl.store(sums + plane * tl.num_programs(0) + tl.program_id(0), tl.sum(information))
@@ -185,7 +186,7 @@ def describe_blocks(
     eigenvalues = eigenvalues.contiguous()
     _describe[_grid(sums)](
         bands, eigenvalues, whitening.contiguous(), mean, variance, multiplier, sums,
-        *bands.shape[2:], rows, columns, definition.noise_variance, ROUNDING[bands.dtype],
+        *bands.shape[2:], rows, columns, definition.noise_variance, ROUNDING,
         WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
     )  # fmt: skip
     return Scale(bands, mean, variance, multiplier, eigenvalues), sums.sum(dim=-1)
@@ -196,8 +197,8 @@ def kept_by_blocks(clean: Scale, corrupted: Tensor, window: int, definition: Def
     sums = _empty_sums(corrupted, clean.blocks)
     _keep[_grid(sums)](
         clean.bands, corrupted, clean.mean, clean.variance, clean.multiplier, clean.eigenvalues,
-        sums, *corrupted.shape[2:], *clean.multiplier.shape[2:], definition.noise_variance, FLAT,
-        ROUNDING[corrupted.dtype], definition.gainless(window),
+        sums, *corrupted.shape[2:], *clean.multiplier.shape[2:], definition.noise_variance,
+        definition.flat(window), FLAT, ROUNDING, definition.gainless(window),
         WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
     )  # fmt: skip
     return sums.sum(dim=-1)

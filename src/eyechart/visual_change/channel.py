@@ -7,11 +7,8 @@ from torch import Tensor
 
 from eyechart.visual_change.filters import window_means
 
-FLAT = 1e-15
-"""A window whose variance (grey levels²) is below this has no structure."""
-
-ROUNDING = {torch.float32: 1e-13, torch.float64: 0.0}
-"""What rounding a band to its type may add to a variance, as a share of the squared mean."""
+ROUNDING = 1e-13
+"""What rounding may add to a variance, as a share of the squared mean: an even slope has none."""
 
 
 def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
@@ -22,7 +19,7 @@ def window_moments(bands: Tensor, window: int) -> tuple[Tensor, Tensor]:
     exact = bands.to(torch.float64)
     mean = _averaged(exact, window)
     variance = _averaged(exact * exact, window) - mean * mean
-    return mean, torch.where(variance > ROUNDING[bands.dtype] * mean * mean, variance, 0.0)
+    return mean, torch.where(variance > ROUNDING * mean * mean, variance, 0.0)
 
 
 def window_covariance(
@@ -37,13 +34,15 @@ def gain_and_noise(
     variance: Tensor,
     own_variance: Tensor,
     covariance: Tensor,
-    flat: float = FLAT,
+    flat: float,
+    least_noise: float,
     gainless: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Return the gain g ≥ 0 and the variance σ_v² of the noise that explain the corrupted windows.
 
-    `variance` is the clean picture's, `own_variance` the corrupted one's. Where there is no gain,
-    all of the corrupted picture is noise: `gainless` times its variance.
+    `variance` is the clean picture's, `own_variance` the corrupted one's; one below `flat` means
+    that there is no structure. Where there is no gain, all of the corrupted picture is noise:
+    `gainless` times its variance.
     """
     gain = covariance / (variance + flat)
     noise = own_variance - gain * covariance
@@ -51,7 +50,7 @@ def gain_and_noise(
     noise = torch.where(structureless | (gain < 0), own_variance * gainless, noise)
     noise = torch.where(empty, 0.0, noise)
     gain = torch.where(structureless | empty, 0.0, gain).clamp_min(0)
-    return gain, noise.clamp_min(flat)
+    return gain, noise.clamp_min(least_noise)
 
 
 def _averaged(bands: Tensor, window: int) -> Tensor:

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from eyechart.core.registry import Registry
+
+FLAT = 1e-15
+"""A window whose variance (grey levels²) is below this has no structure."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +19,8 @@ class Definition:
     on pixels instead of the subbands of a pyramid. `equal_bands`: every subband weighs the same
     (means over its blocks), or as much as it has blocks (sums). `stabiliser`: added to the
     information of each subband. `sample_covariance`: divided by N − 1, or by N.
-    `summed_noise`: where the channel has no gain, its noise is the sum over the window, not the
-    mean, as in the first published code.
+    `summed_noise`: sums over the window, not means, decide what is flat, and are the noise where
+    the channel has no gain, as in the first published code.
     """
 
     name: str
@@ -32,9 +36,19 @@ class Definition:
         own = sums / blocks if self.equal_bands else sums
         return (own + self.stabiliser).sum(dim=-1)
 
+    def flat(self, window: int) -> float:
+        """Return the variance below which a window has no structure."""
+        return FLAT / window**2 if self.summed_noise else FLAT
+
     def gainless(self, window: int) -> float:
         """Return how many variances of the corrupted picture its noise is where gain is nil."""
         return float(window**2) if self.summed_noise else 1.0
+
+
+def share(kept: Tensor, total: Tensor) -> Tensor:
+    """Return kept / total; 1 where there is nothing, for then nothing can be lost."""
+    there = total > 0
+    return torch.where(there, kept / torch.where(there, total, 1.0), 1.0)
 
 
 DEFINITIONS: Registry[Definition] = Registry("definition")

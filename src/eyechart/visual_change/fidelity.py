@@ -10,23 +10,14 @@ from torch import Tensor
 from eyechart.core.devices import has_triton
 from eyechart.core.parallel import on_all_cores
 from eyechart.visual_change.channel import gain_and_noise, window_covariance, window_moments
-from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.definitions import FLAT, Definition, share
 from eyechart.visual_change.filters import dropped_blocks, window_side
-from eyechart.visual_change.mixture import (
-    COEFFICIENTS,
-    covariance,
-    decompose,
-    log_terms,
-    multipliers,
-)
+from eyechart.visual_change.mixture import covariance, decompose, log_terms, multipliers
 from eyechart.visual_change.pyramid import count_scales, subbands
 from eyechart.visual_change.statistics import CleanStatistics, Scale, join
 
 CHUNK_PIXELS = {"cpu": 2 * 224 * 224, "cuda": 256 * 224 * 224}
 """How many pixels are worked on at once: what fits a CPU's cache, what fills a GPU."""
-
-BITS = 1 / (2 * COEFFICIENTS * log(2))
-"""From a block's Σ log(1 + …) to bits per coefficient."""
 
 Result = TypeVar("Result")
 
@@ -54,8 +45,7 @@ def fidelity(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
     There are as many clean pictures as corrupted ones, or one for all.
     """
     kept = torch.cat(_each_part(corrupted, lambda part: _kept(clean, part, corrupted[part])))
-    # a picture without information has none to lose
-    vif = torch.where(clean.total > 0, kept / clean.total, 1.0)
+    vif = share(kept, clean.total)
     if clean.exact is None:
         return vif
     places, exact = clean.exact
@@ -68,15 +58,17 @@ def kept_terms(scale: Scale, corrupted: Tensor, window: int, definition: Definit
     """Return Σ_j log(1 + g² s λ_j / (σ_v² + σ_n²)) of each inner block (B, 2, n, m)."""
     mean, variance = window_moments(corrupted, window)
     shared = window_covariance(scale.bands, scale.mean, corrupted, mean, window)
-    gainless = definition.gainless(window)
-    gain, noise = gain_and_noise(scale.variance, variance, shared, gainless=gainless)
+    gain, noise = gain_and_noise(
+        scale.variance, variance, shared, definition.flat(window), FLAT, definition.gainless(window)
+    )
     ratio = gain * gain * scale.multiplier / (noise + definition.noise_variance)
     return log_terms(ratio, scale.eigenvalues)
 
 
 def clean_terms(scale: Scale, definition: Definition) -> Tensor:
     """Return Σ_j log(1 + s λ_j / σ_n²) of each inner block (B, 2, n, m)."""
-    return log_terms(scale.multiplier / definition.noise_variance, scale.eigenvalues)
+    ratio = scale.multiplier.to(torch.float64) / definition.noise_variance
+    return log_terms(ratio, scale.eigenvalues)
 
 
 def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> CleanStatistics:
@@ -93,14 +85,14 @@ def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> Clean
         scale, sums = _describe_scale(own, *model, window, definition)
         scales.append(scale)
         totals.append(definition.pooled(sums, scale.blocks))
-        bits.append(sums / scale.blocks * BITS)
+        bits.append(torch.log1p(scale.variance / definition.noise_variance).mean(dim=(2, 3)))
     return CleanStatistics(
         definition,
         height,
         width,
         tuple(scales),
         total=torch.stack(totals).sum(dim=0),
-        information=torch.cat(bits, dim=1).mean(dim=1),
+        information=torch.cat(bits, dim=1).mean(dim=1) / (2 * log(2)),
         condition=condition.amax(dim=(1, 2)),
     )
 

@@ -35,9 +35,10 @@ class Change:
 
     `vif`: the share of the clean picture's information that is left; above 1 where contrast was
     raised. `delta_v`: the share that is lost, max(0, 1 − VIF), NaN where not `measurable`.
-    `information`: what the clean picture holds, in bits per coefficient. `scales`: how many of the
-    pyramid's were used. `measurable`: False for clean pictures that are nearly constant or a pure
-    grating. `ill_conditioned`: True where float32 was not enough, so that float64 was used.
+    `information`: how much the clean picture varies within windows, in bits per coefficient.
+    `scales`: how many of the pyramid's were used. `measurable`: False for clean pictures that are
+    nearly constant or a pure grating. `ill_conditioned`: True where float32 was not enough, so that
+    float64 was used.
     """
 
     vif: Any
@@ -64,8 +65,8 @@ def vif(
     to 8 bits, as a file would hold them.
 
     `definition`: "vcr", "sheikh2006" or "pixel"; their values cannot be compared with each other.
-    `dtype`: "float32" is faster on a GPU. With `differentiable`, tensors are not rounded to 8 bits
-    and the result has a gradient with respect to `corrupted`.
+    `dtype`: "float32" is faster on a GPU; statistics keep their own. With `differentiable`, tensors
+    are not rounded to 8 bits and the result has a gradient with respect to `corrupted`.
     """
     change = _measure(clean, corrupted, definition, dtype, differentiable)
     return _plain(change.vif, corrupted)
@@ -101,16 +102,21 @@ def measure_change(
 
 
 def clean_statistics(
-    clean: Any, *, definition: str = "vcr", dtype: str | torch.dtype = "float64"
+    clean: Any,
+    *,
+    definition: str = "vcr",
+    dtype: str | torch.dtype = "float64",
+    differentiable: bool = False,
 ) -> CleanStatistics:
     """Return what `vif` and `delta_v` need of clean pictures, to be used for many corrupted ones.
 
     All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32.
+    `differentiable` as in `vif`: both sides are then rounded to 8 bits, or neither.
     """
     how = find_definition(definition)
     if how.pixel:
         raise UsageError("There are no statistics for definition 'pixel': give the pictures.")
-    greys = _greys(clean, "clean", differentiable=False)
+    greys = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
     sizes = {tuple(grey.shape[1:]) for grey in greys}
     if len(sizes) > 1:
         raise UsageError("Clean pictures must all be of one size for their statistics.")
@@ -136,7 +142,12 @@ def _measure(
             " give as many of each, or one clean picture for all."
         )
     if not isinstance(corrupted, list | tuple):
-        one = before if isinstance(before, CleanStatistics) else torch.cat(before)
+        if isinstance(before, CleanStatistics):
+            one: CleanStatistics | Tensor = before
+        else:
+            for grey in before:
+                check_pair(grey, after[0], how)
+            one = torch.cat(before)
         return _in_kind(_compare(one, after[0], how, kept), corrupted)
     return _in_kind(_compare_each(before, after, how, kept), corrupted)
 
@@ -290,13 +301,11 @@ def _plain(values: Any, corrupted: Any) -> Any:
 
 
 def _warn(measurable: Any) -> None:
-    count = len(measurable)
-    lacking = count - int(measurable.sum())
+    lacking = len(measurable) - int(measurable.sum())
     if lacking:
-        whose = "The clean picture holds" if count == 1 else f"{lacking} clean pictures hold"
         warnings.warn(
-            f"{whose} too little information for its loss to mean anything"
-            " (nearly constant, or a pure grating): Δv is NaN.",
+            "A clean picture that is nearly constant, or a pure grating, has nothing to lose:"
+            f" Δv is NaN for {lacking} of {len(measurable)}.",
             LowInformationWarning,
             stacklevel=3,
         )

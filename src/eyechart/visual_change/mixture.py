@@ -16,6 +16,9 @@ NO_STRUCTURE = 1e-10
 
 COEFFICIENTS = BLOCK * BLOCK
 
+STRIP = 1 << 19
+"""About so many coefficients of a large picture are multiplied at once."""
+
 MATRICES = 1024
 """How many are decomposed at once: a GPU's library takes 0.6 MB for each of them."""
 
@@ -39,16 +42,23 @@ def covariance(bands: Tensor, sample: bool) -> Tensor:
 def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
     """Return Σ y yᵀ and Σ y over overlapping blocks y, and how many there are."""
     height, width = bands.shape[-2:]
-    exact = bands.to(torch.float64)
-    blocks = torch.stack(
-        [
-            exact[..., row : height - 2 + row, column : width - 2 + column]
-            for row in range(BLOCK)
-            for column in range(BLOCK)
-        ],
-        dim=2,
-    ).flatten(3)
-    return blocks @ blocks.transpose(-1, -2), blocks.sum(dim=-1), blocks.shape[-1]
+    products = bands.new_zeros((*bands.shape[:2], 9, 9), dtype=torch.float64)
+    sums = bands.new_zeros((*bands.shape[:2], 9), dtype=torch.float64)
+    rows = max(1, STRIP // width)
+    for top in range(0, height - 2, rows):
+        strip = bands[..., top : top + rows + 2, :].to(torch.float64)
+        high = strip.shape[-2] - 2
+        blocks = torch.stack(
+            [
+                strip[..., row : row + high, column : column + width - 2]
+                for row in range(BLOCK)
+                for column in range(BLOCK)
+            ],
+            dim=2,
+        ).flatten(3)
+        products += blocks @ blocks.transpose(-1, -2)
+        sums += blocks.sum(dim=-1)
+    return products, sums, (height - 2) * (width - 2)
 
 
 def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from eyechart.visual_change.channel import gain_and_noise
-from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.definitions import Definition, share
 
 SCALES = 4
 SMALLEST_SIDE = 41
@@ -30,7 +30,7 @@ def pixel_fidelity(
         kept = kept + own_kept.sum(dim=(1, 2))
         total = total + own_total.sum(dim=(1, 2))
         bits = bits + own_total.mean(dim=(1, 2)) / (2 * np.log(2) * SCALES)
-    return torch.where(total > 0, kept / total, 1.0), bits
+    return share(kept, total), bits
 
 
 def _information(
@@ -41,7 +41,7 @@ def _information(
     variance = (_smooth(before * before, window) - mean * mean).clamp_min(0)
     own_variance = (_smooth(after * after, window) - own_mean * own_mean).clamp_min(0)
     covariance = _smooth(before * after, window) - mean * own_mean
-    gain, noise = gain_and_noise(variance, own_variance, covariance, FLAT)
+    gain, noise = gain_and_noise(variance, own_variance, covariance, FLAT, FLAT)
     variance = torch.where(variance < FLAT, 0.0, variance)
     kept = torch.log1p(gain * gain * variance / (noise + noise_variance))
     return kept, torch.log1p(variance / noise_variance)

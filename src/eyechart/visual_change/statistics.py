@@ -15,7 +15,7 @@ ILL_CONDITIONED = 1e7
 SINGULAR = 1e12
 """From this condition number on, as of a pure grating, float64 is not enough either."""
 
-INFORMATION_FLOOR = 0.1
+INFORMATION_FLOOR = 0.2
 """Below so many bits per coefficient, VIF of a noisy picture may exceed 1, or reach thousands."""
 
 PER_PICTURE = ("total", "information", "condition")
@@ -49,10 +49,10 @@ class Scale:
 class CleanStatistics:
     """All that VIF needs to know of clean pictures of one size.
 
-    `height` and `width` are theirs in pixels. `total`: the denominator of VIF. `information`: bits
-    per coefficient that the eye could take up. `condition`: the largest condition number of a
-    covariance. `exact`: the places of pictures whose covariance is too ill-conditioned for float32,
-    and their statistics in float64.
+    `height` and `width` are theirs in pixels. `total`: the denominator of VIF. `information`: how
+    much they vary within windows, next to the eye's noise, in bits per coefficient. `condition`:
+    the largest condition number of a covariance. `exact`: the places of pictures whose covariance
+    is too ill-conditioned for float32, and their statistics in float64.
     """
 
     definition: Definition
