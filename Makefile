@@ -13,9 +13,9 @@ export OMP_NUM_THREADS ?= 1
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo      a gallery of every corruption of two suites, as pictures and as pages"
+	@echo "make demo      galleries of two suites, and a map of what frost hides"
 	@echo "make test      lint, tests, docs"
-	@echo "make validate  the long tests and the timing of every corruption"
+	@echo "make validate  the long tests, the timing of every corruption and of visual change"
 	@echo "make lint      ruff, mypy, import layers"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make docs      build the documentation into site/"
@@ -36,9 +36,11 @@ demo: $(DEMO)/astronaut.png
 	    $(BIN)/eyechart gallery $< --suite $$suite \
 	        --out $(DEMO)/$$suite.png --out $(DEMO)/$$suite.html >/dev/null || exit; \
 	done
+	@$(BIN)/eyechart corrupt $< --corruption vcr/frost --severity 2.5 --out $(DEMO)/frost >/dev/null
+	@$(BIN)/eyechart visual-change $< $(DEMO)/frost/astronaut.png --map $(DEMO)/visual-change.png
 	@echo "Open these:"
-	@for file in $(DEMO)/vcr.html $(DEMO)/vcr.png $(DEMO)/imagenet-c.html $(DEMO)/imagenet-c.png; do \
-	    echo "  $(CURDIR)/$$file"; \
+	@for file in vcr.html vcr.png imagenet-c.html imagenet-c.png visual-change.png; do \
+	    echo "  $(CURDIR)/$(DEMO)/$$file"; \
 	done
 
 lint: $(STAMP)
@@ -62,6 +64,7 @@ test: lint
 validate: $(STAMP)
 	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow"
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))
+	$(BIN)/eyechart bench vif
 
 clean:
 	rm -rf build site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -41,7 +44,7 @@ def test_two_pictures_give_one_line_that_says_how_many_scales(run, folders):
     clean, noisy = folders
     result = run("visual-change", clean / "a.jpg", noisy / "a.png")
     assert result.status == 0
-    assert result.out.startswith(f"a.png  Δv {expected(clean, noisy, 'a'):.4f}")
+    assert result.out.startswith(f"a  Δv {expected(clean, noisy, 'a'):.4f}")
     assert "3 scales" in result.out
 
 
@@ -74,7 +77,8 @@ def test_a_damaged_picture_is_left_out_and_the_others_are_done(run, folders, tmp
     assert list(table(tmp_path / "t.csv")) == ["a", "deep/c"]
 
 
-def test_a_stopped_run_goes_on_where_it_was(run, folders, tmp_path, monkeypatch):
+@pytest.mark.parametrize("cut", ["", "b,0.3", "b,0.1,0.9,3.0,3,True,False,vcr,float64,ab,cd,0.1"])
+def test_a_stopped_run_goes_on_where_it_was(run, folders, tmp_path, monkeypatch, cut):
     clean, noisy = folders
     target = tmp_path / "t.csv"
     measure = pairs.measure_change
@@ -87,14 +91,15 @@ def test_a_stopped_run_goes_on_where_it_was(run, folders, tmp_path, monkeypatch)
         return measure(*arguments, **options)
 
     monkeypatch.setattr(pairs, "READ_AT_ONCE", 1)
-    monkeypatch.setattr(pairs, "HELD_PAIRS", 1)
+    monkeypatch.setattr(pairs, "MEASURED_PIXELS", 1)
     monkeypatch.setattr(pairs, "measure_change", stop_at_the_second)
     result = run("visual-change", clean, noisy, "--csv", target)
     assert result.status == 130
     assert "1 of 3 pictures measured" in result.err
     assert list(table(target)) == ["a"]
 
-    target.write_text(target.read_text("utf-8") + "b,0.3", encoding="utf-8")
+    # cut off anywhere, the last line is measured again
+    target.write_text(target.read_text("utf-8") + cut, encoding="utf-8")
     assert run("visual-change", clean, noisy, "--csv", target).status == 0
     assert len(calls) == 4
     assert list(table(target)) == ["a", "b", "deep/c"]
@@ -114,7 +119,7 @@ def test_a_table_of_other_pictures_is_never_overwritten(run, folders, tmp_path):
         (noisy / f"{name}.png").write_bytes((tmp_path / "turned.png").read_bytes())
     assert_refused(run("visual-change", clean, noisy, "--csv", target), "another file")
     assert target.read_bytes() == before
-    assert_refused(run("visual-change", clean / "a.jpg", noisy / "a.png", "--csv", target), "other")
+    assert_refused(run("visual-change", clean / "b.jpg", noisy / "b.png", "--csv", target), "other")
     assert target.read_bytes() == before
     target.write_text("my,notes\n1,2\n", encoding="utf-8")
     assert_refused(run("visual-change", clean, noisy, "--csv", target), "no table")
@@ -134,6 +139,53 @@ def test_a_constant_picture_has_no_change_and_an_empty_cell(run, tmp_path):
     assert "too nearly constant" in result.out and "1 picture: Δv mean" in result.out
     rows = table(tmp_path / "t.csv")
     assert rows["flat"]["delta_v"] == "" and float(rows["flat"]["vif"]) == 1
+
+
+def test_rows_of_another_version_are_not_mixed_in(run, folders, tmp_path):
+    clean, noisy = folders
+    target = tmp_path / "t.csv"
+    run("visual-change", clean, noisy, "--csv", target)
+    old = target.read_text("utf-8").replace(f",{ec.__version__}\n", ",0.0.1\n")
+    target.write_text(old, encoding="utf-8")
+    assert_refused(run("visual-change", clean, noisy, "--csv", target), "version")
+    assert target.read_text("utf-8") == old
+
+
+def test_names_that_are_no_text_are_written_and_read_again(run, folders, tmp_path):
+    clean, noisy = folders
+    for folder, suffix in ((clean, ".jpg"), (noisy, ".png")):
+        odd = os.fsdecode(os.fsencode(folder) + b"/caf\xe9" + suffix.encode())
+        (folder / f"a{suffix}").rename(odd)
+    for _ in range(2):
+        result = run("visual-change", clean, noisy, "--csv", tmp_path / "t.csv")
+        assert result.status == 0
+    assert (tmp_path / "t.csv").read_bytes().count(b"\n") == 4
+
+
+def test_a_terminal_without_greek_gets_question_marks(folders):
+    clean, noisy = folders
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    command = [sys.executable, "-m", "eyechart", "visual-change", clean, noisy]
+    done = subprocess.run(command, capture_output=True, env=environment)
+    assert done.returncode == 0
+    assert b"?v mean" in done.stdout
+
+
+def test_pictures_of_other_scales_are_not_averaged_together(run, folders):
+    clean, noisy = folders
+    result = run("visual-change", clean, noisy)
+    assert "2 pictures of 3 scales" not in result.out
+    picture(clean / "d.png", 5, (30, 30))
+    picture(noisy / "d.png", 6, (30, 30))
+    result = run("visual-change", clean, noisy)
+    assert "3 pictures of 3 scales: Δv mean" in result.out
+    assert "1 picture of 2 scales: Δv mean" in result.out
+
+
+def test_a_map_may_be_drawn_again(run, folders, tmp_path):
+    clean, noisy = folders
+    for _ in range(2):
+        assert run("visual-change", clean, noisy, "--map", tmp_path / "maps").status == 0
 
 
 def test_maps_are_drawn_for_pictures_and_for_folders(run, folders, tmp_path):
@@ -162,8 +214,13 @@ def test_maps_are_drawn_for_pictures_and_for_folders(run, folders, tmp_path):
         (["clean", "noisy", "--dtype", "float16"], "float32 or float64"),
         (["clean", "noisy", "--device", "tpu"], "cpu or cuda"),
         (["clean", "noisy", "--definition", "pixel", "--map", "x"], "--map"),
-        (["clean", "noisy", "--map", "noisy"], "--map"),
-        (["clean/a.jpg", "noisy/a.png", "--map", "noisy/a.png"], "overwritten"),
+        (["clean", "noisy", "--map", "noisy"], "outside noisy"),
+        (["clean", "noisy", "--map", "clean/maps"], "outside clean"),
+        (["clean", "noisy", "--map", "others"], "no map"),
+        (["clean/a.jpg", "noisy/a.png", "--map", "others/a.png"], "no map"),
+        (["clean", "noisy", "--csv", "pipe"], "no ordinary file"),
+        (["clean", "noisy", "--csv", ""], "empty"),
+        (["clean/a.jpg", "noisy/a.png", "--map", "noisy/a.png"], "no map"),
         (["clean/a.jpg", "noisy/a.png", "--map", "m.jpg"], ".png"),
         (["clean", "noisy", "--csv", "none/t.csv"], "No such folder"),
         (["clean"], "CORRUPTED"),
@@ -176,7 +233,10 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(
     (tmp_path / "empty").mkdir()
     picture(tmp_path / "strangers" / "z.png")
     picture(tmp_path / "tiny.png", 0, (12, 12))
+    precious = picture(tmp_path / "others" / "a.png").read_bytes()
+    os.mkfifo(tmp_path / "pipe")
     assert_refused(run("visual-change", *arguments), word)
+    assert (tmp_path / "others" / "a.png").read_bytes() == precious
 
 
 def test_two_files_of_one_name_are_asked_about(run, folders):

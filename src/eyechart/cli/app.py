@@ -1,6 +1,8 @@
 """The `eyechart` command: puts the subcommands together and turns errors into one sentence."""
 
+import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -47,7 +49,15 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit: 0 if all is well, 2 for what the user can mend, 130 on Ctrl-C."""
-    sys.exit(_run(arguments))
+    for stream in (sys.stdout, sys.stderr):
+        # a terminal without Greek shows question marks, not a failure
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    status = _run(arguments)
+    if status == INTERRUPTED and arguments is None:
+        # what is still running in threads ends in peace, however often Ctrl-C is pressed
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -25,6 +25,8 @@ def check_file_to_write(path: Path) -> None:
     """Refuse a path at which no file can be."""
     if path.is_dir():
         raise UsageError(f"Cannot write {path}: it is a folder, not a file.")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"Cannot write {path}: it is no ordinary file.")
     if path.parent.is_file():
         raise UsageError(f"Cannot write into {path.parent}: it is a file, not a folder.")
     if not path.parent.is_dir():

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_LINES = 40
 """Of longer lists the terminal shows the summary only."""
 
+WIDEST_NAME = 40
+MAP_NOTE = "map of visual change"
+
 
 def visual_change(
     clean: Annotated[
@@ -40,12 +43,20 @@ def visual_change(
         Path | None,
         typer.Option(
             "--map",
-            help="Also draw where information was lost: a PNG file, or a folder for folders.",
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Also draw where information was lost (not for pixel): a PNG file, or a folder"
+            " for folders.",
         ),
     ] = None,
     table: Annotated[
         Path | None,
-        typer.Option("--csv", help="Write a table; a run that was stopped goes on with it."),
+        typer.Option(
+            "--csv",
+            metavar="FILE",
+            parser=folder_or_file,
+            help="Write a table; a run that was stopped goes on with it.",
+        ),
     ] = None,
     definition: Annotated[str, typer.Option(help="vcr, sheikh2006 or pixel.")] = "vcr",
     dtype: Annotated[
@@ -63,16 +74,12 @@ def visual_change(
     if map_to is not None and how.pixel:
         raise UsageError("--map needs a definition with subbands: vcr or sheikh2006.")
     pairs, alone = find_pairs(clean, corrupted)
-    if map_to is not None:
-        _check_map(map_to, clean, corrupted)
+    maps = None if map_to is None else _maps(map_to, clean, corrupted, pairs)
     if table is not None:
         check_file_to_write(table)
     if alone:
-        print(f"{_count(len(alone))} without a partner, such as {alone[0]}.", file=sys.stderr)
-    maps = None
-    if map_to is not None:
-        inside = clean.is_dir()
-        maps = {pair: map_to / f"{pair.name}.png" if inside else map_to for pair in pairs}
+        some = ", ".join(map(str, alone[:3])) + (", …" if len(alone) > 3 else "")
+        print(f"{_count(len(alone))} without a partner: {some}.", file=sys.stderr)
     outcomes = _work(pairs, table, maps, (definition, kind, where))
     rows = [outcome.row for outcome in outcomes if outcome.row is not None]
     _print(rows)
@@ -98,7 +105,7 @@ def _work(
         with ExitStack() as stack:
             append = None
             if table is not None:
-                append = stack.enter_context(appending(table, list(known.values())))
+                append = stack.enter_context(appending(table))
             step = stack.enter_context(progress_bar("visual change", len(pairs)))
             for outcome in stack.enter_context(closing(measure_pairs(pairs, *how, known))):
                 if outcome.row is not None:
@@ -122,18 +129,27 @@ def _work(
     return outcomes
 
 
-def _check_map(map_to: Path, clean: Path, corrupted: Path) -> None:
+def _maps(map_to: Path, clean: Path, corrupted: Path, pairs: "list[Pair]") -> "dict[Pair, Path]":
+    """Return where each pair's map goes; only maps are ever replaced."""
+    from eyechart.images.files import read_note
+
+    maps = {pair: map_to for pair in pairs}
     if clean.is_dir():
         if map_to.is_file():
             raise UsageError(f"Cannot write into {map_to}: it is a file, not a folder.")
-        if map_to.resolve() in (clean.resolve(), corrupted.resolve()):
-            raise UsageError(f"{map_to} holds the pictures: choose another folder for --map.")
-        return
-    check_file_to_write(map_to)
-    if map_to.resolve() in (clean.resolve(), corrupted.resolve()):
-        raise UsageError(f"{map_to} would be overwritten: choose another file for --map.")
-    if map_to.suffix.lower() != ".png":
-        raise UsageError(f"--map writes PNG: end its name in .png, not '{map_to.suffix}'.")
+        for source in (clean, corrupted):
+            if map_to.resolve().is_relative_to(source.resolve()):
+                raise UsageError(f"--map must lie outside {source}: its maps would be pictures.")
+        maps = {pair: map_to / f"{pair.name}.png" for pair in pairs}
+    else:
+        check_file_to_write(map_to)
+        if map_to.suffix.lower() != ".png":
+            raise UsageError(f"--map writes PNG: end its name in .png, not '{map_to.suffix}'.")
+    for target in maps.values():
+        given = target.resolve() in (clean.resolve(), corrupted.resolve())
+        if target.exists() and (given or read_note(target) != MAP_NOTE):
+            raise UsageError(f"{target} is there already and is no map: choose another --map.")
+    return maps
 
 
 def _draw(pair: "Pair", row: "Row", target: Path, definition: str) -> None:
@@ -148,39 +164,54 @@ def _draw(pair: "Pair", row: "Row", target: Path, definition: str) -> None:
     statistics = describe_clean(grey_of(clean), find_definition(definition))
     lost = loss_map(statistics, grey_of(corrupted))[0].numpy()
     # the font of pictures has no Greek
-    change = "not measurable" if not row.measurable else f"{row.delta_v:.3f}"
-    headline = f"{row.name}   visual change {change}   VIF {row.vif:.3f}"
+    change = f"{row.delta_v:.3f}" if row.measurable else "not measurable"
+    notes = "".join(f", {note}" for note in _kinds(row))
+    headline = f"visual change {change}, VIF {row.vif:.3f}{notes}"
+    shown = lost if row.measurable else None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_picture(draw_map(clean, corrupted, lost, headline), target)
+        sheet = draw_map(clean, corrupted, shown, headline, row.name)
+        write_picture(sheet, target, note=MAP_NOTE)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
 
 
 def _print(rows: "list[Row]") -> None:
     if len(rows) <= MOST_LINES:
-        width = max((len(row.name) for row in rows), default=0)
-        for row in rows:
-            print(f"{row.name:{width}}  Δv {_number(row.delta_v)}  VIF {row.vif:.4f}{_notes(row)}")
-    measured = sorted(row.delta_v for row in rows if row.measurable)
-    if len(rows) > 1 and measured:
-        from statistics import mean, median
-
-        print(
-            f"{_count(len(measured))}: Δv mean {mean(measured):.4f}, median"
-            f" {median(measured):.4f}, from {measured[0]:.4f} to {measured[-1]:.4f}."
-        )
-    lacking = len(rows) - len(measured)
-    if lacking and len(rows) > 1:
+        names = ["".join(c if c.isprintable() else "?" for c in row.name) for row in rows]
+        width = min(WIDEST_NAME, max(map(len, names), default=0))
+        for row, name in zip(rows, names, strict=True):
+            print(f"{name:{width}}  Δv {_number(row.delta_v)}  VIF {row.vif:.4f}{_notes(row)}")
+    if len(rows) < 2:
+        return
+    used = sorted({row.scales for row in rows})
+    for scales in used:
+        # other scales are another ruler
+        own = [row.delta_v for row in rows if row.measurable and row.scales == scales]
+        _print_summary(own, f" of {scales} scales" if len(used) > 1 else "")
+    lacking = sum(not row.measurable for row in rows)
+    if lacking:
         print(f"{_count(lacking)} too nearly constant for Δv, not counted.")
 
 
+def _print_summary(values: list[float], which: str) -> None:
+    from statistics import mean, median
+
+    if values:
+        print(
+            f"{_count(len(values))}{which}: Δv mean {mean(values):.4f}, median"
+            f" {median(values):.4f}, from {min(values):.4f} to {max(values):.4f}."
+        )
+
+
+def _kinds(row: "Row") -> list[str]:
+    """Return what sets the row's ruler apart from the usual one."""
+    kinds = [] if row.definition == "vcr" else [row.definition]
+    return kinds if row.scales == 4 else [*kinds, f"{row.scales} scales instead of 4"]
+
+
 def _notes(row: "Row") -> str:
-    notes = []
-    if row.definition != "vcr":
-        notes.append(row.definition)
-    if row.scales != 4:
-        notes.append(f"{row.scales} scales instead of 4")
+    notes = _kinds(row)
     if not row.measurable:
         notes.append("the clean picture is too nearly constant, or a pure grating, for Δv")
     if row.ill_conditioned and row.measurable:

@@ -40,7 +40,7 @@ def to_batch(images: Any) -> tuple[Batch, Restore]:
             f"images must be pictures, not names: open it with PIL.Image.open({str(images)!r})."
         )
     raise UsageError(
-        "images must be a torch tensor, a NumPy array, a PIL picture or a list of these,"
+        "images must be a torch tensor, a NumPy array, a PIL picture or a flat list of these,"
         f" got {type(images).__name__}."
     )
 
@@ -83,7 +83,11 @@ def check_batch(batch: Batch) -> None:
         if not (low >= 0 and high <= 1):
             if np.isnan(low) or np.isnan(high):
                 raise UsageError("images contain NaN; clean them first.")
-            advice = "undo their normalisation" if low < 0 else "divide by 255 or pass uint8"
+            advice = "divide by 255 or pass uint8"
+            if low < 0:
+                advice = "undo their normalisation"
+            elif high <= 2 or np.isinf(high):
+                advice = "clip them"
             raise UsageError(
                 f"Float images must lie in [0, 1], got values from {low:g} to {high:g}; {advice}."
             )
@@ -94,7 +98,9 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     if images.layout != torch.strided or images.device.type == "meta":
         raise UsageError("A tensor must be dense and hold values.")
     if dtype != torch.uint8 and not dtype.is_floating_point:
-        raise UsageError(f"images must be uint8 or float, got {dtype}; convert them first.")
+        raise UsageError(
+            f"images must be uint8 or float, got {dtype}; scale them to 0…255 as uint8 first."
+        )
     if images.ndim not in (3, 4):
         raise UsageError(
             f"A tensor must be (B, C, H, W) or (C, H, W), got {images.ndim} dimensions."
@@ -117,7 +123,9 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
 def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
     dtype, shape = images.dtype, images.shape
     if dtype != np.uint8 and not np.issubdtype(dtype, np.floating):
-        raise UsageError(f"images must be uint8 or float, got {dtype}; use .astype(np.uint8).")
+        raise UsageError(
+            f"images must be uint8 or float, got {dtype}; scale them to 0…255 as uint8 first."
+        )
     if images.ndim not in (2, 3, 4):
         raise UsageError(
             f"An array must be (B, H, W, C), (H, W, C) or (H, W), got {images.ndim} dimensions."
@@ -145,9 +153,10 @@ def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
 
 def _from_picture(picture: Image.Image) -> tuple[Batch, Restore]:
     if picture.mode not in ("RGB", "L"):
+        deep = picture.mode == "F" or picture.mode.startswith("I")
+        advice = "scale its values to 8 bits" if deep else "call .convert('RGB')"
         raise UsageError(
-            f"A PIL picture must be in mode RGB or L, got {picture.mode};"
-            " call .convert('RGB') first."
+            f"A PIL picture must be in mode RGB or L, got {picture.mode}; {advice} first."
         )
     try:
         pixels = np.array(picture)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.kinds import each_size, to_batch
+from eyechart.images.kinds import to_batch
 from eyechart.visual_change.definitions import DEFINITIONS, Definition
 from eyechart.visual_change.fidelity import describe_clean, fidelity
 from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
@@ -60,8 +60,9 @@ def vif(
     """Return the visual information fidelity of corrupted pictures, one number per picture.
 
     Pictures come as `corrupt` takes them, or the clean side as what `clean_statistics` returned;
-    one clean picture serves for all. A batch tensor gives a tensor, an array or a list gives a
-    NumPy array, a single array or PIL picture gives a float. Colour is brought to grey, and floats
+    one clean picture serves for all. The result is in the kind of `corrupted`: a tensor for a
+    tensor (of no dimension for a single picture), a NumPy array for a batch array or a list, a
+    float for a single array or PIL picture. Colour is brought to grey, and floats
     to 8 bits, as a file would hold them.
 
     `definition`: "vcr", "sheikh2006" or "pixel"; their values cannot be compared with each other.
@@ -111,7 +112,8 @@ def clean_statistics(
     """Return what `vif` and `delta_v` need of clean pictures, to be used for many corrupted ones.
 
     All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32.
-    `differentiable` as in `vif`: both sides are then rounded to 8 bits, or neither.
+    `differentiable` as in `vif`: both sides are then rounded to 8 bits, or neither. Definition
+    "pixel" has no clean side of its own.
     """
     how = find_definition(definition)
     if how.pixel:
@@ -220,15 +222,29 @@ def _greys(images: Any, role: str, differentiable: bool) -> list[Tensor]:
             raise UsageError(f"{role} is empty: give at least one picture.")
         if differentiable:
             raise UsageError("A list has no gradient: stack the pictures to one tensor.")
-        # `each_size` refuses batches inside a list
-        each_size(images)
-        return [_greys(image, role, differentiable)[0] for image in images]
-    batch, _ = to_batch(images)
+        greys = [_greys(image, role, differentiable) for image in images]
+        if any(len(grey) != 1 or len(grey[0]) != 1 for grey in greys):
+            raise UsageError(f"{role} is a list, so it must hold single pictures, not batches.")
+        return [grey[0] for grey in greys]
+    batch = _batch(images, role)
     if not differentiable:
         return [to_grey(batch)]
     if not isinstance(images, Tensor) or not images.dtype.is_floating_point:
         raise UsageError(f"differentiable needs float tensors in 0…1: convert {role} first.")
     return [to_grey_with_gradient(images.reshape(batch.shape))]
+
+
+def _batch(images: Any, role: str) -> Tensor:
+    """Return the pictures as one batch; what cannot be used is refused by its role."""
+    if isinstance(images, CleanStatistics):
+        raise UsageError("Clean statistics come first: vif(statistics, corrupted).")
+    try:
+        return to_batch(images)[0]
+    except UsageError as error:
+        sentence = str(error)
+        if sentence.startswith("images "):
+            raise UsageError(role + sentence.removeprefix("images")) from None
+        raise UsageError(f"{role}: {sentence}") from None
 
 
 def check_pair(before: CleanStatistics | Tensor, after: Tensor, how: Definition) -> None:
@@ -240,8 +256,8 @@ def check_pair(before: CleanStatistics | Tensor, after: Tensor, how: Definition)
         own, device = (before.height, before.width), before.total.device
     if own != size:
         raise UsageError(
-            f"Pictures must have the same size: clean is {own[0]} × {own[1]},"
-            f" corrupted {size[0]} × {size[1]}."
+            f"Pictures must have the same size: clean is {own[1]} × {own[0]} px (width × height),"
+            f" corrupted {size[1]} × {size[0]}; crop or resize one of them."
         )
     if device != after.device:
         raise UsageError(f"clean is on {device} and corrupted on {after.device}: move one of them.")
@@ -254,7 +270,7 @@ def _check_size(images: Tensor, how: Definition) -> None:
     if min(height, width) < smallest:
         raise UsageError(
             f"VIF (definition '{how.name}') needs pictures of at least {smallest} px on each side,"
-            f" got {height} × {width}: enlarge both pictures first."
+            f" got {width} × {height} (width × height): enlarge both first."
         )
 
 
@@ -277,9 +293,9 @@ def find_definition(name: str) -> Definition:
 
 def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Return the floating-point type of that name."""
-    for name, known in DTYPES.items():
-        if dtype in (name, known):
-            return known
+    name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+    if name in DTYPES:
+        return DTYPES[name]
     raise UsageError(f"dtype must be float32 or float64, got {dtype}.")
 
 

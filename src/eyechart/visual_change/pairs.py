@@ -18,9 +18,10 @@ from eyechart.visual_change.measure import check_pair, find_definition, measure_
 from eyechart.visual_change.table import Row
 
 READ_AT_ONCE = 8
-HELD_PAIRS = 32
-HELD_PIXELS = 32 * 512 * 512
-"""How many decoded pairs, or pixels, wait for each other: memory never grows with the folder."""
+MEASURED_PIXELS = 8 * 512 * 512
+"""How many pairs are read, and how many pixels measured, at once: memory never grows with the
+folder, and what is done is soon known.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,12 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[Pair], list[Path]]:
     if clean.is_dir() != corrupted.is_dir():
         raise UsageError("Give two pictures or two folders, not one of each.")
     if not clean.is_dir():
-        return [Pair(corrupted.name, clean, corrupted)], []
+        return [Pair(corrupted.stem, clean, corrupted)], []
     if clean.resolve() == corrupted.resolve():
         raise UsageError(f"{clean} is given twice: give the clean and the corrupted folder.")
     before = _by_name(find_pictures([clean], leave_out=corrupted))
     after = _by_name(find_pictures([corrupted], leave_out=clean))
-    pairs = [Pair(name, before[name], after[name]) for name in before if name in after]
+    pairs = [Pair(name, before[name], after[name]) for name in sorted(before) if name in after]
     if not pairs:
         raise UsageError(
             f"No picture in {corrupted} has the name of one in {clean}:"
@@ -105,19 +106,18 @@ def measure_pairs(
         return _prepare(pair, how, (known or {}).get(pair.name))
 
     with ThreadPoolExecutor(max_workers=READ_AT_ONCE) as pool:
-        held: list[_Loaded] = []
         for start in range(0, len(pairs), READ_AT_ONCE):
+            held: list[_Loaded] = []
             for prepared in pool.map(prepare, pairs[start : start + READ_AT_ONCE]):
                 if isinstance(prepared, Outcome):
                     yield prepared
-                else:
-                    held.append(prepared)
-            pixels = sum(loaded.clean.numel() for loaded in held)
-            if len(held) >= HELD_PAIRS or pixels >= HELD_PIXELS:
+                    continue
+                held.append(prepared)
+                if sum(loaded.clean.numel() for loaded in held) >= MEASURED_PIXELS:
+                    yield from _measure(held, how, where)
+                    held = []
+            if held:
                 yield from _measure(held, how, where)
-                held = []
-        if held:
-            yield from _measure(held, how, where)
 
 
 def read_grey(path: Path) -> Tensor:
@@ -140,8 +140,8 @@ def _prepare(pair: Pair, how: tuple[str, str], known: Row | None) -> Outcome | _
     if known is not None:
         if not known.is_of(*digests, *how):
             raise UsageError(
-                f"The table has {pair.name} from another file or measured in another way:"
-                " choose another table, or delete it."
+                f"The table has {pair.name} from another file, or measured in another way or by"
+                " another version: choose another table, or delete it."
             )
         return Outcome(pair, known, kept=True)
     try:

@@ -21,7 +21,7 @@ INFORMATION_FLOOR = 0.2
 PER_PICTURE = ("total", "information", "condition")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scale:
     """Two subbands of one scale of clean pictures, and their model.
 
@@ -45,7 +45,7 @@ class Scale:
         return Scale(*(_part(getattr(self, each.name), part) for each in fields(Scale)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class CleanStatistics:
     """All that VIF needs to know of clean pictures of one size.
 
@@ -66,6 +66,13 @@ class CleanStatistics:
 
     def __len__(self) -> int:
         return len(self.total)
+
+    def __repr__(self) -> str:
+        kind = str(self.dtype).removeprefix("torch.")
+        return (
+            f"<CleanStatistics of {len(self)} pictures, {self.width} × {self.height} px,"
+            f" {self.definition.name}, {kind}, {self.total.device}>"
+        )
 
     @property
     def dtype(self) -> torch.dtype:

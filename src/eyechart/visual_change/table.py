@@ -1,13 +1,16 @@
 """The table of measured pairs as a CSV file that a stopped run can go on with."""
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Protocol
+from typing import Any, TextIO
 
 from eyechart.core.errors import UsageError
+from eyechart.core.version import __version__
 from eyechart.images.files import atomic_file
 
 
@@ -30,21 +33,15 @@ class Row:
     dtype: str
     clean_digest: str
     corrupted_digest: str
+    eyechart: str = __version__
 
     def is_of(self, clean: str, corrupted: str, definition: str, dtype: str) -> bool:
-        """Whether the row was measured from files of these digests, in this way."""
+        """Whether this version measured the row from files of these digests, in this way."""
         own = self.clean_digest, self.corrupted_digest, self.definition, self.dtype
-        return own == (clean, corrupted, definition, dtype)
+        return own == (clean, corrupted, definition, dtype) and self.eyechart == __version__
 
 
 COLUMNS = [each.name for each in fields(Row)]
-
-
-class Append(Protocol):
-    """Adds a row to the file."""
-
-    def __call__(self, row: Row) -> None:
-        """Write the row; it is on disk when this returns."""
 
 
 def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
@@ -56,9 +53,10 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
     if not path.exists():
         return {}
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error):
+        # names of files need not be text
+        text = _whole_lines(path).decode("utf-8", "surrogateescape")
+        lines = list(csv.reader(io.StringIO(text, newline="")))
+    except (OSError, csv.Error):
         lines = [[]]
     if lines and lines[0] != COLUMNS:
         raise UsageError(f"{path} is there already and is no table of this command: rename it.")
@@ -72,28 +70,63 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
 
 
 @contextmanager
-def appending(path: Path, rows: Sequence[Row]) -> Iterator[Append]:
-    """Write the rows, and give a function that adds more, one at a time."""
-    write_table(path, rows)
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
+def appending(path: Path) -> Iterator[Callable[[Row], None]]:
+    """Give a function that adds a row to the file; the row is on disk when it returns.
 
-        def append(row: Row) -> None:
-            writer.writerow(_cells(row))
+    Until the first one the file is left as it is.
+    """
+    file: TextIO | None = None
+
+    def append(row: Row) -> None:
+        nonlocal file
+        with _sentences(path):
+            if file is None:
+                file = _opened_after(path, _whole_lines(path) if path.exists() else b"")
+            _writer(file).writerow(_cells(row))
             file.flush()
 
+    try:
         yield append
+    finally:
+        if file is not None:
+            file.close()
 
 
 def write_table(path: Path, rows: Iterable[Row]) -> None:
     """Write the whole file at once; it appears whole or not at all."""
     with (
+        _sentences(path),
         atomic_file(path) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as file,
+        _opened_after(temporary, b"") as file,
     ):
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(map(_cells, rows))
+        _writer(file).writerows(map(_cells, rows))
+
+
+def _opened_after(path: Path, kept: bytes) -> TextIO:
+    """Return the file, holding what is kept of it or at least the head, open at its end."""
+    if path.exists():
+        os.truncate(path, len(kept))
+    file = path.open("a", newline="", encoding="utf-8", errors="surrogateescape")
+    if not kept:
+        _writer(file).writerow(COLUMNS)
+    return file
+
+
+def _whole_lines(path: Path) -> bytes:
+    content = path.read_bytes()
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _writer(file: TextIO) -> Any:
+    return csv.writer(file, lineterminator="\n")
+
+
+@contextmanager
+def _sentences(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
 
 
 def _cells(row: Row) -> list[object]:
@@ -116,10 +149,7 @@ def _parse(line: list[str]) -> Row | None:
             int(cells["scales"]),
             cells["measurable"] == "True",
             cells["ill_conditioned"] == "True",
-            cells["definition"],
-            cells["dtype"],
-            cells["clean_digest"],
-            cells["corrupted_digest"],
+            *(cells[name] for name in COLUMNS[7:]),
         )
     except ValueError:
         return None
