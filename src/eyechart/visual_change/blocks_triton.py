@@ -60,7 +60,7 @@ def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constex
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _describe(  # type: ignore[no-untyped-def]
-    bands, eigenvalues, whitening, mean, variance, multiplier, sums,
+    bands, eigenvalues, whitening, mean, variance, multiplier, sums, variations,
     height, width, rows, columns, noise_variance, rounding,
     WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
@@ -95,13 +95,15 @@ def _describe(  # type: ignore[no-untyped-def]
     # as it will be read again
     strength = (strength / 9).to(bands.dtype.element_ty).to(tl.float64)
     information = _log_terms(strength / noise_variance, eigenvalues + plane * 9)
+    variation = tl.log(1 + spread / noise_variance)
 
     out = plane * rows * columns + block
     tl.store(mean + out, middle, mask=inside)
     tl.store(variance + out, spread, mask=inside)
     tl.store(multiplier + out, strength.to(bands.dtype.element_ty), mask=inside)
-    information = tl.where(inside, information, 0.0)
-    tl.store(sums + plane * tl.num_programs(0) + tl.program_id(0), tl.sum(information))
+    place = plane * tl.num_programs(0) + tl.program_id(0)
+    tl.store(sums + place, tl.sum(tl.where(inside, information, 0.0)))
+    tl.store(variations + place, tl.sum(tl.where(inside, variation, 0.0)))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -175,21 +177,25 @@ def sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
 
 def describe_blocks(
     bands: Tensor, eigenvalues: Tensor, whitening: Tensor, window: int, definition: Definition
-) -> tuple[Scale, Tensor]:
-    """Return one scale's statistics, and Σ log(1 + s λ_j / σ_n²) over its blocks (B, 2)."""
+) -> tuple[Scale, Tensor, Tensor]:
+    """Return one scale's statistics, and two sums over its blocks (B, 2).
+
+    The sums are Σ log(1 + s λ_j / σ_n²) and Σ log(1 + variance / σ_n²).
+    """
     rows, columns = _inner_blocks(bands, window)
     mean, variance, multiplier = (
         torch.empty((*bands.shape[:2], rows, columns), dtype=dtype, device=bands.device)
         for dtype in (torch.float64, torch.float64, bands.dtype)
     )
-    sums = _empty_sums(bands, rows * columns)
+    sums, variations = (_empty_sums(bands, rows * columns) for _ in range(2))
     eigenvalues = eigenvalues.contiguous()
     _describe[_grid(sums)](
-        bands, eigenvalues, whitening.contiguous(), mean, variance, multiplier, sums,
+        bands, eigenvalues, whitening.contiguous(), mean, variance, multiplier, sums, variations,
         *bands.shape[2:], rows, columns, definition.noise_variance, ROUNDING,
         WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
     )  # fmt: skip
-    return Scale(bands, mean, variance, multiplier, eigenvalues), sums.sum(dim=-1)
+    scale = Scale(bands, mean, variance, multiplier, eigenvalues)
+    return scale, sums.sum(dim=-1), variations.sum(dim=-1)
 
 
 def kept_by_blocks(clean: Scale, corrupted: Tensor, window: int, definition: Definition) -> Tensor:

@@ -82,10 +82,10 @@ def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> Clean
     for level, own in enumerate(bands):
         window = window_side(level, count)
         model = eigenvalues[:, level], whitening[:, level]
-        scale, sums = _describe_scale(own, *model, window, definition)
+        scale, sums, variation = _describe_scale(own, *model, window, definition)
         scales.append(scale)
         totals.append(definition.pooled(sums, scale.blocks))
-        bits.append(torch.log1p(scale.variance / definition.noise_variance).mean(dim=(2, 3)))
+        bits.append(variation / scale.blocks)
     return CleanStatistics(
         definition,
         height,
@@ -99,15 +99,19 @@ def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> Clean
 
 def _describe_scale(
     bands: Tensor, eigenvalues: Tensor, whitening: Tensor, window: int, definition: Definition
-) -> tuple[Scale, Tensor]:
-    """Return one scale's statistics, and Σ log(1 + s λ_j / σ_n²) over its blocks (B, 2)."""
+) -> tuple[Scale, Tensor, Tensor]:
+    """Return one scale's statistics, and two sums over its blocks (B, 2).
+
+    The sums are Σ log(1 + s λ_j / σ_n²) and Σ log(1 + variance / σ_n²).
+    """
     if has_triton(bands.device):
         from eyechart.visual_change.blocks_triton import describe_blocks
 
         return describe_blocks(bands, eigenvalues, whitening, window, definition)
     multiplier = multipliers(bands, whitening, dropped_blocks(window))
     scale = Scale(bands, *window_moments(bands, window), multiplier, eigenvalues)
-    return scale, clean_terms(scale, definition).sum(dim=(-2, -1))
+    variation = torch.log1p(scale.variance / definition.noise_variance)
+    return scale, clean_terms(scale, definition).sum(dim=(-2, -1)), variation.sum(dim=(-2, -1))
 
 
 def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
