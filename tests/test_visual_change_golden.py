@@ -171,9 +171,9 @@ def test_small_pictures_use_as_many_scales_as_fit_and_say_so(height, width, scal
 @pytest.mark.parametrize(
     ("definition", "height", "width", "sentence"),
     [
-        ("vcr", 17, 60, "at least 18 px on each side, got 17 × 60"),
-        ("sheikh2006", 60, 17, "at least 18 px on each side, got 60 × 17"),
-        ("pixel", 40, 60, "at least 41 px on each side, got 40 × 60"),
+        ("vcr", 17, 60, "at least 18 px on each side, got 60 × 17"),
+        ("sheikh2006", 60, 17, "at least 18 px on each side, got 17 × 60"),
+        ("pixel", 40, 60, "at least 41 px on each side, got 60 × 40"),
     ],
 )
 def test_pictures_that_are_too_small_are_refused_in_a_sentence(definition, height, width, sentence):

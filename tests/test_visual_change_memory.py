@@ -22,7 +22,7 @@ def peak():
 torch.set_num_threads(1)
 images = torch.randint(0, 256, ({COUNT}, 3, 224, 224), dtype=torch.uint8)
 statistics = ec.clean_statistics(images[:1])
-ec.vif(statistics, images[:4])
+ec.vif(statistics, images[:1])
 before = peak()
 if sys.argv[1] == "describe":
     statistics = ec.clean_statistics(images)

@@ -55,7 +55,8 @@ def gain_and_noise(
 
 def _averaged(bands: Tensor, window: int) -> Tensor:
     rows, columns = (_means(side, window, bands.device) for side in bands.shape[-2:])
-    return rows @ bands @ columns.T
+    # in this order the larger product is one of two matrices, not of many
+    return rows @ (bands @ columns.T)
 
 
 @lru_cache(maxsize=64)

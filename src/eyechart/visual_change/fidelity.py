@@ -16,7 +16,7 @@ from eyechart.visual_change.mixture import covariance, decompose, log_terms, mul
 from eyechart.visual_change.pyramid import count_scales, subbands
 from eyechart.visual_change.statistics import CleanStatistics, Scale, join
 
-CHUNK_PIXELS = {"cpu": 2 * 224 * 224, "cuda": 256 * 224 * 224}
+CHUNK_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
 """How many pixels are worked on at once: what fits a CPU's cache, what fills a GPU."""
 
 Result = TypeVar("Result")

@@ -97,9 +97,11 @@ def log_terms(ratio: Tensor, eigenvalues: Tensor) -> Tensor:
 
     `ratio` is (B, 2, n, m), `eigenvalues` (B, 2, 9).
     """
+    factors = torch.addcmul(
+        ratio.new_ones((), dtype=torch.float64),
+        ratio[:, :, None].to(torch.float64),
+        eigenvalues[..., None, None],
+    )
     # logarithms are dear: three factors at a time stay far from overflow
-    total = torch.zeros_like(ratio, dtype=torch.float64)
-    for first in range(0, COEFFICIENTS, 3):
-        one, two, three = (1 + ratio * eigenvalues[..., first + k, None, None] for k in range(3))
-        total = total + (one * two * three).log()
-    return total
+    three = factors[:, :, 0:3] * factors[:, :, 3:6] * factors[:, :, 6:9]
+    return three.log().sum(dim=2)
