@@ -19,6 +19,9 @@ from eyechart.visual_change.statistics import CleanStatistics, Scale, join
 CHUNK_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
 """How many pixels are worked on at once: what fits a CPU's cache, what fills a GPU."""
 
+MOST_PICTURES = 16_384
+"""However small, not more pictures at once: a GPU counts no further in one direction."""
+
 Result = TypeVar("Result")
 
 
@@ -134,7 +137,8 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
 def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
     """Return what `work` makes of each part of the batch, on all cores if on a CPU."""
     count, pixels = len(grey), grey[0].numel()
-    size = max(1, CHUNK_PIXELS.get(grey.device.type, CHUNK_PIXELS["cpu"]) // pixels)
+    fitting = CHUNK_PIXELS.get(grey.device.type, CHUNK_PIXELS["cpu"]) // pixels
+    size = min(max(1, fitting), MOST_PICTURES)
     parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     results: dict[int, Result] = {}
 

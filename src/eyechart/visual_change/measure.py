@@ -62,8 +62,8 @@ def vif(
     Pictures come as `corrupt` takes them, or the clean side as what `clean_statistics` returned;
     one clean picture serves for all. The result is in the kind of `corrupted`: a tensor for a
     tensor (of no dimension for a single picture), a NumPy array for a batch array or a list, a
-    float for a single array or PIL picture. Colour is brought to grey, and floats
-    to 8 bits, as a file would hold them.
+    float for a single array or PIL picture. Colour is brought to grey, and floats to 8 bits, as a
+    file would hold them.
 
     `definition`: "vcr", "sheikh2006" or "pixel"; their values cannot be compared with each other.
     `dtype`: "float32" is faster on a GPU; statistics keep their own. With `differentiable`, tensors
