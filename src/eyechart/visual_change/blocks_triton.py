@@ -1,7 +1,7 @@
 """What VIF computes for each block of a subband, as Triton kernels.
 
 Bands may be float32; their sums are float64, for the noise of the channel is a small difference of
-large variances.
+large variances. Numbers go in as constants, because a kernel takes other numbers as float32.
 """
 
 import torch
@@ -61,7 +61,7 @@ def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constex
 @triton.jit  # type: ignore[untyped-decorator]
 def _describe(  # type: ignore[no-untyped-def]
     bands, eigenvalues, whitening, mean, variance, multiplier, sums, variations,
-    height, width, rows, columns, noise_variance, rounding,
+    height, width, rows, columns, NOISE_VARIANCE: tl.constexpr, ROUNDING: tl.constexpr,
     WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Describe the clean picture's blocks: moments of the window, multiplier, information."""
@@ -82,7 +82,7 @@ def _describe(  # type: ignore[no-untyped-def]
     share: tl.constexpr = 1.0 / (WINDOW * WINDOW)
     middle = total * share
     spread = squares * share - middle * middle
-    spread = tl.where(spread > rounding * middle * middle, spread, 0.0)
+    spread = tl.where(spread > ROUNDING * middle * middle, spread, 0.0)
 
     strength = tl.zeros((LANES,), dtype=tl.float64)
     for component in tl.static_range(9):
@@ -94,8 +94,8 @@ def _describe(  # type: ignore[no-untyped-def]
         strength += white * white
     # as it will be read again
     strength = (strength / 9).to(bands.dtype.element_ty).to(tl.float64)
-    information = _log_terms(strength / noise_variance, eigenvalues + plane * 9)
-    variation = tl.log(1 + spread / noise_variance)
+    information = _log_terms(strength / NOISE_VARIANCE, eigenvalues + plane * 9)
+    variation = tl.log(1 + spread / NOISE_VARIANCE)
 
     out = plane * rows * columns + block
     tl.store(mean + out, middle, mask=inside)
@@ -109,7 +109,8 @@ def _describe(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator]
 def _keep(  # type: ignore[no-untyped-def]
     clean, corrupted, mean, variance, multiplier, eigenvalues, sums,
-    height, width, rows, columns, noise_variance, flat, least_noise, rounding, gainless,
+    height, width, rows, columns, NOISE_VARIANCE: tl.constexpr, FLAT: tl.constexpr,
+    LEAST_NOISE: tl.constexpr, ROUNDING: tl.constexpr, GAINLESS: tl.constexpr,
     WINDOW: tl.constexpr, DROPPED: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Estimate the channel in each block's window and sum the information that is left."""
@@ -136,16 +137,16 @@ def _keep(  # type: ignore[no-untyped-def]
     share: tl.constexpr = 1.0 / (WINDOW * WINDOW)
     own_mean = total * share
     spread = squares * share - own_mean * own_mean
-    spread = tl.where(spread > rounding * own_mean * own_mean, spread, 0.0)
+    spread = tl.where(spread > ROUNDING * own_mean * own_mean, spread, 0.0)
     covariance = products * share - clean_mean * own_mean
 
-    gain = covariance / (clean_variance + flat)
+    gain = covariance / (clean_variance + FLAT)
     noise = spread - gain * covariance
-    none = (clean_variance < flat) | (gain < 0)
-    noise = tl.where(none, spread * gainless, noise)
-    noise = tl.where(spread < flat, 0.0, noise)
-    gain = tl.where(none | (spread < flat), 0.0, gain)
-    ratio = gain * gain * strength / (tl.maximum(noise, least_noise) + noise_variance)
+    none = (clean_variance < FLAT) | (gain < 0)
+    noise = tl.where(none, spread * GAINLESS, noise)
+    noise = tl.where(spread < FLAT, 0.0, noise)
+    gain = tl.where(none | (spread < FLAT), 0.0, gain)
+    ratio = gain * gain * strength / (tl.maximum(noise, LEAST_NOISE) + NOISE_VARIANCE)
     information = _log_terms(ratio, eigenvalues + plane * 9)
     information = tl.where(inside, information, 0.0)
     tl.store(sums + plane * tl.num_programs(0) + tl.program_id(0), tl.sum(information))
@@ -191,7 +192,8 @@ def describe_blocks(
     eigenvalues = eigenvalues.contiguous()
     _describe[_grid(sums)](
         bands, eigenvalues, whitening.contiguous(), mean, variance, multiplier, sums, variations,
-        *bands.shape[2:], rows, columns, definition.noise_variance, ROUNDING,
+        *bands.shape[2:], rows, columns,
+        NOISE_VARIANCE=definition.noise_variance, ROUNDING=ROUNDING,
         WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
     )  # fmt: skip
     scale = Scale(bands, mean, variance, multiplier, eigenvalues)
@@ -203,8 +205,9 @@ def kept_by_blocks(clean: Scale, corrupted: Tensor, window: int, definition: Def
     sums = _empty_sums(corrupted, clean.blocks)
     _keep[_grid(sums)](
         clean.bands, corrupted, clean.mean, clean.variance, clean.multiplier, clean.eigenvalues,
-        sums, *corrupted.shape[2:], *clean.multiplier.shape[2:], definition.noise_variance,
-        definition.flat(window), FLAT, ROUNDING, definition.gainless(window),
+        sums, *corrupted.shape[2:], *clean.multiplier.shape[2:],
+        NOISE_VARIANCE=definition.noise_variance, FLAT=definition.flat(window), LEAST_NOISE=FLAT,
+        ROUNDING=ROUNDING, GAINLESS=definition.gainless(window),
         WINDOW=window, DROPPED=dropped_blocks(window), LANES=LANES,
     )  # fmt: skip
     return sums.sum(dim=-1)
