@@ -11,6 +11,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.version import __version__
 
 if TYPE_CHECKING:
+    from eyechart.curves.curve import Curve, fit_curve
+    from eyechart.scores.people import hmri, mrsi
     from eyechart.suites.apply import corrupt
     from eyechart.suites.catalogue import describe_corruption, list_corruptions
     from eyechart.visual_change.measure import (
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Change",
     "CleanStatistics",
+    "Curve",
     "LowInformationWarning",
     "UsageError",
     "__version__",
@@ -33,21 +36,28 @@ __all__ = [
     "corrupt",
     "delta_v",
     "describe_corruption",
+    "fit_curve",
+    "hmri",
     "list_corruptions",
     "measure_change",
+    "mrsi",
     "vif",
 ]
 
 _HOMES = {
     "Change": "eyechart.visual_change.measure",
     "CleanStatistics": "eyechart.visual_change.statistics",
+    "Curve": "eyechart.curves.curve",
     "LowInformationWarning": "eyechart.visual_change.measure",
     "clean_statistics": "eyechart.visual_change.measure",
     "corrupt": "eyechart.suites.apply",
     "delta_v": "eyechart.visual_change.measure",
     "describe_corruption": "eyechart.suites.catalogue",
+    "fit_curve": "eyechart.curves.curve",
+    "hmri": "eyechart.scores.people",
     "list_corruptions": "eyechart.suites.catalogue",
     "measure_change": "eyechart.visual_change.measure",
+    "mrsi": "eyechart.scores.people",
     "vif": "eyechart.visual_change.measure",
 }
 

@@ -1,0 +1,65 @@
+"""Answers by visual change: how many fell into each bin, and how many of them were right."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+
+Numbers = NDArray[np.float64]
+
+BINNINGS = ("paper", "equal")
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Counts between `edges` (M + 1 of them): all answers, and those for which the property holds.
+
+    Counts may be fractions, as those of a resampled set are not but those of a weighted one are.
+    """
+
+    edges: Numbers
+    counts: Numbers
+    hits: Numbers
+
+    @property
+    def rates(self) -> Numbers:
+        """The share of hits in each bin; NaN in an empty one."""
+        with np.errstate(invalid="ignore"):
+            return self.hits / self.counts
+
+    def usable(self, least: float) -> NDArray[np.bool_]:
+        """Which bins hold at least so many answers."""
+        return self.counts >= max(least, np.finfo(float).tiny)
+
+    def coverage(self, least: float) -> float:
+        """Return the share of bins that hold at least so many answers."""
+        return float(self.usable(least).mean())
+
+
+def bin_edges(binning: str, bins: int) -> Numbers:
+    """Return the edges of the bins over 0…1.
+
+    "equal": as many bins as said. "paper": one less, for the published index ⌊v (M − 1)⌋ leaves the
+    last of M bins to v = 1 alone, which no picture reaches.
+    """
+    if binning not in BINNINGS:
+        raise UsageError(f"binning must be paper or equal, got {binning!r}.")
+    if bins < 2:
+        raise UsageError(f"bins must be at least 2, got {bins}.")
+    return np.linspace(0, 1, bins if binning == "paper" else bins + 1)
+
+
+def bin_index(delta_v: Numbers, edges: Numbers) -> NDArray[np.int64]:
+    """Return the bin of each Δv in 0…1: lower edges belong to a bin, and 1 to the last."""
+    bins = len(edges) - 1
+    return np.minimum((delta_v * bins).astype(np.int64), bins - 1)
+
+
+def count_bins(delta_v: Numbers, hits: Numbers, edges: Numbers) -> Bins:
+    """Return the counts of answers with Δv in 0…1 and hits in 0…1."""
+    place = bin_index(delta_v, edges)
+    bins = len(edges) - 1
+    counts = np.bincount(place, minlength=bins).astype(np.float64)
+    return Bins(edges, counts, np.bincount(place, hits, minlength=bins).astype(np.float64))

@@ -1,0 +1,83 @@
+"""The ways to draw a falling curve through bins: least squares, quantile spline, steps."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.interpolate import PPoly
+from scipy.optimize import isotonic_regression, linprog
+
+from eyechart.curves.bins import Bins, Numbers
+from eyechart.curves.spline import COEFFICIENTS, bin_rows, falling, fit_spline, second_derivatives
+from eyechart.curves.spline import to_polynomials as to_pieces
+
+Method = Callable[[Bins, float, float, float | None, float | None], PPoly]
+
+
+def by_least_squares(
+    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+) -> PPoly:
+    """Return the falling quadratic spline nearest to the bins' rates, weighted by their counts."""
+    return to_pieces(fit_spline(bins, least, smoothing, left, right))
+
+
+def by_quantiles(
+    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+) -> PPoly:
+    """Return the falling quadratic median spline (COBS), as a linear programme.
+
+    It minimises the weighted absolute deviations plus `smoothing` times the largest |s''|.
+    """
+    rows, target = bin_rows(bins, least)
+    count, rough = len(target), second_derivatives() @ falling()
+    # steps of the coefficients, deviations upwards and downwards, largest second derivative
+    weights = np.sqrt(bins.counts[bins.usable(least)])
+    cost = np.concatenate([np.zeros(COEFFICIENTS), weights, weights, [smoothing]])
+    identity = np.eye(count)
+    fit = np.hstack(
+        [rows @ falling() / weights[:, None], identity, -identity, np.zeros((count, 1))]
+    )
+    equal, value = [fit], [target / weights]
+    for place, anchor in ((0, left), (COEFFICIENTS - 1, right)):
+        if anchor is not None:
+            row = np.zeros((1, len(cost)))
+            row[0, :COEFFICIENTS] = falling()[place]
+            equal.append(row)
+            value.append(np.array([anchor]))
+    bound = np.hstack([rough, np.zeros((len(rough), 2 * count)), -np.ones((len(rough), 1))])
+    other = bound.copy()
+    other[:, :COEFFICIENTS] *= -1
+    solved = linprog(
+        cost,
+        A_ub=np.vstack([bound, other]),
+        b_ub=np.zeros(2 * len(rough)),
+        A_eq=np.vstack(equal),
+        b_eq=np.concatenate(value),
+        method="highs",
+    )
+    return to_pieces(falling() @ solved.x[:COEFFICIENTS])
+
+
+def by_steps(
+    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+) -> PPoly:
+    """Return straight lines between the bins' rates made falling (pool adjacent violators)."""
+    usable = bins.usable(least)
+    middles = ((bins.edges[1:] + bins.edges[:-1]) / 2)[usable]
+    rates = isotonic_regression(bins.rates[usable], weights=bins.counts[usable], increasing=False).x
+    low = 0.0 if right is None else right
+    rates = np.clip(rates, low, 1.0 if left is None else left)
+    places = np.concatenate([[0.0], middles, [1.0]])
+    first = rates[0] if left is None else left
+    values = np.concatenate([[first], rates, [rates[-1] if right is None else right]])
+    return _straight_lines(places, values)
+
+
+def _straight_lines(places: Numbers, values: Numbers) -> PPoly:
+    return PPoly(np.vstack([np.diff(values) / np.diff(places), values[:-1]]), places)
+
+
+METHODS: dict[str, Method] = {
+    "least-squares": by_least_squares,
+    "cobs": by_quantiles,
+    "pava": by_steps,
+}
