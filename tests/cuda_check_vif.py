@@ -1,4 +1,4 @@
-"""Checks VIF on a GPU against the CPU: values, batches, speed, memory.
+"""Checks VIF on a GPU against the CPU: values, batches, memory; fails where they do not hold.
 
 `python tests/cuda_check_vif.py reference FILE` writes pictures and CPU values; `… compare FILE`
 checks a GPU.
@@ -13,6 +13,14 @@ import eyechart as ec
 from eyechart.visual_change.grey import to_grey
 from hard_pictures import HARD_PICTURES, corrupted_copies
 from photographs import photographs
+
+LARGEST_GAP = {
+    ("float64", "photographs"): 1e-9,
+    ("float64", "hard"): 1e-8,
+    ("float32", "photographs"): 1e-6,
+    ("float32", "hard"): 2e-4,
+}
+MOST_MEGABYTES = {"clean side": 4.0, "corrupted side": 1.5}
 
 PARTS = ("vif", "information", "measurable", "ill_conditioned")
 
@@ -54,12 +62,15 @@ def compare(path):
         for group in ("photographs", "hard"):
             own = (stored["groups"] == group) & stored["measurable"]
             print(f"{dtype} {group}: {own.sum()} pairs, largest difference {gap[own].max():.2e}")
+            assert gap[own].max() < LARGEST_GAP[dtype, group]
         for flag in ("measurable", "ill_conditioned"):
-            print(f"  {flag}: same {np.array_equal(getattr(change, flag).cpu(), stored[flag])}")
+            assert np.array_equal(getattr(change, flag).cpu(), stored[flag]), flag
         alone = torch.cat(
             [ec.vif(clean[k : k + 1], corrupted[k : k + 1], dtype=dtype) for k in range(20)]
         )
-        print(f"  alone and in the batch: {(alone - change.vif[:20]).abs().max().item():.1e}")
+        apart = (alone - change.vif[:20]).abs().max().item()
+        print(f"  alone and in the batch: {apart:.1e}")
+        assert apart < 1e-12
         _memory(clean[:256], corrupted[:256], dtype)
 
 
@@ -72,8 +83,9 @@ def _memory(clean, corrupted, dtype):
             statistics = ec.clean_statistics(clean, dtype=dtype)
         else:
             ec.vif(statistics, corrupted)
-        peak = (torch.cuda.max_memory_allocated() - before) / len(clean)
-        print(f"  {what}: at most {peak / 1e6:.2f} MB a picture beyond what was there")
+        peak = (torch.cuda.max_memory_allocated() - before) / len(clean) / 1e6
+        print(f"  {what}: at most {peak:.2f} MB a picture beyond what was there")
+        assert peak < MOST_MEGABYTES[what]
 
 
 if __name__ == "__main__":

@@ -146,6 +146,21 @@ def test_bounds_open_up_where_nothing_was_observed():
     assert unseen.bounds[0] <= unseen.area <= unseen.bounds[1]
 
 
+def test_resampled_answers_are_fitted_to_the_same_bins():
+    change, hits, _ = answers(3000, 8)
+    # a bin with a few answers, all against the rest, that is not to be used
+    change = np.where((change > 0.2) & (change < 0.5), 0.1, change)
+    few = np.full(15, 0.35)
+    one, two = (
+        ec.fit_curve(
+            np.append(change, few), np.append(hits, np.full(15, hit)), anchor=0.85, replicates=100
+        )
+        for hit in (0.0, 1.0)
+    )
+    assert one.area == two.area
+    np.testing.assert_array_equal(one.areas, two.areas)
+
+
 def test_the_band_holds_the_curve():
     change, hits, clean = answers(5000, 6)
     curve = ec.fit_curve(change, hits, anchor=clean, replicates=200)

@@ -173,8 +173,7 @@ def test_a_terminal_without_greek_gets_question_marks(folders):
 
 def test_pictures_of_other_scales_are_not_averaged_together(run, folders):
     clean, noisy = folders
-    result = run("visual-change", clean, noisy)
-    assert "2 pictures of 3 scales" not in result.out
+    assert "scales:" not in run("visual-change", clean, noisy).out
     picture(clean / "d.png", 5, (30, 30))
     picture(noisy / "d.png", 6, (30, 30))
     result = run("visual-change", clean, noisy)
@@ -190,7 +189,8 @@ def test_a_map_may_be_drawn_again(run, folders, tmp_path):
 
 def test_maps_are_drawn_for_pictures_and_for_folders(run, folders, tmp_path):
     clean, noisy = folders
-    assert run("visual-change", clean / "b.jpg", noisy / "b.png", "--map", tmp_path / "m.png")
+    single = run("visual-change", clean / "b.jpg", noisy / "b.png", "--map", tmp_path / "m.png")
+    assert single.status == 0
     with Image.open(tmp_path / "m.png") as drawn:
         assert drawn.width > 3 * 60 and drawn.mode == "RGB"
     assert run("visual-change", clean, noisy, "--map", tmp_path / "maps").status == 0
@@ -261,7 +261,7 @@ def test_bench_prints_the_ratio_to_pyrtools_and_writes_the_figures(run, tmp_path
     assert "clean side reused" in result.out and "ratio to pyrtools" in result.out
     figures = json.loads(target.read_text("utf-8"))
     assert figures["reused_ratio"] > 0 and figures["rival"] > 0
-    assert figures["reused"] / figures["rival"] == pytest.approx(figures["reused_ratio"], rel=2)
+    assert 1 / 3 < figures["reused"] / figures["rival"] / figures["reused_ratio"] < 3
 
 
 def test_bench_without_pyrtools_says_how_to_get_it(run, monkeypatch):

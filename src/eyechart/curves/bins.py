@@ -16,7 +16,7 @@ BINNINGS = ("paper", "equal")
 class Bins:
     """Counts between `edges` (M + 1 of them): all answers, and those for which the property holds.
 
-    Counts may be fractions, as those of a resampled set are not but those of a weighted one are.
+    Counts are floats, so that sets can be weighted.
     """
 
     edges: Numbers
@@ -32,6 +32,10 @@ class Bins:
     def usable(self, least: float) -> NDArray[np.bool_]:
         """Which bins hold at least so many answers."""
         return self.counts >= max(least, np.finfo(float).tiny)
+
+    def only(self, kept: NDArray[np.bool_]) -> "Bins":
+        """Return the same bins, empty but for those kept."""
+        return Bins(self.edges, self.counts * kept, self.hits * kept)
 
     def coverage(self, least: float) -> float:
         """Return the share of bins that hold at least so many answers."""

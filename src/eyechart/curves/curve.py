@@ -18,6 +18,9 @@ from eyechart.curves.spline import choose_smoothing
 
 FEWEST_BINS = 2
 
+SEEN = 1
+"""How many answers make a bin of a resampled set usable, if it was usable before."""
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -73,7 +76,7 @@ class Curve:
         included, at 95 %.
         """
         own = [
-            _bounds(pieces, bins, self.least, self.left, self.right)
+            _bounds(pieces, bins, self.left is not None, self.right)
             for pieces, bins in zip(self.replicates, self.replicate_bins, strict=True)
         ]
         lows, highs = zip(*own, strict=True)
@@ -135,12 +138,14 @@ def fit_curve(
     if chosen is None:
         chosen = choose_smoothing(whole, least, left, right_anchor)
     fit = METHODS[method]
-    refits, refit_bins = [], []
-    for own, own_left in zip(drawn.bins, drawn.anchors, strict=True):
-        # a draw may empty a bin; it stays usable if it was
-        start = left if per_answer is None else own_left
-        refits.append(fit(own, least / 2, chosen, start, right_anchor))
-        refit_bins.append(own)
+    usable = whole.usable(least)
+    # bins that are usable stay so, and others are not, whatever a draw makes of their counts
+    redrawn = tuple(own.only(usable) for own in drawn.bins)
+    starts = [left] * replicates if per_answer is None else drawn.anchors
+    refits = tuple(
+        fit(own, SEEN, chosen, start, right_anchor)
+        for own, start in zip(redrawn, starts, strict=True)
+    )
     return Curve(
         fit(whole, least, chosen, left, right_anchor),
         whole,
@@ -149,8 +154,8 @@ def fit_curve(
         left,
         right_anchor,
         int((~seen).sum()),
-        tuple(refits),
-        tuple(refit_bins),
+        refits,
+        redrawn,
     )
 
 
@@ -159,13 +164,11 @@ def area_of(pieces: PPoly) -> float:
     return float(pieces.integrate(0, 1))
 
 
-def _bounds(
-    pieces: PPoly, bins: Bins, least: float, left: float | None, right: float | None
-) -> tuple[float, float]:
+def _bounds(pieces: PPoly, bins: Bins, anchored: bool, right: float | None) -> tuple[float, float]:
     low = high = 0.0
-    before = 1.0 if left is None else left
+    before = float(pieces(0)) if anchored else 1.0
     edge = 0.0
-    usable = np.flatnonzero(bins.usable(least))
+    usable = np.flatnonzero(bins.usable(SEEN))
     for place in usable:
         start, end = bins.edges[place], bins.edges[place + 1]
         if start > edge:

@@ -48,13 +48,13 @@ def choose_smoothing(bins: Bins, least: float, left: float | None, right: float 
     bound.
     """
     errors = []
+    rows, target = bin_rows(bins, least)
+    count = len(target)
     for smoothing in SMOOTHINGS:
         coefficients = fit_spline(bins, least, smoothing, left, right)
-        rows, target = bin_rows(bins, least)
         whole, _ = _rows(bins, least, smoothing)
         normal = whole.T @ whole + 1e-9 * np.eye(COEFFICIENTS)
         freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
-        count = len(target)
         residual = np.square(target - rows @ coefficients).sum() / count
         errors.append(residual / max(1 - freedom / count, 1e-3) ** 2)
     return float(SMOOTHINGS[int(np.argmin(errors))])

@@ -42,8 +42,8 @@ def covariance(bands: Tensor, sample: bool) -> Tensor:
 def _sums_of_products(bands: Tensor) -> tuple[Tensor, Tensor, int]:
     """Return Σ y yᵀ and Σ y over overlapping blocks y, and how many there are."""
     height, width = bands.shape[-2:]
-    products = bands.new_zeros((*bands.shape[:2], 9, 9), dtype=torch.float64)
-    sums = bands.new_zeros((*bands.shape[:2], 9), dtype=torch.float64)
+    products = bands.new_zeros((*bands.shape[:2], COEFFICIENTS, COEFFICIENTS), dtype=torch.float64)
+    sums = bands.new_zeros((*bands.shape[:2], COEFFICIENTS), dtype=torch.float64)
     rows = max(1, STRIP // width)
     for top in range(0, height - 2, rows):
         strip = bands[..., top : top + rows + 2, :].to(torch.float64)

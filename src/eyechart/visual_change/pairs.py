@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -13,6 +12,7 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.images.files import Found, find_pictures, read_picture
 from eyechart.images.identity import file_digest
+from eyechart.images.kinds import to_batch
 from eyechart.visual_change.grey import to_grey
 from eyechart.visual_change.measure import check_pair, find_definition, measure_change
 from eyechart.visual_change.table import Row
@@ -120,16 +120,9 @@ def measure_pairs(
                 yield from _measure(held, how, where)
 
 
-def read_grey(path: Path) -> Tensor:
-    """Return the whole grey levels (1, H, W) of a picture file."""
-    return grey_of(read_picture(path))
-
-
 def grey_of(picture: Image.Image) -> Tensor:
     """Return the whole grey levels (1, H, W) of a picture in mode RGB or L."""
-    levels = torch.from_numpy(np.array(picture))
-    planes = levels[None] if levels.ndim == 2 else levels.permute(2, 0, 1)
-    return to_grey(planes[None])
+    return to_grey(to_batch(picture)[0])
 
 
 def _prepare(pair: Pair, how: tuple[str, str], known: Row | None) -> Outcome | _Loaded:
@@ -145,7 +138,7 @@ def _prepare(pair: Pair, how: tuple[str, str], known: Row | None) -> Outcome | _
             )
         return Outcome(pair, known, kept=True)
     try:
-        clean, corrupted = read_grey(pair.clean), read_grey(pair.corrupted)
+        clean, corrupted = (grey_of(read_picture(path)) for path in (pair.clean, pair.corrupted))
         check_pair(clean, corrupted, find_definition(how[0]))
     except UsageError as error:
         sentence = str(error)
