@@ -1,14 +1,25 @@
 """Falling curves over visual change: exact where truth is simple, honest where it is not seen."""
 
+import json
+
 import numpy as np
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.interpolate import BSpline, PPoly
+from scipy.optimize import nnls
+from scipy.stats import beta
+from typer.testing import CliRunner
 
 import eyechart as ec
+from eyechart.cli.bench_curves import curves
 from eyechart.curves.bins import Bins, bin_edges, count_bins
+from eyechart.curves.density import UNIFORM, Density, area_of, to_density
 from eyechart.curves.methods import METHODS
-from eyechart.curves.spline import choose_smoothing, fit_spline, to_polynomials
+from eyechart.curves.pieces import refined, stacked
+from eyechart.curves.spline import choose_smoothing, fit_spline, fit_splines, to_polynomials
+from eyechart.reports.bench_curves import CurvesPlan, bounded_least_squares, measure
 
 GRID = np.linspace(0, 1, 501)
 
@@ -192,6 +203,12 @@ def test_changes_that_are_not_numbers_are_left_out_and_counted():
         ([0.1, 0.9] * 100, [1, 0] * 100, {"binning": "papers"}, "paper or equal"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"method": "cob"}, "Did you mean 'cobs'"),
         ([0.1, 0.9] * 100, [1, 0] * 100, {"bins": 1}, "at least 2"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": "high"}, "anchor must be a number"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"right_anchor": -0.1}, "right_anchor must lie in"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"right_anchor": [1, 0]}, "right_anchor must have one"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"anchor": 0.5, "right_anchor": 0.6}, "must not be above"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"replicates": 0}, "replicates must be at least 1"),
+        ([0.1, 0.9] * 100, [1, 0] * 100, {"density": "flat"}, "density must be uniform"),
         ("abc", [1], {}, "numbers"),
         ([], [], {}, "one per answer"),
     ],
@@ -199,6 +216,254 @@ def test_changes_that_are_not_numbers_are_left_out_and_counted():
 def test_what_is_no_set_of_answers_is_refused(change, hits, options, sentence):
     with pytest.raises(ec.UsageError, match=sentence.replace("?", r"\?")):
         ec.fit_curve(change, hits, **options)
+
+
+def plain_fit(bins, smoothing, left, right):
+    """The same problem, written down plainly: one stacked matrix for scipy's nnls."""
+    knots = np.r_[0, 0, np.linspace(0, 1, 21), 1, 1]
+    basis = BSpline(knots, np.eye(22), 2)
+    means = np.diff(basis.antiderivative()(bins.edges), axis=0) / np.diff(bins.edges)[:, None]
+    seen = bins.counts >= 1
+    weight = np.sqrt(bins.counts[seen])
+    rough = np.sqrt(smoothing / 20) * basis.derivative(2)((np.arange(20) + 0.5) / 20)
+    heavy = 1e4 * np.sqrt(bins.counts.sum())
+    rows = [means[seen] * weight[:, None], rough]
+    goal = [bins.hits[seen] / weight, np.zeros(20)]
+    for place, value in ((0, left), (21, right)):
+        if value is not None:
+            rows.append(heavy * np.eye(22)[[place]])
+            goal.append([heavy * value])
+    matrix = np.vstack(rows) @ np.triu(np.ones((22, 22)))
+    return np.cumsum(nnls(matrix, np.concatenate(goal))[0][::-1])[::-1]
+
+
+@pytest.mark.parametrize(("left", "right"), [(None, None), (0.85, None), (0.9, 0.05)])
+def test_many_fits_at_once_are_those_of_plain_least_squares(left, right):
+    numbers = np.random.default_rng(11)
+    counts = numbers.integers(0, 90, (30, 39)).astype(float)
+    hits = numbers.binomial(counts.astype(int), falling((np.arange(39) + 0.5) / 39)).astype(float)
+    bins = Bins(bin_edges("paper", 40), counts, hits)
+    ends = [None if end is None else np.full(30, end) for end in (left, right)]
+    many = fit_splines(bins, 1, 0.1, *ends)
+    plain = np.array([plain_fit(own, 0.1, left, right) for own in bins.rows()])
+    np.testing.assert_allclose(many, plain, atol=1e-7)
+
+
+def test_a_curve_without_a_left_anchor_never_starts_above_1():
+    numbers = np.random.default_rng(0)
+    change = numbers.random(2000)
+    hits = numbers.random(2000) < np.minimum(1, 1.4 - 1.2 * change)
+    curve = ec.fit_curve(change, hits, replicates=50)
+    assert curve.refits(0.0).max() <= 1 + 1e-6
+
+
+def test_curves_in_a_stack_are_the_curves():
+    places = [np.array([0, 0.3, 1.0]), np.array([0, 0.5, 0.7, 1.0])]
+    numbers = np.random.default_rng(1)
+    each = [PPoly(numbers.normal(size=(3, len(own) - 1)), own) for own in places]
+    np.testing.assert_allclose(stacked(each)(GRID), np.stack([own(GRID) for own in each], -1))
+    finer = refined(each[0], np.array([0, 0.1, 0.3, 0.9, 1.0]))
+    np.testing.assert_allclose(finer(GRID), each[0](GRID), atol=1e-12)
+
+
+DENSITIES = {
+    "weights": Density.of_weights([1, 0, 3]),
+    "beta": Density.beta(2, 5),
+    "steep beta": Density.beta(0.5, 0.5),
+    "function": Density.of_function(lambda v: np.exp(-3 * v)),
+    "line": Density(PPoly(np.array([[-2.0], [2.0]]), np.array([0.0, 1.0]))),
+}
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_a_weighted_area_is_that_of_a_fine_sum(name):
+    density = DENSITIES[name]
+    pieces = to_polynomials(np.sort(np.random.default_rng(3).random(22))[::-1])
+    cells = 300_000
+    middles = (np.arange(cells) + 0.5) / cells
+    assert density(middles).mean() == pytest.approx(1, abs=1e-6)
+    wanted = (pieces(middles) * density(middles)).mean()
+    assert area_of(pieces, density) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_weighted_areas_have_closed_forms():
+    falls = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # 1 − v
+    assert area_of(falls) == pytest.approx(1 / 2, abs=1e-14)
+    assert area_of(falls, DENSITIES["line"]) == pytest.approx(2 / 3, abs=1e-14)
+    assert area_of(falls, DENSITIES["weights"]) == pytest.approx((5 / 6 + 3 / 6) / 4, abs=1e-14)
+    # steps in the cells of a beta density move its mean by less than a cell
+    assert area_of(falls, Density.beta(2, 5)) == pytest.approx(1 - beta(2, 5).mean(), abs=1e-6)
+
+
+def test_a_curve_weights_its_area_interval_and_bounds():
+    change, hits, clean = answers(4000, 9, lowest=0.4)
+    plain = ec.fit_curve(change, hits, anchor=clean, replicates=60)
+    same = ec.fit_curve(change, hits, anchor=clean, replicates=60, density=[2, 2])
+    late = ec.fit_curve(change, hits, anchor=clean, replicates=60, density=[0, 0, 1, 1])
+    assert plain.area == pytest.approx(plain.pieces.integrate(0, 1), abs=1e-12)
+    assert same.area == pytest.approx(plain.area, abs=1e-12)
+    np.testing.assert_allclose(same.areas, plain.areas, atol=1e-12)
+    np.testing.assert_allclose(same.bounds, plain.bounds, atol=1e-12)
+    assert late.area == pytest.approx(2 * plain.pieces.integrate(0.5, 1), abs=1e-12)
+    # where all that counts was observed the bounds are the interval
+    np.testing.assert_allclose(late.bounds, late.interval(0.95), atol=1e-9)
+    assert np.subtract(*plain.bounds[::-1]) > 2 * np.subtract(*plain.interval(0.95)[::-1])
+
+
+def test_bounds_of_a_gap_known_by_hand():
+    truth = exact_bins(lambda v: 0.9 - 0.5 * v, bins=41)
+    gap = (truth.edges[:-1] >= 0.25 - 1e-9) & (truth.edges[1:] <= 0.5 + 1e-9)
+    place = np.repeat(truth.edges[:-1] + 0.5 / 40, 400)
+    hits = np.concatenate([np.r_[np.ones(n), np.zeros(400 - n)] for n in
+                           np.rint(400 * truth.rates).astype(int)])  # fmt: skip
+    kept = np.repeat(~gap, 400)
+    curve = ec.fit_curve(
+        place[kept], hits[kept], anchor=0.9, right_anchor=0.4, bins=41, smoothing=10.0,
+        replicates=400,
+    )  # fmt: skip
+    assert curve.observed == [(0, pytest.approx(0.25)), (pytest.approx(0.5), 1)]
+    error = 1.96 * curve.areas.std()
+    # over the gap of a quarter it is at most 0.775 and at least 0.65; on the line, 0.7125
+    wanted = 0.65 - 0.25 * 0.0625 - error, 0.65 + 0.25 * 0.0625 + error
+    np.testing.assert_allclose(curve.bounds, wanted, atol=0.005)
+
+
+def test_equal_densities_are_equal():
+    assert Density.beta(2, 5) == Density.beta(2, 5) != Density.beta(5, 2)
+    assert hash(Density.of_weights([1, 2])) == hash(Density.of_weights([2, 4]))
+    assert to_density(None) is to_density("uniform") is UNIFORM
+    assert to_density([1.0]) == UNIFORM
+    assert UNIFORM != "uniform"
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Density.of_weights([1, -1, 3]), "0 or more"),
+        (lambda: Density.of_weights([0, 0]), "not all 0"),
+        (lambda: Density.of_weights([]), "one per bin"),
+        (lambda: Density.of_weights(["many"]), "must be numbers"),
+        (lambda: Density.of_function(lambda v: np.nan * v), "0 or more"),
+        (lambda: Density.beta(0, 1), "above 0"),
+        (lambda: Density(PPoly(np.ones((1, 1)), np.array([0.0, 0.5]))), "from 0 to 1"),
+        (lambda: Density(PPoly(np.full((1, 1), 2.0), np.array([0.0, 1.0]))), "integral 1, got 2"),
+        (lambda: Density(PPoly(np.array([[-4.0], [3.0]]), np.array([0.0, 1.0]))), "negative"),
+        # negative only between the ends of its one piece
+        (lambda: Density(PPoly(np.array([[24.0], [-24], [5]]), np.array([0.0, 1]))), "negative"),
+    ],
+)
+def test_what_is_no_density_is_refused(make, sentence):
+    with pytest.raises(ec.UsageError, match=sentence):
+        make()
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_right_anchor_is_resampled_with_the_answers(clustered):
+    change, hits, clean = answers(3000, 12)
+    destroyed = (np.random.default_rng(0).random(3000) < 0.1).astype(float)
+    clusters = np.arange(3000) // 3 if clustered else None
+    curve = ec.fit_curve(
+        change, hits, anchor=clean, right_anchor=destroyed, clusters=clusters, replicates=400
+    )
+    assert curve.right == pytest.approx(destroyed.mean(), abs=1e-12)
+    assert curve(1.0) == pytest.approx(destroyed.mean(), abs=1e-6)
+    ends = curve.refits(1.0)
+    assert ends.mean() == pytest.approx(destroyed.mean(), abs=0.001)
+    assert ends.std() == pytest.approx(destroyed.std() / 3000**0.5, rel=0.15)
+    # the left one is resampled as if there were no right one
+    assert curve.refits(0.0).std() == pytest.approx(clean.std() / 3000**0.5, rel=0.15)
+
+
+def test_right_anchors_of_a_cluster_count_once():
+    change, hits, _ = answers(1100, 13)
+    clusters = np.r_[np.zeros(100), np.arange(1, 1001)]
+    destroyed = (clusters == 0).astype(float)
+    curve = ec.fit_curve(change, hits, right_anchor=destroyed, clusters=clusters, replicates=5)
+    assert curve.right == pytest.approx(1 / 1001)
+
+
+def test_a_draw_whose_ends_change_places_is_flat():
+    change, _, _ = answers(300, 14)
+    numbers = np.random.default_rng(5)
+    clean, destroyed = numbers.permutation([1.0, 0] * 150), numbers.permutation([1.0, 0] * 150)
+    curve = ec.fit_curve(
+        change, clean, anchor=clean, right_anchor=destroyed, bins=6, replicates=100
+    )
+    fall = curve.refits(0.0) - curve.refits(1.0)
+    assert fall.min() > -1e-9 and (fall < 1e-9).any() and (fall > 0.01).any()
+
+
+def test_what_was_observed_is_merged_and_points_can_be_drawn():
+    change = np.r_[np.full(30, 0.05), np.full(30, 0.15), np.full(5, 0.45), np.full(30, 0.95)]
+    curve = ec.fit_curve(change, np.ones(95), binning="equal", bins=10, replicates=2)
+    assert curve.observed == [(0, pytest.approx(0.2)), (pytest.approx(0.9), 1)]
+    assert list(np.flatnonzero(curve.usable)) == [0, 1, 9]
+    np.testing.assert_allclose(curve.bins.centres, np.arange(10) / 10 + 0.05)
+    assert curve.bins.counts[4] == 5 and np.isnan(curve.bins.rates[3])
+
+
+def test_the_same_clusters_and_seed_draw_the_same_weights():
+    change, hits, _ = answers(2000, 15)
+    clusters = np.array([f"picture {n % 250}" for n in range(2000)])
+    order = np.random.default_rng(0).permutation(2000)
+    # whether an answer belongs to picture 7, as hits, shows the weight of that picture
+    shows = (clusters == "picture 7").astype(float)
+    one = ec.fit_curve(change, shows, clusters=clusters, replicates=70, seed=3)
+    two = ec.fit_curve(
+        change[order], shows[order], clusters=clusters[order].astype("U40"), replicates=70, seed=3
+    )
+    for each in (one, two):
+        assert each.draws.pairs_with(one.draws)
+    np.testing.assert_array_equal(one.refit_bins.hits, two.refit_bins.hits)
+    assert one.refit_bins.hits.sum(axis=1).std() > 1
+    for other in (
+        {"seed": 4},
+        {"replicates": 71},
+        {"clusters": clusters == "picture 7"},
+        {"clusters": None},
+    ):
+        options = {"clusters": clusters, "replicates": 70, "seed": 3} | other
+        assert not ec.fit_curve(change, hits, **options).draws.pairs_with(one.draws)
+    apart = ec.fit_curve(change, hits, replicates=70, seed=3)
+    assert not apart.draws.pairs_with(apart.draws)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_curve_smoothed_again_is_the_curve_fitted_so(method):
+    change, hits, clean = answers(2000, 16)
+    options = {"anchor": clean, "right_anchor": 0.01, "method": method, "replicates": 5}
+    one, two = (ec.fit_curve(change, hits, smoothing=s, **options) for s in (0.01, 1.0))
+    again = one.smoothed(1.0)
+    np.testing.assert_allclose(again(GRID), two(GRID), atol=1e-7)
+    np.testing.assert_allclose(again.refits(GRID), two.refits(GRID), atol=1e-6)
+    assert one.smoothed(0.01) is one
+
+
+def test_the_rival_of_the_benchmark_fits_the_same_curve():
+    curve = ec.fit_curve(*answers(3000, 17)[:2], anchor=0.85, replicates=3)
+    for place, own in enumerate(curve.replicate_bins):
+        theirs = to_polynomials(bounded_least_squares(own, curve, 0.85))
+        np.testing.assert_allclose(theirs(GRID), curve.refits(GRID)[:, place], atol=1e-5)
+
+
+def test_the_benchmark_prints_and_writes_its_figures(tmp_path):
+    app = typer.Typer()
+    app.command()(curves)
+    small = ["--corruptions", "1", "--replicates", "10", "--rival-refits", "2"]
+    path = tmp_path / "speed.json"
+    result = CliRunner().invoke(app, [*small, "--json", str(path)], catch_exceptions=False)
+    assert "1 corruptions × 2 curves × 10 refits" in result.output
+    assert "lsq_linear" in result.output
+    written = json.loads(path.read_text("utf-8"))
+    assert set(written["ratios"]) == {"lsq_linear", "cobs", "pava"}
+    assert written["seconds"] > 0 and all(own > 0 for own in written["rivals"].values())
+    with pytest.raises(ec.UsageError, match="at least 1000"):
+        CliRunner().invoke(app, ["--answers", "10"], catch_exceptions=False)
+
+
+@pytest.mark.slow
+def test_all_curves_of_a_model_take_less_than_20_seconds():
+    assert measure(CurvesPlan(rival_refits=5)).seconds < 20
 
 
 @pytest.mark.slow

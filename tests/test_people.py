@@ -7,8 +7,20 @@ from hypothesis import strategies as st
 from scipy.interpolate import PPoly
 
 import eyechart as ec
+from eyechart.curves.crossings import leads_between
+from eyechart.curves.density import Density
+from eyechart.curves.pieces import refined
 from eyechart.curves.spline import COEFFICIENTS, to_polynomials
-from eyechart.scores.people import Areas, areas_of, compared_areas, compared_intervals
+from eyechart.scores.people import (
+    Areas,
+    areas_of,
+    compared_areas,
+    compared_intervals,
+    compared_scores,
+    ranges,
+    significant_ranges,
+)
+from eyechart.scores.similar import compare_corruptions
 
 # R̂, HMRI and MRSI of the VCR study's table of retrained models (its Table 3): before and after
 # retraining, two models, accuracy and consistency; then the human areas that they imply
@@ -42,13 +54,54 @@ def line(start, end):
     return PPoly(np.array([[end - start], [start]]), np.array([0.0, 1.0]))
 
 
-@given(coefficients, coefficients)
-@settings(max_examples=100, deadline=None)
-def test_the_human_area_follows_from_the_models_scores(human, model):
-    areas = areas_of(to_polynomials(human), to_polynomials(model))
+weights = st.lists(st.floats(0, 1), min_size=1, max_size=50).filter(lambda own: sum(own) > 0.01)
+shapes = st.floats(0.3, 8)
+densities = (
+    st.just(Density.of_weights([1]))
+    | weights.map(Density.of_weights)
+    | st.tuples(shapes, shapes).map(lambda own: Density.beta(*own))
+)
+
+
+@given(coefficients, coefficients, densities)
+@settings(max_examples=200, deadline=None)
+def test_the_human_area_follows_from_the_models_scores(human, model, density):
+    areas = areas_of(to_polynomials(human), to_polynomials(model), density)
     if areas.human > 1e-3 and areas.hmri > 1e-3:
         implied = areas.model * (1 - areas.mrsi) / areas.hmri
         assert implied == pytest.approx(areas.human, abs=1e-9)
+
+
+@given(coefficients, coefficients, weights)
+@settings(max_examples=50, deadline=None)
+def test_weighted_areas_are_those_of_a_fine_sum(human, model, own):
+    one, two = to_polynomials(human), to_polynomials(model)
+    areas = areas_of(one, two, Density.of_weights(own))
+    cells = 1000 * len(own)
+    middles = (np.arange(cells) + 0.5) / cells
+    heights = np.repeat(own, 1000) / np.mean(own)
+    gap = one(middles) - two(middles)
+    # cells in which the curves cross are the only ones that a middle can get wrong
+    near = 2e-5
+    assert areas.human == pytest.approx(np.mean(one(middles) * heights), abs=near)
+    assert areas.model == pytest.approx(np.mean(two(middles) * heights), abs=near)
+    assert areas.human_ahead == pytest.approx(np.mean(np.maximum(gap, 0) * heights), abs=near)
+    assert areas.model_ahead == pytest.approx(np.mean(np.maximum(-gap, 0) * heights), abs=near)
+
+
+@given(st.lists(st.tuples(coefficients, coefficients), min_size=1, max_size=5))
+@settings(max_examples=25, deadline=None)
+def test_many_pairs_score_as_each_does(pairs):
+    density = Density.beta(2, 3)
+    human, model = ([to_polynomials(own) for own in each] for each in zip(*pairs, strict=True))
+    each = [areas_of(*map(to_polynomials, pair), density) for pair in pairs]
+    relative, superior = compared_scores(human, model, density)
+    np.testing.assert_allclose(relative, [own.hmri for own in each], atol=1e-10)
+    np.testing.assert_allclose(superior, [own.mrsi for own in each], atol=1e-10)
+    # with other breaks they cannot be stacked
+    broken = [refined(own, np.union1d(own.x, [0.01 * k])) for k, own in enumerate(model, 1)]
+    again = compared_scores(human, broken, density)
+    np.testing.assert_allclose(again, (relative, superior), atol=1e-10)
 
 
 @given(coefficients, coefficients)
@@ -106,6 +159,111 @@ def test_scores_of_fitted_curves_have_intervals_around_them():
     assert relative[0] < areas.hmri < relative[1]
     assert superior[0] <= areas.mrsi <= superior[1]
     assert areas.hmri == pytest.approx(0.5 / (0.9 - 0.5 / 3), abs=0.02)
+
+
+def test_leads_end_where_curves_cross():
+    assert leads_between(line(1, 0), line(0.75, 0.25)) == [
+        (0, pytest.approx(0.5, abs=1e-12), True), (pytest.approx(0.5, abs=1e-12), 1, False),
+    ]  # fmt: skip
+    bent = PPoly(np.array([[-1.0], [0.0], [1.0]]), np.array([0.0, 1.0]))  # 1 − v²
+    level = line(0.75, 0.75)
+    (_, end, first), (start, _, second) = leads_between(bent, level)
+    assert end == start == pytest.approx(0.5, abs=1e-12) and (first, second) == (True, False)
+    assert leads_between(line(0.9, 0.1), line(0.9, 0.1)) == []
+    assert leads_between(line(0.9, 0.1), line(0.9, 0.1 + 1e-10)) == []
+
+
+def test_a_curve_that_touches_another_leads_all_along():
+    # 0.5 + (v − 0.5)² / 4 in two pieces touches 0.5 in the middle
+    near = PPoly(np.array([[0.25, 0.25], [-0.25, 0], [0.5625, 0.5]]), np.array([0, 0.5, 1.0]))
+    assert leads_between(near, line(0.5, 0.5)) == [(0.0, 1.0, True)]
+
+
+@given(coefficients, coefficients)
+@settings(max_examples=50, deadline=None)
+def test_leads_hold_what_one_is_ahead_by(human, model):
+    one, two = to_polynomials(human), to_polynomials(model)
+    areas = areas_of(one, two)
+    for people, wanted in ((True, areas.human_ahead), (False, areas.model_ahead)):
+        own = [lead for lead in leads_between(one, two) if lead[2] == people]
+        held = sum(abs(one.integrate(*lead[:2]) - two.integrate(*lead[:2])) for lead in own)
+        assert held == pytest.approx(wanted, abs=2e-6)
+
+
+def fitted(truth, seed, count=6000, **options):
+    numbers = np.random.default_rng(seed)
+    change = numbers.random(count)
+    hits = numbers.random(count) < truth(change)
+    return ec.fit_curve(change, hits, **{"replicates": 200, "seed": seed} | options)
+
+
+def test_who_leads_where():
+    people = fitted(lambda v: 0.95 - 0.9 * v, 1, count=20_000)
+    model = fitted(lambda v: 0.6 - 0.2 * v, 2, count=20_000)
+    assert [lead.who for lead in ranges(people, model)] == ["people", "model"]
+    assert ranges(people, model)[0].end == pytest.approx(0.5, abs=0.05)
+    sure = significant_ranges(people, model)
+    assert {lead.who for lead in sure} == {"people", "model"}
+    assert all(lead.end < 0.5 for lead in sure if lead.who == "people")
+    assert all(lead.start > 0.5 for lead in sure if lead.who == "model")
+    for lead in sure:
+        for place in (lead.start, lead.end):
+            low, high = (curve.band(place, 0.83) for curve in (people, model))
+            assert low[0] > high[1] if lead.who == "people" else high[0] > low[1]
+    assert ranges(people, people) == significant_ranges(people, people) == []
+
+
+def test_curves_of_different_densities_are_not_compared():
+    people = fitted(lambda v: 0.9 - 0.5 * v, 1, density=[1, 2])
+    model = fitted(lambda v: 0.9 - 0.8 * v, 2)
+    for compare in (ec.hmri, compared_intervals, ranges):
+        with pytest.raises(ec.UsageError, match="human_curve and model_curve must have the same"):
+            compare(people, model)
+    weighted = fitted(lambda v: 0.9 - 0.8 * v, 2, density=[1, 2])
+    # ∫ (0.9 − 0.8 v) q over ∫ (0.9 − 0.5 v) q, where the mean of v is 7/12
+    wanted = (0.9 - 0.8 * 7 / 12) / (0.9 - 0.5 * 7 / 12)
+    assert ec.hmri(people, weighted) == pytest.approx(wanted, abs=0.03)
+
+
+def test_a_model_under_two_similar_corruptions():
+    people = fitted(lambda v: 0.95 - 0.5 * v, 1, count=10_000)
+    first, second = (
+        fitted(lambda v, k=fall: 0.9 - k * v, seed, count=10_000)
+        for seed, fall in ((2, 0.6), (3, 0.85))
+    )
+    found = compare_corruptions(people, first, second)
+    assert found.delta_hmri == ec.hmri(people, first) - ec.hmri(people, second)
+    # areas of 0.6 and 0.475 against 0.7
+    assert found.delta_hmri == pytest.approx(0.125 / 0.7, abs=0.03)
+    low, high = found.hmri_interval
+    assert 0 < low < found.delta_hmri < high < 0.3
+    assert found.delta_mrsi == pytest.approx(0, abs=0.01)
+    assert found.mrsi_interval[0] <= found.delta_mrsi <= found.mrsi_interval[1]
+    assert {lead.who for lead in found.ranges} == {"first"}
+    assert max(lead.end for lead in found.ranges) == 1
+    same = compare_corruptions(people, first, first)
+    assert same.delta_hmri == 0 and not same.ranges
+
+
+def test_corruptions_of_the_same_pictures_are_compared_more_closely():
+    clusters = np.arange(3000) % 300
+    easy = np.random.default_rng(8).random(300)[clusters]
+
+    def curve(seed):
+        numbers = np.random.default_rng(seed)
+        change = numbers.random(3000)
+        hits = (easy + 0.3 * numbers.random(3000)) / 1.3 < 0.9 - 0.7 * change
+        return change, hits
+
+    people = fitted(lambda v: 0.95 - 0.3 * v, 1)
+    options = {"clusters": clusters, "replicates": 200}
+    together = [ec.fit_curve(*curve(seed), **options, seed=0) for seed in (1, 2)]
+    apart = [ec.fit_curve(*curve(seed), **options, seed=seed) for seed in (1, 2)]
+    widths = [
+        np.subtract(*compare_corruptions(people, *own).hmri_interval[::-1])
+        for own in (together, apart)
+    ]
+    assert widths[0] < 0.8 * widths[1]
 
 
 def test_what_is_no_curve_is_refused():

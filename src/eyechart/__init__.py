@@ -12,9 +12,14 @@ from eyechart.core.version import __version__
 
 if TYPE_CHECKING:
     from eyechart.curves.curve import Curve, fit_curve
+    from eyechart.images.imageset import ImageSet, load_images
+    from eyechart.models.find import load_model
+    from eyechart.scores.evaluate import evaluate
+    from eyechart.scores.evaluation import Evaluation
     from eyechart.scores.people import hmri, mrsi
     from eyechart.suites.apply import corrupt
     from eyechart.suites.catalogue import describe_corruption, list_corruptions
+    from eyechart.testsets.testset import TestSet, draw, read_testset
     from eyechart.visual_change.measure import (
         Change,
         LowInformationWarning,
@@ -29,18 +34,26 @@ __all__ = [
     "Change",
     "CleanStatistics",
     "Curve",
+    "Evaluation",
+    "ImageSet",
     "LowInformationWarning",
+    "TestSet",
     "UsageError",
     "__version__",
     "clean_statistics",
     "corrupt",
     "delta_v",
     "describe_corruption",
+    "draw",
+    "evaluate",
     "fit_curve",
     "hmri",
     "list_corruptions",
+    "load_images",
+    "load_model",
     "measure_change",
     "mrsi",
+    "read_testset",
     "vif",
 ]
 
@@ -48,16 +61,24 @@ _HOMES = {
     "Change": "eyechart.visual_change.measure",
     "CleanStatistics": "eyechart.visual_change.statistics",
     "Curve": "eyechart.curves.curve",
+    "Evaluation": "eyechart.scores.evaluation",
+    "ImageSet": "eyechart.images.imageset",
     "LowInformationWarning": "eyechart.visual_change.measure",
+    "TestSet": "eyechart.testsets.testset",
     "clean_statistics": "eyechart.visual_change.measure",
     "corrupt": "eyechart.suites.apply",
     "delta_v": "eyechart.visual_change.measure",
     "describe_corruption": "eyechart.suites.catalogue",
+    "draw": "eyechart.testsets.testset",
+    "evaluate": "eyechart.scores.evaluate",
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.people",
     "list_corruptions": "eyechart.suites.catalogue",
+    "load_images": "eyechart.images.imageset",
+    "load_model": "eyechart.models.find",
     "measure_change": "eyechart.visual_change.measure",
     "mrsi": "eyechart.scores.people",
+    "read_testset": "eyechart.testsets.testset",
     "vif": "eyechart.visual_change.measure",
 }
 

@@ -9,7 +9,16 @@ from typing import NoReturn
 
 import typer
 
-from eyechart.cli import bench, corrupt, gallery, listing, visual_change
+from eyechart.cli import (
+    bench,
+    corrupt,
+    evaluate,
+    gallery,
+    humans,
+    listing,
+    testset,
+    visual_change,
+)
 from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.version import __version__
@@ -25,10 +34,13 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("evaluate")(evaluate.evaluate)
 app.add_typer(listing.app, name="list")
 app.command("corrupt")(corrupt.corrupt)
 app.command("gallery")(gallery.gallery)
 app.command("visual-change")(visual_change.visual_change)
+app.add_typer(testset.app, name="testset")
+app.add_typer(humans.app, name="humans")
 app.add_typer(bench.app, name="bench")
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.bench_curves import curves
+from eyechart.cli.bench_loop import loop
 from eyechart.cli.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from eyechart.reports.bench_vif import VifPlan, VifSpeed
 
 app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+app.command("curves")(curves)
+app.command("loop")(loop)
 
 
 @app.callback()

@@ -25,7 +25,8 @@ def gallery(
     seed: Annotated[int, typer.Option(help="Another seed gives other random parts.")] = 0,
 ) -> None:
     """Make a labelled contact sheet, corruption by strength: a picture (.png) or a page (.html)."""
-    from eyechart.images.files import atomic_file, read_picture, write_picture
+    from eyechart.core.files import atomic_file
+    from eyechart.images.files import read_picture, write_picture
     from eyechart.images.identity import file_digest
     from eyechart.reports.gallery import make_gallery
     from eyechart.reports.gallery_page import render_page

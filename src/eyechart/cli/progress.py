@@ -1,13 +1,57 @@
 """A progress bar on the terminal, with rate and time left; silent in pipes and logs."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Protocol
+
+
+class Step(Protocol):
+    """Counts so many more as done and prints a message, if there is one."""
+
+    def __call__(self, message: str, count: int = 1) -> None:
+        """Count and print."""
+
+
+class Bars:
+    """One bar after the other, for work that has several parts."""
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+
+    def __enter__(self) -> "Bars":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def begin(self, title: str, total: int) -> "Counter":
+        """End the bar before and return what is told of the steps of the next."""
+        self._open.close()
+        return Counter(self._open.enter_context(progress_bar(title, total)))
+
+
+class Counter:
+    """Told how many more are done, and a message or ""; remembers the sum."""
+
+    def __init__(self, step: Step) -> None:
+        self.step, self.done = step, 0
+
+    def __call__(self, count: int, message: str) -> None:
+        """Count and print."""
+        self.done += count
+        self.step(message, count)
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Give a function that counts one more as done and prints a message, if there is one."""
+def progress_bar(title: str, total: int) -> Iterator[Step]:
+    """Give a function that counts what is done and prints a message, if there is one."""
     if not sys.stderr.isatty():
         yield _print_message
         return
@@ -35,14 +79,14 @@ def progress_bar(title: str, total: int) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task(escape(title), total=total)
 
-        def step(message: str) -> None:
+        def step(message: str, count: int = 1) -> None:
             if message:
                 progress.console.print(escape(message), highlight=False, soft_wrap=True)
-            progress.advance(task)
+            progress.advance(task, count)
 
         yield step
 
 
-def _print_message(message: str) -> None:
+def _print_message(message: str, count: int = 1) -> None:
     if message:
         print(message, file=sys.stderr)

@@ -1,10 +1,13 @@
 """What made a result: the versions of everything that has a say in the pixels."""
 
+import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from eyechart.core.version import __version__
 
-PACKAGES = ("torch", "numpy", "scipy", "pillow", "opencv-python-headless")
+PACKAGES = ("torch", "numpy", "scipy", "pillow", "opencv-python-headless", "pyarrow")
 
 
 def versions() -> dict[str, str]:
@@ -16,3 +19,24 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[package] = "unknown"
     return found
+
+
+@cache
+def git_hash() -> str | None:
+    """Return the commit of the source tree that runs, "+" behind it if it was changed since.
+
+    None where the package was installed without its history.
+    """
+    here = Path(__file__).resolve().parent
+    try:
+        commit = _git(here, "rev-parse", "HEAD")
+        return commit + ("+" if _git(here, "status", "--porcelain", "--", ".") else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()

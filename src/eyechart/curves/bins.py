@@ -16,12 +16,18 @@ BINNINGS = ("paper", "equal")
 class Bins:
     """Counts between `edges` (M + 1 of them): all answers, and those for which the property holds.
 
-    Counts are floats, so that sets can be weighted.
+    Counts are floats, so that sets can be weighted. Many sets between the same edges can be held at
+    once, a row each.
     """
 
     edges: Numbers
     counts: Numbers
     hits: Numbers
+
+    @property
+    def centres(self) -> Numbers:
+        """The middle of each bin."""
+        return (self.edges[1:] + self.edges[:-1]) / 2
 
     @property
     def rates(self) -> Numbers:
@@ -32,6 +38,11 @@ class Bins:
     def usable(self, least: float) -> NDArray[np.bool_]:
         """Which bins hold at least so many answers."""
         return self.counts >= max(least, np.finfo(float).tiny)
+
+    def rows(self) -> "tuple[Bins, ...]":
+        """Return the sets one by one, where there are many."""
+        both = zip(self.counts, self.hits, strict=True)
+        return tuple(Bins(self.edges, counts, hits) for counts, hits in both)
 
     def only(self, kept: NDArray[np.bool_]) -> "Bins":
         """Return the same bins, empty but for those kept."""

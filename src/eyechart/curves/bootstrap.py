@@ -1,6 +1,7 @@
 """Resampling answers: by picture or participant, never by bin."""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,75 +15,121 @@ AT_ONCE = 50
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Resampled counts, and the left anchor of the answers and of each replicate, if there is one.
+class Draws:
+    """What the weights of the replicates depend on; `clusters` is a digest of their names.
 
-    The anchor is the mean over clusters, not answers, of whether the clean picture was a hit.
+    Replicate i of two curves has the same weight for each cluster if both have equal draws with
+    clusters, whatever their answers are.
     """
 
-    bins: list[Bins]
-    anchor: float | None
-    anchors: list[float | None]
+    seed: int
+    replicates: int
+    clusters: str | None
+
+    def pairs_with(self, other: "Draws") -> bool:
+        """Return whether replicates of both were drawn with the same weights."""
+        return self.clusters is not None and self == other
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Resampled counts, a row for each replicate, and the anchors of the answers and of each.
+
+    An anchor is the mean over clusters, not answers; None where no values were given for it.
+    """
+
+    bins: Bins
+    anchors: tuple[float | None, float | None]
+    replicate_anchors: tuple[Numbers | None, Numbers | None]
+
+
+def draws_of(clusters: NDArray[Any] | None, replicates: int, seed: int) -> Draws:
+    """Return the record of what these replicates' weights depend on."""
+    if clusters is None:
+        return Draws(seed, replicates, None)
+    names = np.unique(clusters)
+    text = "\0".join([names.dtype.kind, *map(str, names.tolist())])
+    return Draws(seed, replicates, blake2b(text.encode(), digest_size=16).hexdigest())
 
 
 def resampled(
     delta_v: Numbers,
     hits: Numbers,
     edges: Numbers,
-    clean: Numbers | None,
+    anchors: tuple[Numbers | None, Numbers | None],
     clusters: NDArray[Any] | None,
     replicates: int,
     seed: int,
 ) -> Drawn:
     """Return the counts of `replicates` sets drawn from the answers with replacement.
 
-    `clean`: whether each answer's clean picture was a hit. `clusters`: which answers are drawn
-    together; without them each stands for itself.
+    `anchors`: whether the answers to each one's clean and destroyed picture were hits. `clusters`:
+    which answers are drawn together; without them each stands for itself. The weights of clusters
+    depend on nothing but the seed and the number of clusters, in the order of their names.
     """
     bins = len(edges) - 1
     place = bin_index(delta_v, edges)
     numbers = np.random.default_rng(seed)
-    if clusters is None and np.isin(hits, (0, 1)).all() and _is_binary(clean):
-        return _by_cells(place, hits, edges, clean, replicates, numbers)
+    binary = all(_is_binary(each) for each in (hits, *anchors))
+    if clusters is None and binary:
+        return _by_cells(place, hits, edges, anchors, replicates, numbers)
     count = len(place)
     group = np.arange(count) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     groups = int(group.max()) + 1
     cells = csr_matrix(
         (np.concatenate([np.ones(count), hits]), (np.tile(group, 2), np.r_[place, place + bins])),
         shape=(groups, 2 * bins),
-    )
-    own = None if clean is None else np.bincount(group, clean) / np.bincount(group)
-    drawn: list[Bins] = []
-    anchors: list[float | None] = []
+    ).T.tocsr()
+    sizes = np.bincount(group)
+    own = [None if each is None else np.bincount(group, each) / sizes for each in anchors]
+    counts = np.empty((replicates, 2 * bins))
+    ends = np.empty((2, replicates))
     for start in range(0, replicates, AT_ONCE):
-        size = min(AT_ONCE, replicates - start)
+        part = slice(start, min(start + AT_ONCE, replicates))
+        size = part.stop - start
         weights = numbers.multinomial(groups, np.full(groups, 1 / groups), size).astype(np.float64)
-        counts = np.asarray((cells.T @ weights.T).T)
-        drawn += [Bins(edges, row[:bins], row[bins:]) for row in counts]
-        anchors += [None] * size if own is None else list(weights @ own / groups)
-    return Drawn(drawn, None if own is None else float(own.mean()), anchors)
+        counts[part] = (cells @ weights.T).T
+        for side, each in enumerate(own):
+            if each is not None:
+                ends[side, part] = weights @ each / groups
+    return Drawn(
+        Bins(edges, counts[:, :bins], counts[:, bins:]),
+        (_mean(own[0]), _mean(own[1])),
+        (None if own[0] is None else ends[0], None if own[1] is None else ends[1]),
+    )
 
 
 def _by_cells(
     place: NDArray[np.int64],
     hits: Numbers,
     edges: Numbers,
-    clean: Numbers | None,
+    anchors: tuple[Numbers | None, Numbers | None],
     replicates: int,
     numbers: np.random.Generator,
 ) -> Drawn:
-    """Draw how many answers fall into each cell (bin, hit, clean hit): the same, far quicker."""
-    bins = len(edges) - 1
-    second = np.zeros_like(hits) if clean is None else clean
-    cell = (place * 4 + 2 * hits + second).astype(np.int64)
-    counts = np.bincount(cell, minlength=4 * bins)
-    drawn = numbers.multinomial(len(place), counts / len(place), replicates)
-    table = drawn.reshape(replicates, bins, 2, 2).astype(np.float64)
-    own = [Bins(edges, each.sum(axis=(1, 2)), each[:, 1].sum(axis=1)) for each in table]
-    if clean is None:
-        return Drawn(own, None, [None] * replicates)
-    shares = table[..., 1].sum(axis=(1, 2)) / len(place)
-    return Drawn(own, float(clean.mean()), list(shares))
+    """Draw how many answers fall into each cell (bin, hit, both anchors): the same, far quicker."""
+    bins, count = len(edges) - 1, len(place)
+    left, right = anchors
+    cell = place * 4 + 2 * hits + (0 if left is None else left)
+    # a third split only where it is needed, for empty cells too use up random numbers
+    if right is not None:
+        cell = cell * 2 + right
+    last = 1 if right is None else 2
+    counts = np.bincount(cell.astype(np.int64), minlength=4 * last * bins)
+    drawn = numbers.multinomial(count, counts / count, replicates)
+    table = drawn.reshape(replicates, bins, 2, 2, last).astype(np.float64)
+    own = Bins(edges, table.sum(axis=(2, 3, 4)), table[:, :, 1].sum(axis=(2, 3)))
+    lefts = table[:, :, :, 1].sum(axis=(1, 2, 3)) / count
+    rights = table[..., last - 1].sum(axis=(1, 2, 3)) / count
+    return Drawn(
+        own,
+        (_mean(left), _mean(right)),
+        (None if left is None else lefts, None if right is None else rights),
+    )
+
+
+def _mean(values: Numbers | None) -> float | None:
+    return None if values is None else float(values.mean())
 
 
 def _is_binary(values: Numbers | None) -> bool:

@@ -1,7 +1,7 @@
 """`fit_curve`: from answers and their visual change to a falling curve with intervals."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,9 +11,13 @@ from scipy.interpolate import PPoly
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.curves.answers import read_answers
 from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
-from eyechart.curves.bootstrap import resampled
-from eyechart.curves.methods import METHODS
+from eyechart.curves.bootstrap import Draws, draws_of, resampled
+from eyechart.curves.density import AnyDensity, Density, area_of, to_density
+from eyechart.curves.gaps import area_bounds
+from eyechart.curves.methods import METHODS, refit
+from eyechart.curves.pieces import stacked
 from eyechart.curves.spline import choose_smoothing
 
 FEWEST_BINS = 2
@@ -26,8 +30,10 @@ SEEN = 1
 class Curve:
     """A falling curve s(v) over visual change 0…1, and what is known of its error.
 
-    `bins`: the answers it was fitted to, usable where there are at least `least`. `left_out`: how
-    many answers had no visual change. `replicates`: the same curve for resampled answers.
+    `bins`: the answers it was fitted to, usable where there are at least `least`. `left`, `right`:
+    its anchors. `left_out`: how many answers had no visual change. `replicates`: the same curve for
+    resampled answers, and their bins. `density`: how much each visual change counts in areas.
+    `draws`: what the weights in resampling depend on. `method`: how it was fitted.
     """
 
     pieces: PPoly
@@ -39,6 +45,9 @@ class Curve:
     left_out: int
     replicates: tuple[PPoly, ...]
     replicate_bins: tuple[Bins, ...]
+    density: Density
+    draws: Draws
+    method: str
 
     def __call__(self, delta_v: Any) -> Any:
         """Return s at these visual changes."""
@@ -49,13 +58,55 @@ class Curve:
 
     @cached_property
     def area(self) -> float:
-        """∫ s over 0…1: the robustness R̂."""
-        return area_of(self.pieces)
+        """∫ s q over 0…1, with q the density: the robustness R̂."""
+        return float(area_of(self.pieces, self.density))
 
     @cached_property
     def areas(self) -> Numbers:
         """The areas of the replicates."""
-        return np.array([area_of(pieces) for pieces in self.replicates])
+        return np.asarray(area_of(self.refits, self.density))
+
+    @cached_property
+    def refits(self) -> PPoly:
+        """The replicates, stacked into one."""
+        return stacked(self.replicates)
+
+    @cached_property
+    def refit_bins(self) -> Bins:
+        """The replicates' bins, a row each."""
+        counts, hits = zip(*((own.counts, own.hits) for own in self.replicate_bins), strict=True)
+        return Bins(self.bins.edges, np.stack(counts), np.stack(hits))
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which bins have enough answers to be used."""
+        return self.bins.usable(self.least)
+
+    @cached_property
+    def observed(self) -> list[tuple[float, float]]:
+        """The ranges of visual change with usable bins; neighbours are one range."""
+        turns = np.flatnonzero(np.diff(np.r_[False, self.usable, False].astype(int)))
+        edges = self.bins.edges[turns].tolist()
+        return list(zip(edges[::2], edges[1::2], strict=True))
+
+    def smoothed(self, smoothing: float) -> "Curve":
+        """Return the curve of the same answers, resampled as they were, with another smoothing."""
+        if smoothing == self.smoothing:
+            return self
+        lefts, rights = self.refits(0.0), self.refits(1.0)
+        return replace(
+            self,
+            smoothing=smoothing,
+            pieces=METHODS[self.method](self.bins, self.least, smoothing, self.left, self.right),
+            replicates=refit(
+                self.method,
+                self.refit_bins,
+                SEEN,
+                smoothing,
+                None if self.left is None else lefts,
+                None if self.right is None else rights,
+            ),
+        )
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the percentile interval of the area; it knows nothing of unobserved ranges."""
@@ -63,9 +114,9 @@ class Curve:
 
     def band(self, delta_v: Any, level: float = 0.95) -> tuple[Numbers, Numbers]:
         """Return the lower and upper ends of the pointwise intervals at these visual changes."""
-        values = np.stack([pieces(delta_v) for pieces in self.replicates])
+        check_level(level)
         tail = 50 * (1 - level)
-        low, high = np.percentile(values, [tail, 100 - tail], axis=0)
+        low, high = np.percentile(self.refits(delta_v), [tail, 100 - tail], axis=-1)
         return low, high
 
     @cached_property
@@ -75,11 +126,10 @@ class Curve:
         Within a gap a falling curve lies between its values on both sides. Sampling error is
         included, at 95 %.
         """
-        own = [
-            _bounds(pieces, bins, self.left is not None, self.right)
-            for pieces, bins in zip(self.replicates, self.replicate_bins, strict=True)
-        ]
-        lows, highs = zip(*own, strict=True)
+        lows, highs = area_bounds(
+            self.refits, self.refit_bins, SEEN, self.left is not None, self.right is not None,
+            self.density,
+        )  # fmt: skip
         return float(np.percentile(lows, 2.5)), float(np.percentile(highs, 97.5))
 
 
@@ -88,7 +138,7 @@ def fit_curve(
     hits: Any,
     *,
     anchor: float | Sequence[float] | Numbers | None = None,
-    right_anchor: float | None = None,
+    right_anchor: float | Sequence[float] | Numbers | None = None,
     clusters: Any = None,
     binning: str = "paper",
     bins: int = 40,
@@ -97,108 +147,82 @@ def fit_curve(
     smoothing: float | None = None,
     replicates: int = 1000,
     seed: int = 0,
+    density: AnyDensity = None,
 ) -> Curve:
     """Return the falling curve of how often `hits` hold, over visual change.
 
     `delta_v` and `hits` have one value per answer; a Δv of NaN is left out and counted. `anchor`:
     what the curve is at 0, a number or whether each answer's clean picture was a hit;
-    `right_anchor`: what it is at 1, by default nothing. `clusters` says which answers stand or fall
-    together, such as those to one picture; resampling is over clusters. `smoothing` is chosen by
-    cross-validation unless given. `method`: "least-squares", "cobs" or "pava".
+    `right_anchor`: what it is at 1, in the same way for a destroyed picture, by default nothing.
+    `clusters` says which answers stand or fall together, such as those to one picture; resampling
+    is over clusters. `smoothing` is chosen by cross-validation unless given. `method`:
+    "least-squares", "cobs" or "pava". `density`: how much each visual change counts in the area;
+    "uniform", weights over equal bins, a function or a `Density`.
+
+    Curves with the same seed, replicates and set of clusters are resampled alike: replicate i of
+    each has the same weight for each cluster.
     """
     if method not in METHODS:
         raise unknown_name("method", str(method), METHODS)
-    change, right = _answers("delta_v", delta_v), _answers("hits", hits)
-    clean = None if anchor is None else np.asarray(anchor, dtype=np.float64)
-    groups = None if clusters is None else np.asarray(clusters)
-    for name, given in (("hits", right), ("anchor", clean), ("clusters", groups)):
-        if given is not None and given.ndim and len(given) != len(change):
-            raise UsageError(
-                f"{name} must have one value per answer: {len(change)}, got {len(given)}."
-            )
-    seen = ~np.isnan(change)
-    _check_range("delta_v", change[seen])
-    _check_range("hits", right)
-    if clean is not None:
-        _check_range("anchor", clean)
+    if replicates < 1:
+        raise UsageError(f"replicates must be at least 1, got {replicates}.")
+    weighting = to_density(density)
+    given = read_answers(delta_v, hits, anchor, right_anchor, clusters)
     edges = bin_edges(binning, bins)
-    whole = count_bins(change[seen], right[seen], edges)
-    if whole.usable(least).sum() < FEWEST_BINS:
+    whole = count_bins(given.delta_v, given.hits, edges)
+    usable = whole.usable(least)
+    if usable.sum() < FEWEST_BINS:
         raise UsageError(
             f"Fewer than {FEWEST_BINS} bins hold {least:g} answers: give more answers, fewer bins"
             " or a smaller least."
         )
-    per_answer = clean[seen] if clean is not None and clean.ndim else None
     drawn = resampled(
-        change[seen], right[seen], edges, per_answer, None if groups is None else groups[seen],
-        replicates, seed,
-    )  # fmt: skip
-    left = None if clean is None else float(clean) if clean.ndim == 0 else drawn.anchor
-    chosen = smoothing
-    if chosen is None:
-        chosen = choose_smoothing(whole, least, left, right_anchor)
-    fit = METHODS[method]
-    usable = whole.usable(least)
-    # bins that are usable stay so, and others are not, whatever a draw makes of their counts
-    redrawn = tuple(own.only(usable) for own in drawn.bins)
-    starts = [left] * replicates if per_answer is None else drawn.anchors
-    refits = tuple(
-        fit(own, SEEN, chosen, start, right_anchor)
-        for own, start in zip(redrawn, starts, strict=True)
+        given.delta_v, given.hits, edges, given.anchors, given.clusters, replicates, seed
     )
+    # an anchor is a number as it is, or the mean of the answers' own
+    start, end = (
+        mean if fixed is None else fixed
+        for fixed, mean in zip(given.fixed, drawn.anchors, strict=True)
+    )
+    if start is not None and end is not None and end > start:
+        raise UsageError(
+            f"right_anchor must not be above anchor, for a curve falls: got {end:g} and {start:g}."
+        )
+    starts, ends = (
+        own if fixed is None else np.full(replicates, fixed)
+        for fixed, own in zip(given.fixed, drawn.replicate_anchors, strict=True)
+    )
+    if starts is not None and ends is not None:
+        # the same for a draw in which they have changed places
+        ends = np.minimum(starts, ends)
+    chosen = choose_smoothing(whole, least, start, end) if smoothing is None else smoothing
+    # bins that are usable stay so, and others are not, whatever a draw makes of their counts
+    redrawn = drawn.bins.only(usable)
     return Curve(
-        fit(whole, least, chosen, left, right_anchor),
+        METHODS[method](whole, least, chosen, start, end),
         whole,
         least,
         chosen,
-        left,
-        right_anchor,
-        int((~seen).sum()),
-        refits,
-        redrawn,
+        start,
+        end,
+        given.left_out,
+        refit(method, redrawn, SEEN, chosen, starts, ends),
+        redrawn.rows(),
+        weighting,
+        draws_of(given.clusters, replicates, seed),
+        method,
     )
-
-
-def area_of(pieces: PPoly) -> float:
-    """Return the area below the pieces, over 0…1."""
-    return float(pieces.integrate(0, 1))
-
-
-def _bounds(pieces: PPoly, bins: Bins, anchored: bool, right: float | None) -> tuple[float, float]:
-    low = high = 0.0
-    before = float(pieces(0)) if anchored else 1.0
-    edge = 0.0
-    usable = np.flatnonzero(bins.usable(SEEN))
-    for place in usable:
-        start, end = bins.edges[place], bins.edges[place + 1]
-        if start > edge:
-            value = float(pieces(start))
-            low, high = low + (start - edge) * value, high + (start - edge) * max(before, value)
-        own = float(pieces.integrate(start, end))
-        low, high, edge, before = low + own, high + own, end, float(pieces(end))
-    floor = 0.0 if right is None else right
-    return low + (1 - edge) * min(floor, before), high + (1 - edge) * before
 
 
 def percentile_interval(values: Numbers, level: float) -> tuple[float, float]:
     """Return the ends between which the middle share `level` of the values lies."""
-    if not 0 < level < 1:
-        raise UsageError(f"level must be between 0 and 1, got {level}.")
+    check_level(level)
     tail = 50 * (1 - level)
     low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)
 
 
-def _answers(name: str, values: Any) -> Numbers:
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} must be numbers.") from None
-    if numbers.ndim != 1 or not len(numbers):
-        raise UsageError(f"{name} must be a list of numbers, one per answer.")
-    return numbers
-
-
-def _check_range(name: str, values: NDArray[np.float64]) -> None:
-    if values.size and not (values.min() >= 0 and values.max() <= 1):
-        raise UsageError(f"{name} must lie in [0, 1].")
+def check_level(level: float) -> None:
+    """Refuse a level that is no share of replicates."""
+    if not 0 < level < 1:
+        raise UsageError(f"level must be between 0 and 1, got {level}.")

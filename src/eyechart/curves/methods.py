@@ -7,7 +7,15 @@ from scipy.interpolate import PPoly
 from scipy.optimize import isotonic_regression, linprog
 
 from eyechart.curves.bins import Bins, Numbers
-from eyechart.curves.spline import COEFFICIENTS, bin_rows, falling, fit_spline, second_derivatives
+from eyechart.curves.pieces import unstacked
+from eyechart.curves.spline import (
+    COEFFICIENTS,
+    bin_rows,
+    falling,
+    fit_spline,
+    fit_splines,
+    second_derivatives,
+)
 from eyechart.curves.spline import to_polynomials as to_pieces
 
 Method = Callable[[Bins, float, float, float | None, float | None], PPoly]
@@ -62,7 +70,7 @@ def by_steps(
 ) -> PPoly:
     """Return straight lines between the bins' rates made falling (pool adjacent violators)."""
     usable = bins.usable(least)
-    middles = ((bins.edges[1:] + bins.edges[:-1]) / 2)[usable]
+    middles = bins.centres[usable]
     rates = isotonic_regression(bins.rates[usable], weights=bins.counts[usable], increasing=False).x
     low = 0.0 if right is None else right
     rates = np.clip(rates, low, 1.0 if left is None else left)
@@ -81,3 +89,27 @@ METHODS: dict[str, Method] = {
     "cobs": by_quantiles,
     "pava": by_steps,
 }
+
+
+def refit(
+    method: str,
+    bins: Bins,
+    least: float,
+    smoothing: float,
+    left: Numbers | None,
+    right: Numbers | None,
+) -> tuple[PPoly, ...]:
+    """Return the curves of many sets of bins."""
+    if method == "least-squares":
+        return unstacked(to_pieces(fit_splines(bins, least, smoothing, left, right)))
+    fit = METHODS[method]
+    return tuple(
+        fit(
+            own,
+            least,
+            smoothing,
+            None if left is None else float(left[place]),
+            None if right is None else float(right[place]),
+        )
+        for place, own in enumerate(bins.rows())
+    )

@@ -26,18 +26,42 @@ def fit_spline(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
 ) -> Numbers:
     """Return the coefficients of the falling spline through the usable bins and the anchors."""
-    matrix, target = _rows(bins, least, smoothing)
-    total = HEAVY * np.sqrt(bins.counts[bins.usable(least)].sum())
-    anchored = [(0, left), (COEFFICIENTS - 1, right)]
-    for place, value in anchored:
-        if value is not None:
-            row = np.zeros(COEFFICIENTS)
-            row[place] = total
-            matrix, target = np.vstack([matrix, row]), np.append(target, total * value)
-    steps, _ = nnls(matrix @ falling(), target)
-    coefficients: Numbers = falling() @ steps
-    if left is None and coefficients[0] > 1:
-        return fit_spline(bins, least, smoothing, 1.0, right)
+    one = Bins(bins.edges, bins.counts[None], bins.hits[None])
+    ends = [None if value is None else np.array([value]) for value in (left, right)]
+    coefficients: Numbers = fit_splines(one, least, smoothing, ends[0], ends[1])[0]
+    return coefficients
+
+
+def fit_splines(
+    bins: Bins, least: float, smoothing: float, left: Numbers | None, right: Numbers | None
+) -> Numbers:
+    """Return the coefficients, a row each, of the splines through many sets of bins."""
+    usable = bins.usable(least)
+    counts = np.where(usable, bins.counts, 0.0)
+    # a bin that is not usable is a row of zeros, which changes nothing
+    weights = np.sqrt(counts)
+    heavy = HEAVY * np.sqrt(counts.sum(axis=1))
+    anchors = [(0, left), (COEFFICIENTS - 1, right)]
+    places = [place for place, values in anchors if values is not None]
+    ends = [heavy * values for _, values in anchors if values is not None]
+    averages = _averages(tuple(bins.edges)) @ falling()
+    count = len(averages)
+    rough = np.sqrt(smoothing / INTERVALS) * second_derivatives() @ falling()
+    rows = np.vstack([averages, rough, falling()[places]])
+    rates = np.where(usable, bins.rates, 0.0) * weights
+    targets = np.column_stack([rates, np.zeros((len(counts), len(rough))), *ends])
+    steps = np.empty((len(counts), COEFFICIENTS))
+    own = rows.copy()
+    for place, target in enumerate(targets):
+        own[:count] = averages * weights[place, :, None]
+        own[count + len(rough) :] = rows[count + len(rough) :] * heavy[place]
+        steps[place] = nnls(own, target)[0]
+    coefficients = steps @ falling().T
+    too_high = coefficients[:, 0] > 1
+    if left is None and too_high.any():
+        some = Bins(bins.edges, bins.counts[too_high], bins.hits[too_high])
+        end = None if right is None else right[too_high]
+        coefficients[too_high] = fit_splines(some, least, smoothing, np.ones(len(some.counts)), end)
     return coefficients
 
 
@@ -61,12 +85,15 @@ def choose_smoothing(bins: Bins, least: float, left: float | None, right: float 
 
 
 def to_polynomials(coefficients: Numbers) -> PPoly:
-    """Return the spline as pieces of polynomials over 0…1."""
-    knots = _basis().t
-    pieces = PPoly.from_spline(BSpline(knots, coefficients, DEGREE))
-    # without the empty pieces between the repeated knots at both ends
-    inner = slice(DEGREE, DEGREE + INTERVALS)
-    return PPoly(pieces.c[:, inner], pieces.x[DEGREE : DEGREE + INTERVALS + 1])
+    """Return a spline, or one for each row, as pieces of polynomials over 0…1."""
+    return PPoly(_basis_pieces() @ coefficients.T, _knots())
+
+
+@cache
+def _basis_pieces() -> Numbers:
+    """The polynomials of each basis function, by power, piece and function."""
+    starts, basis = _knots()[:-1], _basis()
+    return np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
 
 
 def _rows(bins: Bins, least: float, smoothing: float) -> tuple[Numbers, Numbers]:
@@ -89,9 +116,13 @@ def _averages(edges: tuple[float, ...]) -> Numbers:
     return np.asarray(np.diff(_basis().antiderivative()(places), axis=0) / np.diff(places)[:, None])
 
 
+def _knots() -> Numbers:
+    return np.linspace(0, 1, INTERVALS + 1)
+
+
 @cache
 def _basis() -> BSpline:
-    knots = np.concatenate([np.zeros(DEGREE), np.linspace(0, 1, INTERVALS + 1), np.ones(DEGREE)])
+    knots = np.concatenate([np.zeros(DEGREE), _knots(), np.ones(DEGREE)])
     return BSpline(knots, np.eye(COEFFICIENTS), DEGREE)
 
 

@@ -4,11 +4,9 @@ What a picture is resized or cropped to is decided elsewhere.
 """
 
 import os
-import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +15,13 @@ import numpy as np
 from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 GREY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
 JPEG_QUALITY = 85
 ENDS = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
-LEFTOVER = re.compile(r"\..+\.(?:png|jpg|json)\.(\d{1,9})\.tmp")
 
 # What Pillow's decoders raise on files that are cut off or damaged.
 DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError)
@@ -176,35 +174,3 @@ def is_damaged(path: Path) -> bool:
     except DAMAGE:
         return True
     return cut_off and read_note(path) is not None
-
-
-def remove_leftovers(folders: Iterable[Path]) -> None:
-    """Remove the temporary files that runs left in these folders when they were killed."""
-    for folder in folders:
-        for path in folder.glob(".*.tmp"):
-            ours = LEFTOVER.fullmatch(path.name)
-            if ours and not _is_alive(int(ours[1])):
-                path.unlink(missing_ok=True)
-
-
-def _is_alive(process: int) -> bool:
-    if os.name != "posix":
-        return True  # elsewhere asking would end the process
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # it is somebody else's
-    return True
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; what is written there takes its place at the end."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

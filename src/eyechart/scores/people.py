@@ -1,14 +1,27 @@
 """A model next to people: how much of their robustness it reaches, and where it is ahead."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import PPoly
 
-from eyechart.core.errors import UsageError
-from eyechart.curves.curve import Curve, area_of, percentile_interval
+from eyechart.curves.bins import Numbers
+from eyechart.curves.crossings import four_areas, leads_between
+from eyechart.curves.curve import Curve, percentile_interval
+from eyechart.curves.density import UNIFORM, Density
+from eyechart.curves.pieces import have_same_breaks, stacked
+from eyechart.scores.significance import (
+    PUBLISHED_LEVEL,
+    Interval,
+    Lead,
+    apart_ranges,
+    check_comparable,
+    pair_orders,
+)
 
-Interval = tuple[float, float]
+ROLES = ("human_curve", "model_curve")
+NAMES = ("people", "model")
 
 
 @dataclass(frozen=True)
@@ -45,42 +58,61 @@ def mrsi(human_curve: Curve, model_curve: Curve) -> float:
 
 
 def compared_areas(human_curve: Curve, model_curve: Curve) -> Areas:
-    """Return the four areas of two curves, exactly: pieces are split where the curves cross."""
-    for role, curve in (("human_curve", human_curve), ("model_curve", model_curve)):
-        if not isinstance(curve, Curve):
-            raise UsageError(f"{role} must be a Curve of fit_curve, got {type(curve).__name__}.")
-    return areas_of(human_curve.pieces, model_curve.pieces)
+    """Return the four areas of two curves, exactly: pieces are split where the curves cross.
+
+    Both must have the same density, which weights all four.
+    """
+    check_comparable(human_curve, model_curve, ROLES)
+    return areas_of(human_curve.pieces, model_curve.pieces, human_curve.density)
 
 
 def compared_intervals(
     human_curve: Curve, model_curve: Curve, level: float = 0.95
 ) -> tuple[Interval, Interval]:
     """Return the percentile intervals of HMRI and MRSI; people and model are resampled apart."""
-    pairs = zip(human_curve.replicates, model_curve.replicates, strict=False)
-    areas = [areas_of(*pair) for pair in pairs]
-    own = (np.array([each.hmri for each in areas]), np.array([each.mrsi for each in areas]))
-    return percentile_interval(own[0], level), percentile_interval(own[1], level)
+    check_comparable(human_curve, model_curve, ROLES)
+    order, other = pair_orders(human_curve, model_curve, paired=False)
+    humans = [human_curve.replicates[place] for place in order]
+    models = [model_curve.replicates[place] for place in other]
+    relative, superior = compared_scores(humans, models, human_curve.density)
+    return percentile_interval(relative, level), percentile_interval(superior, level)
 
 
-def areas_of(human: PPoly, model: PPoly) -> Areas:
+def ranges(human_curve: Curve, model_curve: Curve) -> list[Lead]:
+    """Return the ranges of visual change in which people or the model are ahead, in order.
+
+    They end exactly where the curves cross. Differences below 1e-9 are none, and ranges narrower
+    than 1e-6 are left out.
+    """
+    check_comparable(human_curve, model_curve, ROLES)
+    found = leads_between(human_curve.pieces, model_curve.pieces)
+    return [Lead(start, end, NAMES[0 if people else 1]) for start, end, people in found]
+
+
+def significant_ranges(
+    human_curve: Curve, model_curve: Curve, level: float = PUBLISHED_LEVEL
+) -> list[Lead]:
+    """Return the ranges in which the pointwise intervals do not overlap, and who is ahead there.
+
+    The published rule, at 401 points; see `intervals_overlap` for what it is worth.
+    """
+    check_comparable(human_curve, model_curve, ROLES)
+    return apart_ranges(human_curve, model_curve, level, NAMES)
+
+
+def areas_of(human: PPoly, model: PPoly, density: Density = UNIFORM) -> Areas:
     """Return the four areas of two piecewise quadratic curves over 0…1."""
-    places = np.union1d(human.x, model.x)
-    middles, widths = (places[1:] + places[:-1]) / 2, np.diff(places) / 2
-    # the difference on each piece as a + b t + c t², t in −1…1
-    difference = [human(middles) - model(middles)]
-    for order in (1, 2):
-        slope = human(middles, nu=order) - model(middles, nu=order)
-        difference.append(slope * widths**order / order)
-    gain = sum(_positive_part(*each) * w for *each, w in zip(*difference, widths, strict=True))
-    total = area_of(human) - area_of(model)
-    # what one is ahead by, less what the other is, is the difference of the areas
-    return Areas(area_of(human), area_of(model), float(gain), max(0.0, float(gain - total)))
+    return Areas(*(float(each) for each in four_areas(human, model, density)))
 
 
-def _positive_part(a: float, b: float, c: float) -> float:
-    """Return ∫ max(0, a + b t + c t²) dt over −1…1."""
-    roots = np.roots([c, b, a]) if c else np.array([-a / b] if b else [])
-    inside = np.sort(roots[np.isreal(roots)].real)
-    ends = np.concatenate([[-1.0], inside[(inside > -1) & (inside < 1)], [1.0]])
-    whole = a * ends + b * ends**2 / 2 + c * ends**3 / 3
-    return float(np.maximum(np.diff(whole), 0).sum())
+def compared_scores(
+    humans: Sequence[PPoly], models: Sequence[PPoly], density: Density
+) -> tuple[Numbers, Numbers]:
+    """Return HMRI and MRSI of each pair of curves."""
+    if have_same_breaks(humans) and have_same_breaks(models):
+        many = four_areas(stacked(humans), stacked(models), density)
+        each = [Areas(*own) for own in zip(*many, strict=True)]
+    else:
+        # stacked, each would have the breaks of all
+        each = [areas_of(*pair, density) for pair in zip(humans, models, strict=True)]
+    return np.array([own.hmri for own in each]), np.array([own.mrsi for own in each])

@@ -73,7 +73,8 @@ def corrupt(
         batch, restore = to_batch(images)
         image_keys = _keys(batch, keys, entry)
         strengths = _strengths(entry, severity, parameters, batch.shape[0])
-        return restore(corrupt_batch(batch, entry, *strengths, image_keys, seed, draw, assets))
+        number = int(draw)
+        return restore(corrupt_batch(batch, entry, *strengths, image_keys, seed, number, assets))
     if not images:
         raise UsageError("images is empty: give at least one image.")
     if keys is not None:
@@ -84,7 +85,14 @@ def corrupt(
         own = None if keys is None else [keys[place] for place in places]
         part = {parameter: values[places] for parameter, values in given.items()}
         corrupted = corrupt_batch(
-            batch, entry, severities[places], part, _keys(batch, own, entry), seed, draw, assets
+            batch,
+            entry,
+            severities[places],
+            part,
+            _keys(batch, own, entry),
+            seed,
+            int(draw),
+            assets,
         )
         for place, restore, one in zip(places, restores, corrupted, strict=True):
             results[place] = restore(one[None])
@@ -104,12 +112,15 @@ def corrupt_batch(
     given: dict[str, Values],
     keys: Tensor,
     seed: int,
-    draw: int,
+    draw: int | Sequence[int],
     assets: Assets,
 ) -> Batch:
-    """Return the corrupted batch, same type: float clipped to 0…1, uint8 by the entry's rule."""
-    salt = hash64(int(seed), entry.name, int(draw))
-    random = ImageRandom(keys, [salt] * batch.shape[0], batch.device)
+    """Return the corrupted batch, same type: float clipped to 0…1, uint8 by the entry's rule.
+
+    `draw` is one number for all images, or one for each.
+    """
+    draws = [draw] * batch.shape[0] if isinstance(draw, int) else draw
+    random = draw_random(entry, keys, seed, draws, batch.device)
     side = min(batch.shape[-2:])
     values = resolve(entry, severity, given, side, random)
     result = torch.empty_like(batch)
@@ -130,6 +141,14 @@ def corrupt_batch(
     # severity 0 is the clean image itself, whatever the parameters round to
     untouched = torch.from_numpy((severity == 0) & (not given)).to(batch.device)
     return torch.where(untouched.reshape(-1, 1, 1, 1), batch, result) if untouched.any() else result
+
+
+def draw_random(
+    entry: Entry, keys: Tensor, seed: int, draws: Sequence[int], device: torch.device
+) -> ImageRandom:
+    """Return the random numbers of an entry for images (keys) and the numbers of their draws."""
+    salts = {draw: hash64(int(seed), entry.name, int(draw)) for draw in set(draws)}
+    return ImageRandom(keys, [salts[draw] for draw in draws], device)
 
 
 def _parts(batch: Batch) -> list[tuple[int, int]]:

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.version import __version__
 from eyechart.images.files import (
     JPEG_QUALITY,
     Found,
-    atomic_file,
     find_pictures,
     pictures_in,
     read_note,
-    remove_leftovers,
 )
 from eyechart.suites.strength import check_severity
 from eyechart.suites.suite import find_entry

@@ -31,7 +31,8 @@ class Entry:
     of each parameter that strength moves ("drawn": from clean towards the image's own draw), those
     in `logarithmic` by equal factors;
     `domain` the range that the paper samples uniformly. Lengths are in pixels of a picture whose
-    shorter side is `reference_side`, or in pixels as they are where that is None.
+    shorter side is `reference_side`, or in pixels as they are where that is None. `version` grows
+    when the same parameters begin to give other pixels.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Entry:
     variant: str | None = None
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     note: str = ""
+    version: int = 1
 
     @property
     def corruption(self) -> Corruption:
@@ -134,7 +136,7 @@ def _suite(data: Any) -> Suite:
 KEYS = {
     "name": str, "function": str, "group": str, "geometric": bool, "monotone": bool,
     "eight_bit": str, "reference_side": int, "levels": dict, "path": dict, "logarithmic": list,
-    "domain": dict, "variants": dict, "note": str,
+    "domain": dict, "variants": dict, "note": str, "version": int,
 }  # fmt: skip
 
 

@@ -96,6 +96,23 @@ class CleanStatistics:
         own = sum(int(array.nbytes) for array in arrays)
         return own + (self.exact[1].bytes if self.exact else 0)
 
+    def select(self, places: Tensor) -> "CleanStatistics":
+        """Return the statistics of the pictures at these places, which may repeat."""
+        scales = tuple(
+            Scale(*(getattr(scale, each.name)[places] for each in fields(Scale)))
+            for scale in self.scales
+        )
+        numbers: dict[str, Any] = {name: getattr(self, name)[places] for name in PER_PICTURE}
+        chosen = replace(self, scales=scales, **numbers, exact=None)
+        if self.exact is None:
+            return chosen
+        among, exact = self.exact
+        # (picture, its place among the exact ones) for each chosen picture that is ill-conditioned
+        pairs = (places[:, None] == among[None, :]).nonzero()
+        if not len(pairs):
+            return chosen
+        return replace(chosen, exact=(pairs[:, 0], exact.select(pairs[:, 1])))
+
     def with_exact(self, places: Tensor, exact: "CleanStatistics") -> "CleanStatistics":
         """Return these statistics with the pictures at `places` described more exactly."""
         better: dict[str, Any] = {

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
 from eyechart.core.version import __version__
-from eyechart.images.files import atomic_file
 
 
 @dataclass(frozen=True)

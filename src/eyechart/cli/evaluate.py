@@ -1,0 +1,271 @@
+"""`eyechart evaluate`: how robust models are, next to people, as a table and as files."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.paths import folder, folder_or_file
+from eyechart.cli.stop import Stop
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from eyechart.cli.progress import Bars
+    from eyechart.images.imageset import ImageSet
+    from eyechart.predictions.check import Comparison
+    from eyechart.scores.evaluate import Task
+    from eyechart.scores.evaluation import Evaluation, SpaceScore
+
+DEMO_MODEL = "efficientnet_lite0"
+METRICS = ("r_a", "r_p", "hmri_a", "hmri_p", "mrsi_a", "mrsi_p", "clean_accuracy")
+FAILED = 1
+WIDE = 140
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What is used where nothing was said: for a data set, and for the 20 demo photographs."""
+
+    n: int
+    bins: int
+    least: int
+
+
+USUAL, DEMO = Defaults(50_000, 40, 20), Defaults(300, 11, 5)
+
+
+def evaluate(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Names (efficientnet_lite0), module:attribute, or files; all share one pass."
+            f" Without any: {DEMO_MODEL}.",
+        ),
+    ] = None,
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Class folders, or a CSV or Parquet file with path and label; without it 20 demo"
+            " photographs.",
+        ),
+    ] = None,
+    suite: Annotated[str, typer.Option(help="A suite's name or YAML file.")] = "vcr",
+    n: Annotated[
+        int | None,
+        typer.Option("--n", help="Pictures per corruption; 50,000, or 300 of the demo's."),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", parser=folder, help="Where predictions and results go."),
+    ] = Path("eyechart-results"),
+    labels: Annotated[
+        str,
+        typer.Option(
+            help="native (the data set's classes), entry16 (people's 16 categories) or none."
+        ),
+    ] = "native",
+    rule: Annotated[
+        str, typer.Option(help="From 1,000 classes to 16 categories: max, mean, sum or top1.")
+    ] = "max",
+    humans: Annotated[
+        str, typer.Option(help="Whose answers to compare with: geirhos, a file, or none.")
+    ] = "geirhos",
+    sampling: Annotated[
+        str, typer.Option(help="paper (published domains) or uniform (in visual change).")
+    ] = "paper",
+    corruption: Annotated[
+        list[str] | None, typer.Option(help="Only this corruption of the suite; repeatable.")
+    ] = None,
+    testset: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=folder_or_file, help="Use this test set instead of drawing one."
+        ),
+    ] = None,
+    stimulus: Annotated[
+        str, typer.Option(help="224 (shorter side 256, middle 224) or native.")
+    ] = "224",
+    balanced: Annotated[
+        bool, typer.Option("--balanced/--unbalanced", help="Draw classes equally often, or not.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
+    bins: Annotated[int | None, typer.Option(help="Bins of visual change, 40.")] = None,
+    least: Annotated[int | None, typer.Option(help="Answers that a bin needs, 20.")] = None,
+    binning: Annotated[str, typer.Option(help="paper or equal.")] = "paper",
+    method: Annotated[str, typer.Option(help="least-squares, cobs or pava.")] = "least-squares",
+    right_anchor: Annotated[
+        str, typer.Option(help="Where curves end: none, chance, measured or a number.")
+    ] = "none",
+    replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
+    batch: Annotated[int | None, typer.Option(help="Pictures predicted at once.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    check: Annotated[
+        bool, typer.Option("--check", help="Afterwards make 1 % of the rows again and compare.")
+    ] = False,
+    fail_under: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=NUMBER",
+            help="Exit with 1 if a model's mean is lower, as hmri_a=0.8; repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Print R_a and R_p, and HMRI and MRSI next to people, of models under every corruption."""
+    floors = [parse_floor(text) for text in fail_under or ()]
+    from eyechart.cli.progress import Bars
+    from eyechart.core.devices import find_device
+    from eyechart.images.stimulus import find_stimulus
+    from eyechart.models.find import load_model
+    from eyechart.scores.evaluate import Task, prepare, run_task
+    from eyechart.scores.scoring import Fit
+    from eyechart.testsets.drawing import Plan
+
+    usual = DEMO if images is None else USUAL
+    plan = Plan(
+        suite, usual.n if n is None else n, seed, sampling, labels, balanced, "vcr",
+        tuple(corruption or ()),
+    )  # fmt: skip
+    fit = Fit(
+        binning, usual.bins if bins is None else bins, usual.least if least is None else least,
+        method, _right_anchor(right_anchor), replicates,
+    )  # fmt: skip
+    reference = None if humans == "none" else humans
+    given = None if testset is None else str(testset)
+    task = Task(plan, fit, rule, reference, given, batch)
+    task.check()
+    find_stimulus(stimulus)
+    where = find_device(device)
+    loaded = [load_model(spec, where) for spec in models or [DEMO_MODEL]]
+    with Bars() as bars:
+        try:
+            pictures = load(images, stimulus, bars)
+            evaluation = run_task(task, loaded, pictures, where, out, bars)
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: what was predicted is in {out}; the same command goes on from there.",
+                130,
+            ) from None
+    _report(evaluation, out, task, images is None)
+    if check:
+        from eyechart.cli.progress import Bars as MoreBars
+        from eyechart.predictions.check import check as check_rows
+        from eyechart.predictions.run import PREDICTIONS
+
+        with MoreBars() as bars:
+            job = prepare(task, loaded, pictures, where, out, bars)
+            _say_check(check_rows(job, out / PREDICTIONS))
+    failures = [line for name, floor in floors for line in _below(evaluation, name, floor)]
+    if failures:
+        raise Stop(" ".join(failures), FAILED)
+
+
+def load(images: Path | None, stimulus: str, bars: "Bars") -> "ImageSet":
+    """Return the pictures, or those of the demo, with a bar while they are read."""
+    from eyechart.images.dataset import find_images
+    from eyechart.images.demo import SOURCE, demo_pictures
+    from eyechart.images.imageset import load_pictures
+
+    listed = demo_pictures() if images is None else find_images(images)
+    step = bars.begin("pictures", len(listed))
+    return load_pictures(listed, SOURCE if images is None else str(images), stimulus, step)
+
+
+def parse_floor(text: str) -> tuple[str, float]:
+    """Return the name and the number of NAME=NUMBER."""
+    from eyechart.core.registry import unknown_name
+
+    name, equals, number = text.partition("=")
+    try:
+        floor = float(number)
+    except ValueError:
+        floor = float("nan")
+    if not equals or floor != floor:
+        raise UsageError(f"--fail-under must be NAME=NUMBER, such as hmri_a=0.8, got '{text}'.")
+    if name not in METRICS:
+        raise unknown_name("score", name, METRICS)
+    return name, floor
+
+
+def _right_anchor(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) -> None:
+    from rich.console import Console
+
+    from eyechart.reports.curve_plot import draw_curves
+    from eyechart.reports.results import tables, write_results
+
+    console = Console()
+    if not console.is_terminal:
+        # a file or a pipe has no edge to wrap at
+        console = Console(width=WIDE)
+    for table in tables(evaluation):
+        console.print(table)
+    print("Behind each number its 95 % interval, from resampled pictures.")
+    bins = task.fit.bins - (task.fit.binning == "paper")
+    if is_demo:
+        print(
+            f"Demo: {task.plan.n} pictures per corruption and only {bins} wide bins of at least"
+            f" {task.fit.least:g} answers; a study takes 50,000 and 40."
+        )
+    for warning in evaluation.warnings:
+        print(f"Note: {warning}")
+    for text in _unobserved(evaluation):
+        print(f"Note: {text}")
+    written = write_results(evaluation, out)
+    print("Written:")
+    for path in (*draw_curves(evaluation, out), *written):
+        print(f"  {path}")
+
+
+def _unobserved(evaluation: "Evaluation") -> list[str]:
+    """Return a sentence if curves go on beyond what was observed."""
+    largest = {name: own["largest"] for name, own in evaluation.coverage.items()}
+    short = [name for name, value in largest.items() if value < 0.95]
+    if not short:
+        return []
+    return [
+        f"{len(short)} of {len(largest)} corruptions end below Δv 0.95 (the lowest at"
+        f" {min(largest.values()):.2f}); beyond, curves go on level, and 'bounds' in results.json"
+        " say how little is known there."
+    ]
+
+
+def _say_check(found: "Comparison") -> None:
+    text = (
+        f"Check: {found.answers} answers made again; other pixels {found.pixels}, other Δv"
+        f" {found.delta_v}, other answers {found.other}, and {found.close_calls} within the margin."
+    )
+    if not found.passed:
+        raise Stop(text, FAILED)
+    print(text)
+
+
+def _below(evaluation: "Evaluation", name: str, floor: float) -> list[str]:
+    """Return a sentence for each model whose score is below the floor."""
+    found = []
+    for model in evaluation.models:
+        values = [value for space in model.spaces if (value := _mean(space, name)) is not None]
+        if not values:
+            raise Stop(
+                f"--fail-under {name}: {model.name} has no {name}, see the notes above; results"
+                " were written.",
+                2,
+            )
+        if values[0] < floor:
+            found.append(f"{model.name}: {name} {values[0]:.3f} is under {floor:g}.")
+    return found
+
+
+def _mean(space: "SpaceScore", name: str) -> float | None:
+    if name == "clean_accuracy":
+        return None if space.clean_accuracy is None else space.clean_accuracy.value
+    return space.means.get(name)

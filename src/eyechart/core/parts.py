@@ -1,0 +1,120 @@
+"""A table that grows on disk: a folder of small Parquet files, each whole or not there at all.
+
+Whoever is killed loses what was not yet written, and goes on with the rows that are missing.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, remove_leftovers
+
+ROW = "row"
+"""The column whose numbers tell which rows there are."""
+
+BETWEEN = "--"
+"""What stands between the name of a part and its number."""
+
+COMPRESSION = "zstd"
+
+
+class Parts:
+    """The files in a folder: `NAME.parquet` where all is in one, `NAME--NUMBER.parquet` until then.
+
+    A row may be in both, if the run was killed while they were put together.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.number = 0
+
+    def done(self) -> NDArray[np.int64]:
+        """Return the numbers of all rows on disk, each once; leftovers of a kill are removed."""
+        remove_leftovers([self.folder])
+        found = [np.empty(0, dtype=np.int64)]
+        for path in self.folder.glob("*.parquet"):
+            found.append(read_parquet(path, [ROW])[ROW].to_numpy())
+            _, _, number = path.stem.partition(BETWEEN)
+            self.number = max(self.number, int(number or 0))
+        return np.unique(np.concatenate(found))
+
+    def names(self) -> list[str]:
+        """Return the names of what there is."""
+        stems = (path.stem for path in self.folder.glob("*.parquet"))
+        return sorted({stem.partition(BETWEEN)[0] for stem in stems})
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Add rows under a name; they are on disk when this returns."""
+        self.number += 1
+        file = f"{file_name(name)}{BETWEEN}{self.number:07d}.parquet"
+        write_parquet(table, self.folder / file)
+
+    def read(self, name: str, columns: list[str] | None = None) -> pa.Table:
+        """Return all rows of a name, sorted by their numbers."""
+        stem = file_name(name)
+        whole = self.folder / f"{stem}.parquet"
+        tables = [read_parquet(whole, columns)] if whole.exists() else []
+        known = tables[0][ROW].to_numpy() if tables else np.empty(0, dtype=np.int64)
+        for path in sorted(self.folder.glob(f"{stem}{BETWEEN}*.parquet")):
+            part = read_parquet(path, columns)
+            if not np.isin(part[ROW].to_numpy(), known).any():
+                tables.append(part)
+        if not tables:
+            raise UsageError(f"{self.folder} holds no rows of {name}.")
+        return pa.concat_tables(tables).sort_by(ROW)
+
+    def merge(self) -> None:
+        """Put the rows of each name into one file."""
+        for name in self.names():
+            parts = list(self.folder.glob(f"{name}{BETWEEN}*.parquet"))
+            if parts:
+                write_parquet(self.read(name), self.folder / f"{name}.parquet")
+                for path in parts:
+                    path.unlink()
+
+
+def file_name(name: str) -> str:
+    """Return the name of a corruption as that of a file."""
+    return name.replace("/", "-")
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
+    """Return a table, or a sentence that says why there is none."""
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.read(columns)
+    except (OSError, pa.ArrowException, KeyError) as error:
+        what = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"Cannot read {path}: {what}.") from None
+
+
+def write_parquet(table: pa.Table, path: Path) -> None:
+    """Write the table; the file appears whole or not at all."""
+    try:
+        with atomic_file(path) as temporary:
+            pq.write_table(table, temporary, compression=COMPRESSION)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+    except OSError as error:
+        what = error.strerror or os.strerror(error.errno) if error.errno else str(error)
+        raise UsageError(
+            f"Cannot write {path}: {what}; what was done before is kept, make room and go on."
+        ) from None
+
+
+def read_header(path: Path) -> Mapping[str, Any]:
+    """Return the texts that a Parquet file carries besides its rows."""
+    try:
+        stored = pq.read_metadata(path).metadata or {}
+    except FileNotFoundError:
+        raise UsageError(f"No such file: {path}.") from None
+    except (OSError, pa.ArrowException):
+        raise UsageError(f"{path} is not a Parquet file that can be read.") from None
+    return {key.decode(): value.decode() for key, value in stored.items() if key != b"ARROW:schema"}

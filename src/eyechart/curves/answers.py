@@ -1,0 +1,85 @@
+"""Answers as given to `fit_curve`: checked, and without those that have no visual change."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.bins import Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Visual change and hit of each answer, and its cluster, if there are clusters.
+
+    `fixed`: the left and the right anchor, where it is a number. `anchors`: where it is one value
+    per answer. `left_out`: how many answers had no visual change.
+    """
+
+    delta_v: Numbers
+    hits: Numbers
+    clusters: NDArray[Any] | None
+    fixed: tuple[float | None, float | None]
+    anchors: tuple[Numbers | None, Numbers | None]
+    left_out: int
+
+
+def read_answers(delta_v: Any, hits: Any, anchor: Any, right_anchor: Any, clusters: Any) -> Answers:
+    """Return the answers with a visual change; refuse what is not one value in 0…1 for each."""
+    change, right = _numbers("delta_v", delta_v), _numbers("hits", hits)
+    clean, destroyed = _anchor("anchor", anchor), _anchor("right_anchor", right_anchor)
+    groups = None if clusters is None else np.asarray(clusters)
+    for name, given in (
+        ("hits", right), ("anchor", clean), ("right_anchor", destroyed), ("clusters", groups),
+    ):  # fmt: skip
+        if given is not None and given.ndim and len(given) != len(change):
+            raise UsageError(
+                f"{name} must have one value per answer: {len(change)}, got {len(given)}."
+            )
+    seen = ~np.isnan(change)
+    _check_range("delta_v", change[seen])
+    _check_range("hits", right)
+    return Answers(
+        change[seen],
+        right[seen],
+        None if groups is None else groups[seen],
+        (_fixed(clean), _fixed(destroyed)),
+        (_seen(clean, seen), _seen(destroyed, seen)),
+        int((~seen).sum()),
+    )
+
+
+def _anchor(name: str, given: Any) -> Numbers | None:
+    if given is None:
+        return None
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be a number, or one per answer.") from None
+    _check_range(name, values)
+    return values
+
+
+def _fixed(values: Numbers | None) -> float | None:
+    return float(values) if values is not None and not values.ndim else None
+
+
+def _seen(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
+    return values[seen] if values is not None and values.ndim else None
+
+
+def _numbers(name: str, values: Any) -> Numbers:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} must be numbers.") from None
+    if numbers.ndim != 1 or not len(numbers):
+        raise UsageError(f"{name} must be a list of numbers, one per answer.")
+    return numbers
+
+
+def _check_range(name: str, values: Numbers) -> None:
+    if values.size and not (values.min() >= 0 and values.max() <= 1):
+        raise UsageError(f"{name} must lie in [0, 1].")

@@ -1,0 +1,72 @@
+"""Two falling curves, exactly: the areas between them, and the ranges in which one is ahead."""
+
+from itertools import pairwise
+
+import numpy as np
+from scipy.interpolate import PPoly
+
+from eyechart.curves.bins import Numbers
+from eyechart.curves.density import Density, area_of
+from eyechart.curves.pieces import refined
+
+NARROWEST, SMALLEST = 1e-6, 1e-9
+"""Ranges narrower than this, and differences below that, are none."""
+
+
+def four_areas(
+    first: PPoly, second: PPoly, density: Density
+) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return ∫ s q of both curves, and by how much the first and the second are ahead.
+
+    One value each, or one for each pair of many curves.
+    """
+    places, gap = _gap(first, second)
+    ends = _crossings(gap, np.diff(places))
+    start = places[:-1].reshape(-1, *[1] * (gap.ndim - 2))
+    total = np.zeros_like(ends)
+    for power, moment in enumerate(density.between(start, start, start + ends)):
+        total += gap[2 - power] * moment
+    ahead = np.maximum(np.diff(total, axis=0), 0).sum(axis=(0, 1))
+    own, other = np.asarray(area_of(first, density)), np.asarray(area_of(second, density))
+    # what one is ahead by, less what the other is, is the difference of the areas
+    return own, other, ahead, np.maximum(ahead - (own - other), 0)
+
+
+def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]]:
+    """Return the widest ranges, start and end, in which one curve is ahead; True for the first."""
+    places, gap = _gap(first, second)
+    cuts = np.unique(places[:-1] + _crossings(gap, np.diff(places)))
+    found: list[tuple[float, float, bool]] = []
+    for start, end in pairwise(cuts.tolist()):
+        # a curve that only touches the other is away from it in one of the quarters
+        inner = start + (end - start) * np.array([0.25, 0.5, 0.75])
+        values = first(inner) - second(inner)
+        value = values[np.abs(values).argmax()]
+        if abs(value) < SMALLEST:
+            continue
+        if found and found[-1][2] == (value > 0) and start - found[-1][1] < NARROWEST:
+            start = found.pop()[0]
+        found.append((start, end, bool(value > 0)))
+    return [lead for lead in found if lead[1] - lead[0] >= NARROWEST]
+
+
+def _gap(first: PPoly, second: PPoly) -> tuple[Numbers, Numbers]:
+    """Return the breaks of both and first less second there, as c₂ t² + c₁ t + c₀ in each piece."""
+    places = np.union1d(first.x, second.x)
+    gap = np.zeros((3, len(places) - 1, *first.c.shape[2:]))
+    for sign, pieces in ((1, first), (-1, second)):
+        own = refined(pieces, places).c
+        gap[3 - len(own) :] += sign * own
+    return places, gap
+
+
+def _crossings(gap: Numbers, widths: Numbers) -> Numbers:
+    """Return for each piece 0, up to two roots within it and its width, in order."""
+    c2, c1, c0 = gap
+    wide = np.broadcast_to(widths.reshape(-1, *[1] * (gap.ndim - 2)), c0.shape)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # the form of the roots that does not cancel
+        half = -(c1 + np.copysign(np.sqrt(c1 * c1 - 4 * c2 * c0), c1)) / 2
+        roots = np.stack([half / c2, c0 / half])
+    inside = np.clip(np.nan_to_num(roots, nan=0.0, posinf=0.0, neginf=0.0), 0, wide)
+    return np.concatenate([np.zeros_like(c0)[None], np.sort(inside, axis=0), wide[None]])

@@ -1,0 +1,143 @@
+"""How much each visual change counts: a density q over 0…1, and areas ∫ s q weighted by it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.interpolate import PPoly
+from scipy.special import betainc
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.bins import Numbers
+
+CELLS = 1000
+"""Of how many steps a density is made that is given as a function."""
+
+POWERS = 3
+"""Curves are quadratic, so three moments of the density are all that an area needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Density:
+    """A density over visual change 0…1: polynomials in pieces, nowhere negative, with integral 1.
+
+    Two densities are equal if they have the same pieces.
+    """
+
+    pieces: PPoly
+
+    def __post_init__(self) -> None:
+        places, values = self.pieces.x, self.pieces.c
+        if values.ndim != 2 or places[0] != 0 or places[-1] != 1:
+            raise UsageError("A density must have pieces from 0 to 1.")
+        if not np.isfinite(values).all() or self._lowest() < -1e-9:
+            raise UsageError("A density must be finite and nowhere negative.")
+        whole = float(self.pieces.integrate(0, 1))
+        if abs(whole - 1) > 1e-9:
+            raise UsageError(f"A density must have the integral 1, got {whole:g}.")
+
+    def __call__(self, delta_v: Any) -> Any:
+        """Return q at these visual changes."""
+        return self.pieces(delta_v)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Density):
+            return NotImplemented
+        one, two = self.pieces, other.pieces
+        return np.array_equal(one.x, two.x) and np.array_equal(one.c, two.c)
+
+    def __hash__(self) -> int:
+        return hash((self.pieces.x.tobytes(), self.pieces.c.tobytes()))
+
+    @classmethod
+    def of_weights(cls, weights: Sequence[float] | Numbers) -> "Density":
+        """Return the steps over equal bins with these weights, whatever they add up to."""
+        try:
+            heights = np.asarray(weights, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise UsageError("The weights of a density must be numbers.") from None
+        if heights.ndim != 1 or not len(heights):
+            raise UsageError("The weights of a density must be a list of numbers, one per bin.")
+        if not np.isfinite(heights).all() or heights.min() < 0 or heights.sum() <= 0:
+            raise UsageError("The weights of a density must be 0 or more, and not all 0.")
+        steps = heights / heights.mean()
+        return cls(PPoly(steps[None], np.linspace(0, 1, len(steps) + 1)))
+
+    @classmethod
+    def of_function(cls, function: Callable[[Numbers], Any]) -> "Density":
+        """Return steps in proportion to the function, taken in the middle of 1,000 cells."""
+        middles = (np.arange(CELLS) + 0.5) / CELLS
+        return cls.of_weights(np.broadcast_to(np.asarray(function(middles)), middles.shape))
+
+    @classmethod
+    def beta(cls, a: float, b: float) -> "Density":
+        """Return Beta(a, b) as 1,000 steps, each with the exact probability of its cell."""
+        if not (a > 0 and b > 0 and np.isfinite([a, b]).all()):
+            raise UsageError(f"a and b of a beta density must be above 0, got {a} and {b}.")
+        return cls.of_weights(np.diff(betainc(a, b, np.linspace(0, 1, CELLS + 1))))
+
+    def between(self, origin: Numbers, start: Numbers, end: Numbers) -> list[Numbers]:
+        """Return ∫ (v − origin)^p q dv from `start` to `end`, for p = 0, 1, 2."""
+        about_0 = [moment(end) - moment(start) for moment in self._moments]
+        moved = []
+        for power in range(POWERS):
+            total = np.zeros(np.broadcast_shapes(np.shape(origin), np.shape(about_0[0])))
+            for low in range(power + 1):
+                total += comb(power, low) * (-origin) ** (power - low) * about_0[low]
+            moved.append(total)
+        return moved
+
+    @cached_property
+    def _moments(self) -> list[PPoly]:
+        """∫ v^p q from 0 on, for p = 0, 1, 2."""
+        own, places = self.pieces, self.pieces.x
+        moments = []
+        for _ in range(POWERS):
+            moments.append(own.antiderivative())
+            # times v, which is the place where the piece starts plus the way from there
+            raised = np.vstack([own.c, np.zeros(len(places) - 1)])
+            raised[1:] += own.c * places[:-1]
+            own = PPoly(raised, places)
+        return moments
+
+    def _lowest(self) -> float:
+        # a piece's own value at its end, where the next one may start elsewhere
+        ends = np.polyval(self.pieces.c, np.diff(self.pieces.x))
+        turns = self.pieces.derivative().roots(extrapolate=False)
+        turns = turns[np.isfinite(turns)]
+        return float(np.concatenate([self.pieces.c[-1], ends, self.pieces(turns)]).min())
+
+
+UNIFORM = Density(PPoly(np.ones((1, 1)), np.array([0.0, 1.0])))
+
+AnyDensity: TypeAlias = str | Density | Sequence[float] | Numbers | Callable[[Numbers], Any] | None
+
+
+def to_density(given: AnyDensity) -> Density:
+    """Return the density that was given as a name, weights over equal bins or a function."""
+    if given is None or (isinstance(given, str) and given == "uniform"):
+        return UNIFORM
+    if isinstance(given, Density):
+        return given
+    if isinstance(given, str):
+        raise UsageError(f"density must be uniform, weights or a function, got {given!r}.")
+    return Density.of_function(given) if callable(given) else Density.of_weights(given)
+
+
+def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> Numbers:
+    """Return ∫ s q over each piece of one or many curves."""
+    start, end = pieces.x[:-1], pieces.x[1:]
+    moments = density.between(start, start, end)
+    total = np.zeros_like(pieces.c[0])
+    for power, own in enumerate(pieces.c[::-1]):
+        total += own * moments[power].reshape(-1, *[1] * (pieces.c.ndim - 2))
+    return np.asarray(total)
+
+
+def area_of(pieces: PPoly, density: Density = UNIFORM) -> Any:
+    """Return the area ∫ s q over 0…1: a number, or one for each of many curves."""
+    total = piece_areas(pieces, density).sum(axis=0)
+    return float(total) if total.ndim == 0 else total

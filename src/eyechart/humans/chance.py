@@ -1,0 +1,56 @@
+"""Taking out what guessing gives, so that tasks with few and with many choices can be compared."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import PPoly
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.bins import Bins
+from eyechart.curves.curve import Curve
+
+
+def corrected_for_chance(rates: Any, choices: int) -> Any:
+    """Return (p − 1/k) / (1 − 1/k) for rates p of answers among k choices, never below 0."""
+    if choices < 2:
+        raise UsageError(f"choices must be at least 2, got {choices}.")
+    return np.maximum((np.asarray(rates, dtype=np.float64) - 1 / choices) / (1 - 1 / choices), 0)
+
+
+def corrected_curve(curve: Curve, choices: int) -> Curve:
+    """Return the curve, its bins and its replicates corrected for chance."""
+
+    def anchor(value: float | None) -> float | None:
+        return None if value is None else float(corrected_for_chance(value, choices))
+
+    def bins(own: Bins) -> Bins:
+        rates = np.where(own.counts > 0, own.rates, 0)
+        return Bins(own.edges, own.counts, corrected_for_chance(rates, choices) * own.counts)
+
+    return replace(
+        curve,
+        pieces=_corrected(curve.pieces, choices),
+        bins=bins(curve.bins),
+        left=anchor(curve.left),
+        right=anchor(curve.right),
+        replicates=tuple(_corrected(pieces, choices) for pieces in curve.replicates),
+        replicate_bins=tuple(map(bins, curve.replicate_bins)),
+    )
+
+
+def _corrected(pieces: PPoly, choices: int) -> PPoly:
+    """Return the falling pieces corrected, flat at 0 from where they reach it."""
+    coefficients = pieces.c / (1 - 1 / choices)
+    coefficients[-1] -= 1 / choices / (1 - 1 / choices)
+    places = pieces.x
+    scaled = PPoly(coefficients, places)
+    if scaled(places[-1]) >= 0:
+        return scaled
+    # the first place where a falling curve is at or below 0: within it, or at its beginning
+    roots = scaled.roots(extrapolate=False)
+    roots = roots[~np.isnan(roots)]
+    end = float(roots[0]) if scaled(places[0]) > 0 and roots.size else float(places[0])
+    before = int(np.searchsorted(places, end, side="left"))
+    kept = np.concatenate([coefficients[:, :before], np.zeros((len(coefficients), 1))], axis=1)
+    return PPoly(kept, np.concatenate([places[:before], [end, places[-1]]]))

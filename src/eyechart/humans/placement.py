@@ -1,0 +1,194 @@
+"""Where the conditions of published experiments lie on the axis of visual change.
+
+An experiment names its conditions by strength; its transformations, applied to photographs, say
+which Δv people saw. A condition is a distribution of Δv, not one number.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.core.registry import unknown_name
+from eyechart.images.files import find_pictures, read_picture
+from eyechart.images.identity import content_keys
+from eyechart.images.stimulus import STIMULI
+from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.measure import clean_statistics, measure_change
+
+Numbers = NDArray[np.float64]
+Transformation = Callable[[Numbers, float, Numbers], Numbers]
+
+LEVELS = np.linspace(0, 1, 41)
+"""The shares at which a distribution of Δv is kept."""
+
+MEAN_GREY = 0.4423
+"""What low-pass filtering found beyond the border."""
+
+NOISE_CONTRAST = 0.3
+"""What contrast was cut to before noise came on top, so that little of it was clipped."""
+
+FIRST = "# Visual change of the conditions of Geirhos et al. 2018 (contrast, low-pass filtering,"
+ABOUT = """\
+# uniform noise), by eyechart's VIF on {count} photographs (shorter side 256, middle 224 px, grey).
+# Columns are quantiles over photographs.
+"""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What was done to grey pictures in 0…1, at which strengths, the first being the weakest."""
+
+    title: str
+    strengths: tuple[float, ...]
+    transformation: Transformation
+
+
+def _lower_contrast(grey: Numbers, contrast: float, _: Numbers) -> Numbers:
+    return (1 - contrast) / 2 + contrast * grey
+
+
+def _low_pass(grey: Numbers, sigma: float, _: Numbers) -> Numbers:
+    filtered = gaussian_filter(grey, sigma, mode="constant", cval=MEAN_GREY) if sigma else grey
+    return np.asarray(filtered)
+
+
+def _add_noise(grey: Numbers, width: float, uniform: Numbers) -> Numbers:
+    return _lower_contrast(grey, NOISE_CONTRAST, uniform) + width * (2 * uniform - 1)
+
+
+EXPERIMENTS = {
+    "contrast": Experiment("contrast", (1, 0.5, 0.3, 0.15, 0.1, 0.05, 0.03, 0.01), _lower_contrast),
+    "lowpass": Experiment("low-pass filtering", (0, 1, 3, 5, 7, 10, 15, 40), _low_pass),
+    "noise": Experiment("uniform noise", (0, 0.03, 0.05, 0.1, 0.2, 0.35, 0.6, 0.9), _add_noise),
+}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The quantiles (at `LEVELS`) of Δv for each strength of one experiment."""
+
+    experiment: str
+    quantiles: dict[float, Numbers]
+
+    def spread(self, strength: float, count: int) -> Numbers:
+        """Return `count` values of Δv, rising, that stand evenly for a condition's pictures."""
+        if strength not in self.quantiles:
+            known = ", ".join(f"{each:g}" for each in self.quantiles)
+            raise UsageError(
+                f"The placement '{self.experiment}' has no condition {strength:g}; it has {known}."
+            )
+        places = (np.arange(count) + 0.5) / count
+        return np.asarray(np.interp(places, LEVELS, self.quantiles[strength]))
+
+
+def strength_of(condition: str) -> float:
+    """Return the number in a condition's name: "0.35", or "c05" for a contrast of 5 %."""
+    try:
+        return round(float(condition[1:]) / 100, 6) if condition[:1] == "c" else float(condition)
+    except ValueError:
+        raise UsageError(
+            f"'{condition}' is no condition of a placement: use numbers, or c05 for a contrast"
+            " of 5 %."
+        ) from None
+
+
+def find_placement(experiment: str) -> Placement:
+    """Return the packaged placement of an experiment: "contrast", "lowpass" or "noise"."""
+    if experiment not in EXPERIMENTS:
+        raise unknown_name("placement", experiment, EXPERIMENTS)
+    return _packaged()[experiment]
+
+
+def apply_condition(grey: NDArray[np.uint8], experiment: str, strength: float) -> NDArray[np.uint8]:
+    """Return a grey picture (H, W) as people saw it in that condition, rounded to 8 bits.
+
+    Noise depends on the picture and the condition alone.
+    """
+    changed = EXPERIMENTS[experiment].transformation(
+        grey / 255.0, strength, _noise(grey, experiment, strength)
+    )
+    return (np.clip(changed, 0, 1) * 255 + 0.5).astype(np.uint8)
+
+
+def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], Numbers]:
+    """Return Δv of grey pictures (H, W) in every condition, one value per picture."""
+    keys = [(name, each) for name, one in EXPERIMENTS.items() for each in one.strengths]
+    rows = []
+    for grey in greys:
+        corrupted = np.stack([apply_condition(grey, *key) for key in keys])[..., None]
+        change = measure_change(clean_statistics(grey), corrupted)
+        rows.append(np.asarray(change.delta_v, dtype=np.float64))
+    if not rows:
+        raise UsageError("A placement needs at least one picture.")
+    return dict(zip(keys, np.stack(rows, axis=1), strict=True))
+
+
+def place(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
+    """Return the placement of every experiment, and on how many photographs it was measured."""
+    found = find_pictures(images)
+    measured = measure_conditions(_greys([each.path for each in found]))
+    if any(np.isnan(values).all() for values in measured.values()):
+        raise UsageError("None of the pictures holds enough to measure: give photographs.")
+    placements = {
+        name: Placement(
+            name,
+            {each: np.nanquantile(measured[name, each], LEVELS) for each in one.strengths},
+        )
+        for name, one in EXPERIMENTS.items()
+    }
+    return placements, len(found)
+
+
+def write_placements(path: Path, placements: dict[str, Placement], count: int) -> None:
+    """Write the table of quantiles, whole or not at all; only such a table is ever replaced."""
+    if path.exists() and not path.read_bytes().startswith(FIRST.encode()):
+        raise UsageError(f"{path} is there already and is no placement: choose another file.")
+    with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        file.write(f"{FIRST}\n{ABOUT.format(count=count)}")
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(["experiment", "strength", *(f"{level:g}" for level in LEVELS.round(3))])
+        for name, placement in placements.items():
+            for strength, own in placement.quantiles.items():
+                table.writerow([name, f"{strength:g}", *(f"{value:.4f}" for value in own)])
+
+
+def packaged_rows(name: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table that comes with the package; lines with # say where it is from."""
+    text = files("eyechart.humans").joinpath("data", name).read_text("utf-8")
+    lines = (line for line in io.StringIO(text) if not line.startswith("#"))
+    yield from csv.DictReader(lines)
+
+
+@cache
+def _packaged() -> dict[str, Placement]:
+    quantiles: dict[str, dict[float, Numbers]] = {}
+    for row in packaged_rows("geirhos_delta_v.csv"):
+        experiment, strength = row.pop("experiment"), float(row.pop("strength"))
+        own = np.array([float(value) for value in row.values()])
+        quantiles.setdefault(experiment, {})[strength] = own
+    return {name: Placement(name, own) for name, own in quantiles.items()}
+
+
+def _greys(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
+    for path in paths:
+        yield to_grey(STIMULI["224"](read_picture(path))[None])[0].numpy()
+
+
+def _noise(grey: NDArray[np.uint8], experiment: str, strength: float) -> Numbers:
+    """Return numbers in 0…1 of the picture's shape."""
+    keys = content_keys(torch.from_numpy(grey.copy())[None])
+    salt = hash64(experiment, f"{strength:g}")
+    uniform = ImageRandom(keys, [salt], torch.device("cpu")).uniform("noise", grey.shape)
+    return uniform[0].numpy().astype(np.float64)

@@ -1,0 +1,171 @@
+"""Answers of people and of models in one form, and the Parquet file that holds them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import read_header, read_parquet, write_parquet
+
+Numbers = NDArray[np.float64]
+Texts = NDArray[np.str_]
+
+KIND, VERSION = "answers", "1"
+TEXTS = ("corruption", "condition", "subject", "picture", "label", "answer", "clean_answer")
+NUMBERS = ("delta_v", "correct", "consistent")
+FACTS = ("source", "choices", "label_space", "citation", "licence")
+
+CLEAN = "clean"
+"""The `corruption` of answers to clean pictures that belong to no experiment of their own."""
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """How often people said that corruptions `a` and `b` look the same, of how often asked."""
+
+    a: str
+    b: str
+    same: int
+    total: int
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers by columns, one row for each, or for `trials` of them with the same Δv.
+
+    `corruption`: an eyechart corruption or an experiment's name; `condition`: its strength as the
+    experiment names it; `picture`: which original, whatever was done to it; `answer`: "" where none
+    was given; `clean_answer`: to the same picture when clean. Texts that are unknown are "".
+    `delta_v`: in 0…1, `correct` and `consistent`: 0, 1 or a share of the trials; NaN where unknown.
+    """
+
+    corruption: Texts
+    condition: Texts
+    subject: Texts
+    picture: Texts
+    label: Texts
+    answer: Texts
+    clean_answer: Texts
+    delta_v: Numbers
+    correct: Numbers
+    consistent: Numbers
+    trials: NDArray[np.int64]
+    source: str
+    choices: int
+    label_space: str
+    citation: str = ""
+    licence: str = ""
+    judgements: tuple[Judgements, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in (*TEXTS, *NUMBERS, "trials"):
+            if len(getattr(self, name)) != len(self):
+                raise UsageError(f"{name} must have one value per row: {len(self)}.")
+        for name in NUMBERS:
+            known = getattr(self, name)
+            known = known[~np.isnan(known)]
+            if known.size and not (known.min() >= 0 and known.max() <= 1):
+                raise UsageError(f"{name} must lie in [0, 1].")
+        if len(self) and self.trials.min() < 1:
+            raise UsageError("trials must be at least 1.")
+        if self.choices < 2:
+            raise UsageError(f"choices must be at least 2, got {self.choices}.")
+
+    def __len__(self) -> int:
+        return len(self.corruption)
+
+    def only(self, rows: NDArray[Any]) -> "Answers":
+        """Return the answers of some rows: a mask or places."""
+        columns = {name: getattr(self, name)[rows] for name in (*TEXTS, *NUMBERS, "trials")}
+        return replace(self, **columns)
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """The names in `corruption`, in the order of their first row, without "clean"."""
+        return tuple(name for name in dict.fromkeys(self.corruption.tolist()) if name != CLEAN)
+
+
+def make_answers(
+    count: int, *, source: str, choices: int, label_space: str, **given: Any
+) -> Answers:
+    """Return answers with the columns and facts given; the rest is unknown.
+
+    `correct` and `consistent` follow from `answer`, `label` and `clean_answer` unless given. No
+    answer is wrong.
+    """
+    columns: dict[str, Any] = {
+        name: np.asarray(given.pop(name, np.full(count, "")), dtype=np.str_) for name in TEXTS
+    }
+    columns["trials"] = np.asarray(given.pop("trials", np.ones(count)), dtype=np.int64)
+    for name, truth in (("correct", columns["label"]), ("consistent", columns["clean_answer"])):
+        agrees = np.where(truth != "", columns["answer"] == truth, np.nan)
+        columns[name] = np.asarray(given.pop(name, agrees), dtype=np.float64)
+    delta_v = given.pop("delta_v", np.full(count, np.nan))
+    columns["delta_v"] = np.asarray(delta_v, dtype=np.float64)
+    return Answers(**columns, source=source, choices=choices, label_space=label_space, **given)
+
+
+def write_answers(path: Path, answers: Answers) -> None:
+    """Write one Parquet file, whole or not at all; only a file of answers is ever replaced."""
+    if path.exists() and not _is_ours(path):
+        raise UsageError(f"{path} is there already and holds no answers: choose another file.")
+    facts = {name: getattr(answers, name) for name in FACTS}
+    told = [[getattr(each, one.name) for one in fields(each)] for each in answers.judgements]
+    metadata = {
+        "eyechart.kind": KIND,
+        "eyechart.version": VERSION,
+        "eyechart.facts": json.dumps({**facts, "judgements": told}, ensure_ascii=False),
+    }
+    columns = {name: getattr(answers, name) for name in (*TEXTS, *NUMBERS, "trials")}
+    arrays = {
+        name: pa.array(values.tolist(), pa.string()) if name in TEXTS else pa.array(values)
+        for name, values in columns.items()
+    }
+    write_parquet(pa.table(arrays).replace_schema_metadata(metadata), path)
+
+
+def read_answers(path: Path) -> Answers:
+    """Return the answers of a file that `write_answers` wrote; any other is refused."""
+    header = read_header(path)
+    if header.get("eyechart.kind") != KIND:
+        raise UsageError(
+            f"{path} holds no answers of eyechart: make such a file with `eyechart humans import`."
+        )
+    version = header.get("eyechart.version")
+    if version != VERSION:
+        raise UsageError(f"{path} is of version {version}, not {VERSION}: import the data again.")
+    table = read_parquet(path)
+    try:
+        facts = json.loads(header["eyechart.facts"])
+        told = tuple(Judgements(*each) for each in facts.pop("judgements"))
+        columns: dict[str, Any] = {
+            name: np.array(table[name].to_pylist(), dtype=np.str_) for name in TEXTS
+        }
+        columns |= {name: table[name].to_numpy().astype(np.float64) for name in NUMBERS}
+        columns["trials"] = table["trials"].to_numpy().astype(np.int64)
+        return Answers(**columns, **facts, judgements=told)
+    except (KeyError, TypeError, ValueError) as error:
+        what = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"{path} is damaged, import the data again: {what}.") from None
+
+
+def joined(parts: Sequence[Answers]) -> Answers:
+    """Return the rows of several sets of answers, with the facts of the first."""
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (*TEXTS, *NUMBERS, "trials")
+    }
+    return replace(parts[0], **columns)
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return read_header(path).get("eyechart.kind") == KIND
+    except (UsageError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,268 @@
+"""People's curves to compare models with: the published ones, or those of an imported file."""
+
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.stats import binomtest
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.curves.bins import bin_edges, bin_index
+from eyechart.curves.curve import Curve, fit_curve
+from eyechart.humans.agreement import consistency, find_rule, is_clean
+from eyechart.humans.chance import corrected_curve
+from eyechart.humans.geirhos import geirhos_answers
+from eyechart.humans.placement import EXPERIMENTS
+from eyechart.humans.records import CLEAN, Answers, Numbers, read_answers
+from eyechart.humans.single import anchor_of, apart_if_unknown, clusters_of, one_by_one
+from eyechart.humans.transfer import class_of, is_direct
+
+Which = Literal["accuracy", "consistency"]
+WHICH = ("accuracy", "consistency")
+PACKAGED = ("geirhos",)
+
+BY_CONDITION = 0.01
+"""How strongly curves are smoothed where answers come with the rate of their condition.
+
+Bins within a condition are then equal but for others' answers, which cross-validation over bins
+takes for precision. Leaving out whole conditions errs least with 0.01 to 0.03.
+"""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The answers of one condition or bin: where on the axis, how many, how many hits.
+
+    `delta_v`: the 5th, 50th and 95th percentile.
+    """
+
+    delta_v: tuple[float, float, float]
+    answers: int
+    hits: float
+
+    @property
+    def rate(self) -> float:
+        """The share of hits."""
+        return self.hits / self.answers
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the binomial interval of the rate (Wilson), as if answers were independent."""
+        own = binomtest(round(self.hits), self.answers).proportion_ci(level, method="wilson")
+        return float(own.low), float(own.high)
+
+
+@dataclass(frozen=True)
+class LeftEnd:
+    """How often clean pictures are hits, and whether the experiment itself showed them."""
+
+    rate: float
+    own: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Answers of people, and which corruptions they speak for.
+
+    `clean_answers`: see `agreement.RULES`. `corrected`: whether curves are corrected for chance.
+    """
+
+    name: str
+    answers: Answers
+    clean_answers: str = "given"
+    corrected: bool = False
+    _fitted: dict[Any, Curve | None] = field(default_factory=dict, repr=False)
+
+    @property
+    def choices(self) -> int:
+        """How many answers people could choose between."""
+        return self.answers.choices
+
+    @property
+    def label_space(self) -> str:
+        """What the labels are: "entry16" for the 16 categories."""
+        return self.answers.label_space
+
+    @property
+    def citation(self) -> str:
+        """Whose data it is."""
+        return self.answers.citation
+
+    def match(self, corruption: str) -> str | None:
+        """Return the experiment that speaks for a corruption; None if none does.
+
+        People's answers to the corruption itself come first, then those to the corruption of its
+        class with the most answers.
+        """
+        experiments = self.answers.experiments
+        for experiment in experiments:
+            if is_direct(experiment, corruption):
+                return experiment
+        kind = class_of(corruption)
+        alike = [each for each in experiments if kind is not None and class_of(each) == kind]
+        return max(alike, key=self.count, default=None)
+
+    def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
+        """Return whether people saw this corruption or one of its class; None if neither."""
+        experiment = self.match(corruption)
+        if experiment is None:
+            return None
+        return "direct" if is_direct(experiment, corruption) else "transferred"
+
+    def curve(self, corruption: str, which: str = "accuracy", **fit: Any) -> Curve | None:
+        """Return people's curve for a corruption; None where there is no human reference.
+
+        `fit` goes to `fit_curve`. What was fitted once is kept.
+        """
+        if which not in WHICH:
+            raise unknown_name("property", str(which), WHICH)
+        experiment = self.match(corruption)
+        if experiment is None:
+            return None
+        key = (experiment, which, tuple(sorted(fit.items())))
+        try:
+            known = key in self._fitted
+        except TypeError:  # of lists and arrays among the options nothing is kept
+            return self._fit(experiment, which, fit)
+        if not known:
+            self._fitted[key] = self._fit(experiment, which, fit)
+        return self._fitted[key]
+
+    def about(self, corruption: str) -> str:
+        """Return one line: whose answers stand for a corruption, how many, and how."""
+        experiment = self.match(corruption)
+        if experiment is None:
+            return "no human reference"
+        how = "shown to people directly"
+        if self.kind(corruption) == "transferred":
+            how = f"transferred within the {class_of(corruption)} class"
+        chance = f", corrected for chance ({self.choices} choices)" if self.corrected else ""
+        return (
+            f"{title(experiment)} of {self.name} ({self.size_in_words(experiment)}), {how}{chance}"
+        )
+
+    def meeting(self, choices: int, match_choices: bool = False) -> "Reference":
+        """Return the reference to use with answers among so many choices.
+
+        Where people had another number of choices it is refused, or, with `match_choices`,
+        corrected for chance; the other side must then be corrected too (`corrected_curve`).
+        """
+        if choices == self.choices:
+            return self
+        if not match_choices:
+            raise UsageError(
+                f"People chose between {self.choices} answers in {self.name}, not {choices}: ask"
+                " for a correction for chance (match_choices) or take another reference."
+            )
+        return replace(self, corrected=True, _fitted={})
+
+    def count(self, experiment: str) -> int:
+        """Return how many answers an experiment holds.
+
+        Tables of counts have accuracy and consistency of the same answers in rows of their own.
+        """
+        own = self.answers.only(self.answers.corruption == experiment)
+        known = (~np.isnan(own.correct), ~np.isnan(own.consistent))
+        return max(int(own.trials[rows].sum()) for rows in known)
+
+    def people(self, experiment: str) -> int:
+        """Return how many people took part, 0 if that is unknown."""
+        own = set(self.answers.subject[self.answers.corruption == experiment].tolist())
+        return len(own - {""})
+
+    def size_in_words(self, experiment: str) -> str:
+        """Return how many people gave how many answers."""
+        people = self.people(experiment)
+        who = f"{people:,} {'person' if people == 1 else 'people'}, " if people else ""
+        return f"{who}{self.count(experiment):,} answers"
+
+    def points(self, experiment: str, which: str = "accuracy") -> list[Point]:
+        """Return the rates of an experiment by condition, or by bin where it names none."""
+        own = self._rows(experiment)
+        hits, seen = _hits(own, which), ~np.isnan(own.delta_v)
+        keep = seen & ~np.isnan(hits)
+        own, hits = own.only(keep), hits[keep]
+        by_name = own.condition
+        if not (by_name != "").all():
+            by_name = bin_index(own.delta_v, bin_edges("paper", 40)).astype(np.str_)
+        found = []
+        for name in np.unique(by_name):
+            rows = by_name == name
+            change = np.repeat(own.delta_v[rows], own.trials[rows])
+            low, middle, high = np.percentile(change, [5, 50, 95])
+            total = float((hits[rows] * own.trials[rows]).sum())
+            found.append(Point((low, middle, high), int(own.trials[rows].sum()), total))
+        return sorted(found, key=lambda point: point.delta_v[1])
+
+    def left_end(self, experiment: str, which: str = "accuracy") -> LeftEnd | None:
+        """Return how often clean pictures are hits, if people saw any."""
+        clean = self._clean(self._rows(experiment), which)
+        if not len(clean):
+            return None
+        rate = float(np.average(_hits(clean, which), weights=clean.trials))
+        return LeftEnd(rate, bool((clean.corruption == experiment).all()))
+
+    def _rows(self, experiment: str) -> Answers:
+        return self._judged.only(self._judged.corruption == experiment)
+
+    @cached_property
+    def _judged(self) -> Answers:
+        """The answers with the consistency of this reference's rule."""
+        return replace(self.answers, consistent=consistency(self.answers, self.clean_answers))
+
+    def _clean(self, own: Answers, which: str) -> Answers:
+        """Return the answers to clean pictures: the experiment's own, or else those apart."""
+        theirs = own.only(is_clean(own) & ~np.isnan(_hits(own, which)))
+        if len(theirs):
+            return theirs
+        apart = self._judged.corruption == CLEAN
+        return self._judged.only(apart & ~np.isnan(_hits(self._judged, which)))
+
+    def _fit(self, experiment: str, which: str, fit: dict[str, Any]) -> Curve | None:
+        own = self._rows(experiment)
+        own = own.only(~np.isnan(_hits(own, which)))
+        if not len(own):
+            return None
+        rows, hits = one_by_one(own, _hits(own, which))
+        clusters = clusters_of(own)[rows]
+        clean = self._clean(own, which)
+        anchor = anchor_of(clean, _hits(clean, which), clusters)
+        options: dict[str, Any] = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
+        if not np.isin(hits, (0, 1)).all():
+            options["smoothing"] = BY_CONDITION
+        options |= fit
+        try:
+            curve = fit_curve(own.delta_v[rows], hits, **options)
+        except UsageError as error:
+            raise UsageError(f"{self.name}, {experiment}: {error}") from None
+        return corrected_curve(curve, self.choices) if self.corrected else curve
+
+
+def find_reference(name_or_path: str, clean_answers: str | None = None) -> Reference:
+    """Return the reference of that name, "geirhos", or of a Parquet file made by an import.
+
+    `clean_answers`: which clean answer consistency compares with, "given", "majority" or "random".
+    """
+    if name_or_path in PACKAGED:
+        return _geirhos()
+    path = Path(name_or_path)
+    if not path.exists() and not path.suffix:
+        raise unknown_name("reference", str(name_or_path), PACKAGED)
+    answers = read_answers(path)
+    return Reference(path.stem, answers, find_rule(clean_answers, answers))
+
+
+def title(experiment: str) -> str:
+    """Return what an experiment is called in text."""
+    return EXPERIMENTS[experiment].title if experiment in EXPERIMENTS else experiment
+
+
+@cache
+def _geirhos() -> Reference:
+    return Reference("geirhos", geirhos_answers())
+
+
+def _hits(answers: Answers, which: str) -> Numbers:
+    return answers.correct if which == "accuracy" else answers.consistent

@@ -1,0 +1,61 @@
+"""Do two corruptions look alike to people? By the intervals of their curves, and by asking."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.curve import Curve
+from eyechart.humans.records import Judgements
+
+LEVEL = 0.83
+"""Two such intervals that just touch differ at about 5 %, if they are equally wide."""
+
+GRID = np.linspace(0, 1, 1001)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How often a pair was said to look the same, and the two-sided p-value against one half."""
+
+    same: int
+    total: int
+    p_value: float
+
+
+def bands_apart(one: Curve, two: Curve, level: float = LEVEL) -> list[tuple[float, float]]:
+    """Return the stretches of Δv in which the bands of two curves do not overlap.
+
+    Only where both were observed counts: elsewhere, as next to an anchor that is one number, bands
+    can be narrower than what is known. No stretch: nothing speaks against their being alike.
+    """
+    both = _observed(one) & _observed(two)
+    if not both.any():
+        raise UsageError("The two have no range of visual change in common.")
+    (low_one, high_one), (low_two, high_two) = one.band(GRID, level), two.band(GRID, level)
+    apart = ((low_one > high_two) | (low_two > high_one)) & both
+    turns = np.flatnonzero(np.diff(np.r_[False, apart, False].astype(int)))
+    return [
+        (float(GRID[start]), float(GRID[end - 1]))
+        for start, end in zip(turns[::2], turns[1::2], strict=True)
+    ]
+
+
+def asked(judgements: Sequence[Judgements], a: str, b: str) -> Asked | None:
+    """Return the binomial test of same/different judgements of a pair; None if there are none."""
+    own = [each for each in judgements if {each.a, each.b} == {a, b}]
+    total = sum(each.total for each in own)
+    if not total:
+        return None
+    same = sum(each.same for each in own)
+    return Asked(same, total, float(binomtest(same, total, 0.5).pvalue))
+
+
+def _observed(curve: Curve) -> NDArray[np.bool_]:
+    seen = np.zeros(len(GRID), dtype=np.bool_)
+    for start, end in curve.observed:
+        seen |= (start <= GRID) & (end >= GRID)
+    return seen

@@ -1,0 +1,27 @@
+"""The 20 labelled photographs that are used when no others are named."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.images.dataset import Picture
+
+NAME = re.compile(r"imagenet_\d+_(\d+)\.jpg")
+SOURCE = "20 demo photographs"
+
+
+def demo_pictures() -> list[Picture]:
+    """Return ImageNet photographs that come with foolbox, labelled with ImageNet's class numbers.
+
+    The package's files are read; it is not imported.
+    """
+    spec = find_spec("foolbox")
+    if spec is None or spec.origin is None:
+        raise UsageError(
+            'The demo photographs are not installed: pip install "eyechart[demo]", or give'
+            " --images FOLDER."
+        )
+    folder = Path(spec.origin).parent / "data"
+    found = [(path, NAME.fullmatch(path.name)) for path in sorted(folder.glob("imagenet_*.jpg"))]
+    return [Picture(path, path.name, match[1]) for path, match in found if match]

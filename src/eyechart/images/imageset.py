@@ -1,0 +1,146 @@
+"""Pictures decoded to stimuli once, known by their digests, kept while memory allows."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.images.dataset import Picture, find_images
+from eyechart.images.files import read_picture
+from eyechart.images.identity import file_digest
+from eyechart.images.stimulus import Stimulus, find_stimulus
+
+READERS = 8
+MOST_DAMAGED = 0.01
+"""The share of pictures that may be unreadable; more mean that something is wrong with the set."""
+
+SMALLEST_SIDE = 18
+"""Below this side in px there is no visual change."""
+
+KEPT_SHARE = 0.25
+"""How much of the memory that is free now decoded pictures may take."""
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A picture that was left out, and the sentence that says why."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ImageSet:
+    """Pictures that can be used, in their order.
+
+    `digests`: SHA-256 of each file; `sizes`: height and width of each stimulus in px; `damaged`:
+    what was left out.
+    """
+
+    source: str
+    stimulus: Stimulus
+    pictures: tuple[Picture, ...]
+    digests: tuple[str, ...]
+    sizes: tuple[tuple[int, int], ...]
+    damaged: tuple[Damaged, ...] = ()
+    kept: dict[int, Tensor] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.pictures)
+
+    def __repr__(self) -> str:
+        return f"<ImageSet of {len(self)} pictures from {self.source}, {self.stimulus.name}>"
+
+    @property
+    def labels(self) -> tuple[str | None, ...]:
+        """The label of each picture as the data set has it."""
+        return tuple(picture.label for picture in self.pictures)
+
+    @property
+    def categories(self) -> tuple[str | None, ...]:
+        """The everyday category that the data set names for each picture."""
+        return tuple(picture.category for picture in self.pictures)
+
+    @property
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits that stand for all pictures, whatever their order."""
+        return f"{hash64(*sorted(self.digests)):016x}"
+
+    def batch(self, places: Sequence[int]) -> Tensor:
+        """Return the stimuli at these places, uint8 (B, 3, H, W); all must have one size."""
+        missing = [place for place in dict.fromkeys(places) if place not in self.kept]
+        with ThreadPoolExecutor(READERS) as pool:
+            again = dict(zip(missing, pool.map(self._read_again, missing), strict=True))
+        return torch.stack([self.kept[p] if p in self.kept else again[p] for p in places])
+
+    def _read_again(self, place: int) -> Tensor:
+        path = self.pictures[place].path
+        if file_digest(path) != self.digests[place]:
+            raise UsageError(f"{path} changed while it was used: start again.")
+        return self.stimulus(read_picture(path))
+
+
+def load_images(source: str | os.PathLike[str], stimulus: str = "224") -> ImageSet:
+    """Return the pictures of a class folder or manifest, decoded.
+
+    Damaged pictures are left out; more than 1 % of them are an error.
+    """
+    return load_pictures(find_images(Path(source)), str(source), stimulus)
+
+
+def load_pictures(
+    listed: Sequence[Picture],
+    source: str,
+    stimulus: str = "224",
+    step: Callable[[int, str], None] | None = None,
+) -> ImageSet:
+    """Return these pictures, decoded; `step` is told of each."""
+    how = find_stimulus(stimulus)
+    good: list[tuple[Picture, str, tuple[int, int]]] = []
+    damaged: list[Damaged] = []
+    kept: dict[int, Tensor] = {}
+    room = _free_memory() * KEPT_SHARE
+
+    def read(picture: Picture) -> tuple[Picture, str, Tensor | str]:
+        try:
+            stimulus = how(read_picture(picture.path))
+            if min(stimulus.shape[1:]) < SMALLEST_SIDE:
+                raise UsageError(f"{picture.path} is smaller than {SMALLEST_SIDE} px.")
+            return picture, file_digest(picture.path), stimulus
+        except UsageError as error:
+            return picture, "", str(error)
+
+    with ThreadPoolExecutor(READERS) as pool:
+        for start in range(0, len(listed), 4 * READERS):
+            for picture, digest, made in pool.map(read, listed[start : start + 4 * READERS]):
+                if isinstance(made, str):
+                    damaged.append(Damaged(picture.name, made))
+                    if len(damaged) > MOST_DAMAGED * len(listed):
+                        raise UsageError(
+                            f"{len(damaged)} of {len(listed)} pictures cannot be used, more than"
+                            f" 1 %, the last because: {made} Mend or remove them."
+                        )
+                else:
+                    room -= made.numel()
+                    if room > 0:
+                        kept[len(good)] = made
+                    height, width = made.shape[1:]
+                    good.append((picture, digest, (height, width)))
+                if step is not None:
+                    step(1, "")
+    pictures, digests, sizes = zip(*good, strict=True)
+    return ImageSet(source, how, pictures, digests, sizes, tuple(damaged), kept)
+
+
+def _free_memory() -> float:
+    """Return the bytes of memory that are free, or a modest guess where that cannot be asked."""
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return 4e9

@@ -1,0 +1,41 @@
+"""ImageNet's 1,000 classes: WordNet ids in the order of a model's outputs, and short names."""
+
+import csv
+from functools import cache
+from importlib.resources import files
+
+from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of
+
+
+@cache
+def wordnet_ids() -> tuple[str, ...]:
+    """Return the WordNet ids in their order, which is that of the outputs."""
+    return tuple(row["wnid"] for row in _rows())
+
+
+@cache
+def class_names() -> tuple[str, ...]:
+    """Return a short name for each class; two names stand for two classes each."""
+    return tuple(row["name"] for row in _rows())
+
+
+@cache
+def class_index() -> dict[str, int]:
+    """Return the class of each WordNet id."""
+    return {wnid: place for place, wnid in enumerate(wordnet_ids())}
+
+
+def category_name(index: int) -> str | None:
+    """Return the everyday category of a class (0 … 999), or None if it has none."""
+    import torch
+
+    if not 0 <= index < CLASSES:
+        return None
+    place = int(category_of(torch.tensor(index)))
+    return None if place == NONE else CATEGORIES[place]
+
+
+@cache
+def _rows() -> tuple[dict[str, str], ...]:
+    text = files("eyechart.labels").joinpath("data", "imagenet.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))

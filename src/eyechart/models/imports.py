@@ -1,0 +1,84 @@
+"""Models from Python: `module:attribute`, with the current directory importable."""
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.models.model import in_one_line
+
+SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(\(\))?")
+
+
+def import_object(spec: str) -> tuple[object, bool]:
+    """Return what `module:attribute` or `module:factory()` names, and whether it is newly made."""
+    match = SPEC.fullmatch(spec)
+    if match is None:
+        raise UsageError(
+            f"A model must be given as module:attribute or module:factory(), got '{spec}':"
+            " no file path and no arguments can stand there."
+        )
+    module_name, attribute, call = match.groups()
+    with _current_directory_importable():
+        found = _attribute(_module(module_name), attribute)
+        if call:
+            if not callable(found):
+                raise UsageError(f"'{spec}' cannot be called: leave out the ().")
+            try:
+                return found(), True
+            except Exception as error:
+                raise UsageError(f"'{spec}' failed: {in_one_line(error)}.") from error
+    if isinstance(found, type):
+        raise UsageError(f"'{spec}' is a class, not a model: write '{spec}()' to make one.")
+    return found, False
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if name != missing and not name.startswith(f"{missing}."):
+            raise UsageError(f"'{name}' needs '{missing}': pip install it first.") from error
+        raise UsageError(
+            f"There is no module '{missing}': it must be a file in the current directory"
+            " or an installed package."
+        ) from None
+    except Exception as error:
+        raise UsageError(f"Importing '{name}' failed: {in_one_line(error)}.") from error
+
+
+def _attribute(module: ModuleType, path: str) -> object:
+    found: object = module
+    for name in path.split("."):
+        if not hasattr(found, name):
+            owner = getattr(found, "__name__", type(found).__name__)
+            known = [key for key, value in vars(module).items() if _may_be_model(key, value)]
+            if found is module and known:
+                raise unknown_name(f"attribute of '{owner}'", name, known)
+            raise UsageError(f"There is no '{name}' in '{owner}'.")
+        found = getattr(found, name)
+    return found
+
+
+def _may_be_model(name: str, value: object) -> bool:
+    return callable(value) and not name.startswith("_")
+
+
+@contextmanager
+def _current_directory_importable() -> Iterator[None]:
+    # As `python -m` does it, but only for as long as the import takes.
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        # The module may have changed the path itself: take out ours alone.
+        if folder in sys.path:
+            sys.path.remove(folder)

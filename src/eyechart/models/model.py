@@ -1,0 +1,172 @@
+"""A model as the rest of eyechart sees it: 8-bit pictures in, class scores out."""
+
+import hashlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from eyechart.core.errors import UsageError
+from eyechart.models.preprocessing import Preprocessing
+
+Answer = Callable[[Tensor], object]
+"""What is wrapped: anything that takes a float batch (B, 3, H, W)."""
+
+
+class Model:
+    """Anything that classifies pictures, with its name and what it wants done to a picture first.
+
+    `identity` tells whether it is the same model again: a sha-256 of its weights, or "" where
+    nothing can be known (a plain function). `classes` is the number of its outputs, None until the
+    first call shows it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        answer: Answer,
+        device: torch.device,
+        *,
+        identity: str = "",
+        classes: int | None = None,
+        preprocessing: Preprocessing | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.name = name
+        self.identity = identity
+        self.classes = classes
+        self.device = device
+        self.dtype = dtype
+        self.preprocessing = preprocessing or Preprocessing()
+        self._answer = answer
+        # The layout that `prepared` gives a module's weights; others get the usual one.
+        module = isinstance(answer, nn.Module)
+        self._layout = torch.channels_last if module else torch.contiguous_format
+
+    @property
+    def side(self) -> int | None:
+        """The height and width that pictures are resized to, in pixels; None: as they come."""
+        return self.preprocessing.side
+
+    def __call__(self, pictures: Tensor) -> Tensor:
+        """Return the scores of 8-bit pictures (B, 3, H, W): float32, (B, K), on the device.
+
+        The scores are the model's own, logits or probabilities: see `log_probabilities`.
+        """
+        if pictures.dtype != torch.uint8 or pictures.ndim != 4 or pictures.shape[1] != 3:
+            raise UsageError(
+                "pictures must be a uint8 tensor (B, 3, H, W),"
+                f" got {pictures.dtype} {tuple(pictures.shape)}."
+            )
+        with torch.inference_mode():
+            ready = self.preprocessing(pictures.to(self.device))
+            ready = ready.to(self.dtype, memory_format=self._layout)
+            return self._checked(self._run(ready), len(pictures))
+
+    def _run(self, ready: Tensor) -> object:
+        try:
+            return self._answer(ready)
+        except UsageError:
+            raise
+        except Exception as error:
+            # Whoever called can try again with fewer pictures.
+            if is_out_of_memory(error):
+                raise
+            if self._layout == torch.channels_last and "view size is not comp" in str(error):
+                return self._run_contiguous(ready)
+            half = self.dtype != torch.float32
+            hint = f" (it runs in {self.dtype}; full precision may help)" if half else ""
+            raise UsageError(
+                f"Model '{self.name}' failed on a {self.dtype} batch {tuple(ready.shape)}:"
+                f" {in_one_line(error)}{hint}."
+            ) from error
+
+    def _run_contiguous(self, ready: Tensor) -> object:
+        # Many a network says x.view(…), which only the usual layout allows: from now on that one.
+        self._layout = torch.contiguous_format
+        if isinstance(self._answer, nn.Module):
+            _lay_out(self._answer, self._layout)
+        return self._run(ready.contiguous())
+
+    def _checked(self, scores: object, count: int) -> Tensor:
+        need = f"Model '{self.name}' must return class scores (B, K) with K of 2 or more"
+        if isinstance(scores, nn.Module):
+            raise UsageError(
+                f"{need}, got a {type(scores).__name__}: if it makes a model, write () behind it."
+            )
+        if not isinstance(scores, Tensor):
+            raise UsageError(
+                f"{need}, got a {type(scores).__name__}: return the tensor of scores alone."
+            )
+        if scores.ndim != 2 or scores.shape[0] != count or scores.shape[1] < 2:
+            raise UsageError(
+                f"{need}, got {tuple(scores.shape)} for {count} pictures: return one row of scores"
+                " for each."
+            )
+        classes = scores.shape[1]
+        if self.classes is not None and classes != self.classes:
+            raise UsageError(
+                f"{need}, always the same K, got {classes} after {self.classes}:"
+                " return a score for every class, every time."
+            )
+        self.classes = classes
+        scores = scores.to(self.device, torch.float32)
+        if not bool(scores.isfinite().all()):
+            half = self.dtype != torch.float32
+            hint = "try full precision" if half else "check its weights and its normalisation"
+            raise UsageError(f"{need}, all finite, got NaN or infinity: {hint}.")
+        return scores
+
+
+def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    """Return the module itself, made ready to answer: on the device, in `dtype`, not training.
+
+    Its weights are laid out channels-last, in which convolutions are faster.
+    """
+    module = module.to(device, dtype).eval()
+    _lay_out(module, torch.channels_last)
+    return module
+
+
+def _lay_out(module: nn.Module, layout: torch.memory_format) -> None:
+    for parameter in module.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=layout)
+
+
+def identity_of(module: nn.Module) -> str:
+    """Return the sha-256 of a module's weights and of the kinds of its parts, in hexadecimal.
+
+    A module without any tensor has none, "": what it does is only in its code.
+    """
+    digest = hashlib.sha256()
+    for name, part in module.named_modules():
+        digest.update(f"{name}:{type(part).__qualname__};".encode())
+    tensors = {k: v for k, v in module.state_dict().items() if isinstance(v, Tensor)}
+    for name, tensor in tensors.items():
+        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+        # Seen as bytes, since NumPy has no bfloat16.
+        flat = tensor.detach().cpu().contiguous().flatten()
+        digest.update(flat.view(torch.uint8).numpy().data)
+    return digest.hexdigest() if tensors else ""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out, on a GPU or in the CPU's allocator."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    # The CPU's allocator, and TorchScript around either, raise a plain RuntimeError.
+    signs = ("not enough memory", "can't allocate memory", "out of memory")
+    return isinstance(error, RuntimeError) and any(sign in str(error) for sign in signs)
+
+
+def in_one_line(error: BaseException) -> str:
+    """Return the line of an error that says most, without a full stop."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    # TorchScript opens with a heading and a traceback; what happened is said last.
+    line = lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]
+    if isinstance(error, KeyError):
+        line = f"KeyError {line}"
+    return line.rstrip(".")

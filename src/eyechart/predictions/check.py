@@ -1,0 +1,73 @@
+"""Making some rows of a finished run again: are they what was recorded?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eyechart.core.parts import Parts
+from eyechart.predictions.loop import Job, compute, table_of
+from eyechart.testsets.drawing import each_chunk
+from eyechart.testsets.making import rows_of
+
+SHARE = 0.01
+CLOSE = 1e-5
+"""How far two values of Δv of the same pixels may be apart."""
+
+MARGIN = 0.1
+"""Answers may differ where the two best log-probabilities were nearer than this."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was found: answers compared, and how many differed in pixels, Δv and answer.
+
+    `close_calls`: other answers where the two best were within the margin, which may happen.
+    """
+
+    answers: int
+    pixels: int
+    delta_v: int
+    other: int
+    close_calls: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is as it was recorded, close calls aside."""
+        return not (self.pixels or self.delta_v or self.other)
+
+
+def check(job: Job, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
+    """Make a random share of the rows again, in other batches, and compare them."""
+    chance = np.random.default_rng(seed)
+    groups = []
+    for draws in job.groups:
+        count = min(len(draws), max(1, round(share * len(draws))))
+        groups.append(draws.take(np.sort(chance.choice(len(draws), count, replace=False))))
+    again: list[pa.Table] = []
+    for chunk in each_chunk(job.images, groups, job.plan, job.device):
+        for draws, _ in rows_of(groups, chunk.places):
+            again.append(table_of(job, compute(job, chunk, draws)))
+    found = pa.concat_tables(again)
+    parts, total = Parts(folder), np.zeros(5, dtype=np.int64)
+    for name in found["corruption"].unique().to_pylist():
+        own = found.filter(pc.equal(found["corruption"], name))
+        recorded = parts.read(name)
+        kept = recorded.filter(pc.is_in(recorded["row"], own["row"].combine_chunks()))
+        order = [("row", "ascending"), ("model", "ascending")]
+        total += _compare(kept.sort_by(order), own.sort_by(order))
+    return Comparison(*(int(number) for number in total))
+
+
+def _compare(old: pa.Table, new: pa.Table) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    before, after = (table["delta_v"].to_numpy() for table in (old, new))
+    pixels = old["pixels"].to_numpy() != new["pixels"].to_numpy()
+    nowhere = np.isnan(before) & np.isnan(after)
+    change = ~nowhere & ~(np.abs(before - after) <= CLOSE)
+    other = old["answer"].to_numpy() != new["answer"].to_numpy()
+    close = np.minimum(old["margin"].to_numpy(), new["margin"].to_numpy()) <= MARGIN
+    return np.array(
+        [len(pixels), pixels.sum(), change.sum(), (other & ~close).sum(), (other & close).sum()]
+    )

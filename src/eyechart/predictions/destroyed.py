@@ -1,0 +1,51 @@
+"""What a model says when there is nothing to see: where its curves end, for those who ask."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.images.imageset import ImageSet
+from eyechart.models.model import Model
+from eyechart.predictions.record import answers_of, to_table
+from eyechart.testsets.drawing import Plan
+from eyechart.testsets.table import SCHEMA
+
+DESTROYED = "destroyed"
+COUNT = 16
+DESTROYED_ROWS = -1 - np.arange(COUNT)
+"""Numbers that no row of a test set has."""
+
+
+def destroyed_pictures(height: int, width: int) -> Tensor:
+    """Return 16 pictures of nothing, uint8 (16, 3, H, W): eight even greys, eight of pure noise."""
+    half = COUNT // 2
+    levels = torch.linspace(16, 239, half).round().to(torch.uint8)
+    grey = levels.reshape(-1, 1, 1, 1).expand(-1, 3, height, width)
+    random = ImageRandom(torch.arange(half), [hash64(DESTROYED)] * half, torch.device("cpu"))
+    noise = random.integers("pixels", (3, height, width), 256).to(torch.uint8)
+    return torch.cat([grey, noise])
+
+
+def predict_destroyed(
+    images: ImageSet, plan: Plan, models: Sequence[Model], device: torch.device
+) -> pa.Table:
+    """Return every model's answers to pictures of nothing, of the size of the first picture."""
+    pictures = destroyed_pictures(*images.sizes[0]).to(device)
+    known = {
+        "row": pa.array(DESTROYED_ROWS),
+        "picture": pa.array([f"{'grey' if i < COUNT // 2 else 'noise'} {i}" for i in range(COUNT)]),
+        "suite": pa.array([plan.suite] * COUNT),
+        "corruption": pa.array([DESTROYED] * COUNT),
+    }
+    rows = pa.table(
+        [known.get(field.name, pa.nulls(COUNT, field.type)) for field in SCHEMA], schema=SCHEMA
+    )
+    tables = []
+    for model in models:
+        answers = answers_of(model(pictures))
+        tables.append(to_table(rows, model.name, answers.on_cpu()))
+    return pa.concat_tables(tables)

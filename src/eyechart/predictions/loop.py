@@ -1,0 +1,169 @@
+"""The one loop: corrupt, measure visual change and predict from the same tensor, record.
+
+Pictures come in chunks, so that the clean side is made once; rows of a chunk and a corruption come
+in batches, and every batch is on disk before the next but one is begun.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from eyechart.core.parts import Parts
+from eyechart.images.imageset import ImageSet
+from eyechart.models.model import Model, is_out_of_memory
+from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
+from eyechart.predictions.record import Answers, answers_of, to_table
+from eyechart.testsets.drawing import Plan, Step, each_chunk
+from eyechart.testsets.draws import Draws
+from eyechart.testsets.making import Chunk, rows_of
+from eyechart.testsets.table import to_table as rows_table
+
+BATCH = {"cpu": 32, "cuda": 512}
+"""How many pictures are predicted at once, unless told otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is to be predicted: the rows of a test set, by which models, and where."""
+
+    images: ImageSet
+    plan: Plan
+    groups: Sequence[Draws]
+    models: Sequence[Model]
+    device: torch.device
+    batch: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Results of one batch on their way from the device to the disk."""
+
+    draws: Draws
+    delta_v: Tensor
+    pixels: Tensor
+    scales: int
+    answers: tuple[Answers, ...]
+    ready: Callable[[], None]
+
+
+def predict(job: Job, folder: Path, step: Step) -> None:
+    """Predict every row that is not yet in `folder`; `step` is told of each when it is on disk.
+
+    Out of memory halves the batch from there on. An interrupt loses nothing that was computed.
+    """
+    parts = Parts(folder)
+    done = parts.done()
+    left = [draws.take(np.flatnonzero(~np.isin(draws.row, done))) for draws in job.groups]
+    step(sum(map(len, job.groups)) - sum(map(len, left)), "")
+    left = [draws for draws in left if len(draws)]
+    if not np.isin(DESTROYED_ROWS, done).all():
+        parts.write(DESTROYED, predict_destroyed(job.images, job.plan, job.models, job.device))
+    if left:
+        with ThreadPoolExecutor(1, "eyechart-write") as writer:
+            _Loop(job, parts, writer, step).run(left)
+    parts.merge()
+
+
+class _Loop:
+    """The loop's state: its batch size, what is on its way, and where it goes."""
+
+    def __init__(self, job: Job, parts: Parts, writer: ThreadPoolExecutor, step: Step) -> None:
+        self.job, self.parts, self.writer, self.step = job, parts, writer, step
+        self.size = job.batch or BATCH.get(job.device.type, BATCH["cpu"])
+        self.computed: Batch | None = None
+        self.written: Future[int] | None = None
+
+    def run(self, groups: Sequence[Draws]) -> None:
+        try:
+            for chunk in each_chunk(self.job.images, groups, self.job.plan, self.job.device):
+                for draws, _ in rows_of(groups, chunk.places):
+                    self._work(chunk, draws)
+        finally:
+            # also when interrupted: what was computed is kept
+            self._write()
+            self._wait()
+
+    def _work(self, chunk: Chunk, draws: Draws) -> None:
+        start = 0
+        while start < len(draws):
+            # batches of equal size rather than a small one at the end
+            rest = len(draws) - start
+            size = -(-rest // -(-rest // self.size))
+            part = draws.take(np.arange(start, start + size))
+            try:
+                batch = compute(self.job, chunk, part)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error) or self.size == 1:
+                    raise
+                self.size = max(1, len(part) // 2)
+                self.step(0, f"Out of memory: going on with batches of {self.size}.")
+                torch.cuda.empty_cache()
+                continue
+            # the batch before goes to disk while the device works on this one
+            self._write()
+            self.computed = batch
+            start += len(part)
+            if self.job.device.type == "cpu":
+                self._write()
+
+    def _write(self) -> None:
+        self._wait()
+        if self.computed is not None:
+            batch, self.computed = self.computed, None
+            self.written = self.writer.submit(self._store, batch)
+
+    def _wait(self) -> None:
+        if self.written is not None:
+            written, self.written = self.written, None
+            self.step(written.result(), "")
+
+    def _store(self, batch: Batch) -> int:
+        self.parts.write(batch.draws.name, table_of(self.job, batch))
+        return len(batch.draws)
+
+
+def compute(job: Job, chunk: Chunk, draws: Draws) -> Batch:
+    """Make the pictures of some rows, measure them and let every model answer."""
+    made = chunk.make(draws)
+    answers = tuple(answers_of(model(made.pictures)) for model in job.models)
+    own = [made.delta_v, made.pixels, *(each.numbers for each in answers)]
+    home, ready = _bring_home(own)
+    kinds = (each.has_categories for each in answers)
+    back = tuple(Answers(*pair) for pair in zip(home[2:], kinds, strict=True))
+    return Batch(draws, home[0], home[1], made.scales, back, ready)
+
+
+def table_of(job: Job, batch: Batch) -> pa.Table:
+    """Return the rows of a batch with the answers of all models."""
+    batch.ready()
+    rows = rows_table(
+        job.images,
+        job.plan,
+        batch.draws,
+        batch.delta_v.numpy(),
+        batch.pixels.numpy(),
+        batch.scales,
+    )
+    tables = [
+        to_table(rows, model.name, answers)
+        for model, answers in zip(job.models, batch.answers, strict=True)
+    ]
+    return pa.concat_tables(tables)
+
+
+def _bring_home(tensors: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], None]]:
+    """Return copies on the CPU, and a function that waits until they hold what they should."""
+    if tensors[0].device.type == "cpu":
+        return list(tensors), lambda: None
+    home = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
+    for target, source in zip(home, tensors, strict=True):
+        target.copy_(source, non_blocking=True)
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return home, event.synchronize

@@ -1,0 +1,76 @@
+"""What is recorded of a model's answer: enough that the rule from classes to categories can change.
+
+A row is one model's answer to one picture of the test set, and carries the test set's columns.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from eyechart.labels.categories import CATEGORIES, CLASSES, category_scores
+from eyechart.models.probabilities import log_probabilities
+from eyechart.testsets.table import SCHEMA as ROWS
+
+SIXTEEN = len(CATEGORIES)
+
+ANSWERS = pa.schema(
+    [
+        ("model", pa.string()),
+        ("answer", pa.int32()),
+        ("margin", pa.float32()),
+        ("category_max", pa.list_(pa.float32(), SIXTEEN)),
+        ("category_sum", pa.list_(pa.float32(), SIXTEEN)),
+    ]
+)
+"""`answer`: the class with the highest score. `margin`: by how much its log-probability exceeds the
+next. `category_max` and `category_sum`: for each of the 16 categories, the log of the likeliest
+class's probability and of the sum; null where the model does not have ImageNet's 1,000 classes."""
+
+SCHEMA = pa.schema([*ROWS, *ANSWERS])
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """A model's answers to a batch, one row per picture: answer, margin, 2 × 16 categories."""
+
+    numbers: Tensor
+    has_categories: bool
+
+    def on_cpu(self) -> "Answers":
+        """Return the same answers in the CPU's memory."""
+        return Answers(self.numbers.cpu(), self.has_categories)
+
+
+def answers_of(scores: Tensor) -> Answers:
+    """Return what is recorded of scores (B, K), on their device: one tensor, one way home."""
+    logs = log_probabilities(scores)
+    best, which = logs.topk(2, dim=1)
+    columns = [which[:, :1].to(torch.float32), (best[:, :1] - best[:, 1:])]
+    has_categories = scores.shape[1] == CLASSES
+    if has_categories:
+        columns += [
+            category_scores(logs, "max"),
+            category_scores(logs.exp(), "sum").clamp_min(1e-30).log(),
+        ]
+    return Answers(torch.cat(columns, dim=1), has_categories)
+
+
+def to_table(rows: pa.Table, model: str, answers: Answers) -> pa.Table:
+    """Return the rows with a model's answers to them; `answers` are on the CPU."""
+    numbers = answers.numbers.numpy()
+    columns = [
+        pa.array([model] * len(numbers), pa.string()),
+        pa.array(numbers[:, 0].astype(np.int32)),
+        pa.array(numbers[:, 1]),
+    ]
+    for place in range(2):
+        start = 2 + place * SIXTEEN
+        if answers.has_categories:
+            flat = np.ascontiguousarray(numbers[:, start : start + SIXTEEN]).ravel()
+            columns.append(pa.FixedSizeListArray.from_arrays(pa.array(flat), SIXTEEN))
+        else:
+            columns.append(pa.nulls(len(numbers), pa.list_(pa.float32(), SIXTEEN)))
+    return pa.Table.from_arrays([*rows.columns, *columns], schema=SCHEMA)

@@ -1,0 +1,72 @@
+"""A run's folder: what was asked for, so that the same run goes on and another is refused."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.version import __version__
+from eyechart.predictions.loop import Job
+from eyechart.testsets.table import VERSION
+
+RECORD = "run.json"
+PREDICTIONS = "predictions"
+
+
+def settings_of(job: Job) -> dict[str, Any]:
+    """Return all that decides the predictions."""
+    return {
+        "schema": VERSION,
+        "eyechart": __version__,
+        "images": job.images.digest,
+        "stimulus": job.images.stimulus.name,
+        **job.plan.settings(),
+        "models": {model.name: model.identity for model in job.models},
+    }
+
+
+def open_run(out: Path, settings: Mapping[str, Any]) -> Path:
+    """Return the folder for predictions in `out`, which is new, empty, or of the same run."""
+    record, folder = out / RECORD, out / PREDICTIONS
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    if record.exists():
+        _check_same(out, _read(record), settings)
+    elif folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"{folder} holds files of something else: choose another --out.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers([out, folder])
+        with atomic_file(record) as temporary:
+            temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+    return folder
+
+
+def _read(record: Path) -> Mapping[str, Any]:
+    try:
+        settings = json.loads(record.read_text(encoding="utf-8"))
+        if not isinstance(settings, dict):
+            raise ValueError
+    except (OSError, ValueError):
+        raise UsageError(
+            f"{record} cannot be read: delete it to start anew, or choose another --out."
+        ) from None
+    return settings
+
+
+def _check_same(out: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    for name in new:
+        if old.get(name) != new[name]:
+            raise UsageError(
+                f"{out} holds another run ({name}: {_short(old.get(name))}, now"
+                f" {_short(new[name])}): choose another --out, or delete it."
+            )
+
+
+def _short(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list | dict) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

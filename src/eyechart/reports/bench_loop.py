@@ -1,0 +1,150 @@
+"""How fast the whole loop is next to the model in it: corrupt, measure, predict, write."""
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.images.dataset import Picture
+from eyechart.images.imageset import ImageSet
+from eyechart.images.stimulus import STIMULI
+from eyechart.models.find import load_model
+from eyechart.models.model import Model
+from eyechart.predictions.loop import BATCH, Job, predict
+from eyechart.testsets.drawing import Plan, plan_draws
+
+SIDE = 224
+
+
+@dataclass(frozen=True)
+class LoopSpeed:
+    """Pictures a second: the model alone, and the whole loop under each corruption.
+
+    `mean`: over the corruptions, from the mean time per picture; `ratio`: of that to the model's.
+    """
+
+    model: float
+    loop: dict[str, float]
+
+    @property
+    def mean(self) -> float:
+        """Pictures a second if every corruption has as many pictures."""
+        return len(self.loop) / sum(1 / rate for rate in self.loop.values())
+
+    @property
+    def ratio(self) -> float:
+        """The loop's speed as a share of the model's own."""
+        return self.mean / self.model
+
+
+def measure_loop(device: torch.device, n: int, pictures: int, batch: int | None) -> LoopSpeed:
+    """Measure a ResNet-50 with random weights on pictures that are decoded already."""
+    model = load_model(ResNet50(), device)
+    size = batch or BATCH.get(device.type, BATCH["cpu"])
+    images = _resident(pictures)
+    rate = _model_rate(model, images, n, size, device)
+    rates = {}
+    for entry in Plan().entries():
+        plan = Plan(n=n, corruptions=(entry.name,))
+        # without the clean pictures: they are predicted once for all corruptions
+        groups = plan_draws(images, plan)[1:]
+        warm_up = Job(images, plan, [groups[0].take(groups[0].row[:size] - groups[0].row[0])],
+                      [model], device, size)  # fmt: skip
+        _seconds(warm_up)
+        rates[entry.name] = n / _seconds(Job(images, plan, groups, [model], device, size))
+    return LoopSpeed(rate, rates)
+
+
+def _seconds(job: Job) -> float:
+    with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
+        _wait(job.device)
+        start = time.perf_counter()
+        predict(job, Path(folder), lambda count, message: None)
+        return time.perf_counter() - start
+
+
+def _model_rate(model: Model, images: ImageSet, n: int, size: int, device: torch.device) -> float:
+    batch = torch.stack([images.kept[place % len(images)] for place in range(size)]).to(device)
+    for _ in range(3):
+        model(batch)
+    _wait(device)
+    start = time.perf_counter()
+    rounds = -(-n // size)
+    for _ in range(rounds):
+        model(batch)
+    _wait(device)
+    return rounds * size / (time.perf_counter() - start)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def _resident(count: int) -> ImageSet:
+    """Return pictures of smooth random colours, each known by a name, as if decoded."""
+    kept = {}
+    for place in range(count):
+        random = ImageRandom(torch.tensor([place]), [hash64("bench")], torch.device("cpu"))
+        kept[place] = _clouds(random)
+    names = [f"{place:06d}" for place in range(count)]
+    listed = tuple(Picture(Path(name), name, str(place)) for place, name in enumerate(names))
+    sizes = ((SIDE, SIDE),) * count
+    return ImageSet("made", STIMULI["224"], listed, tuple(names), sizes, (), kept)
+
+
+def _clouds(random: ImageRandom) -> Tensor:
+    """Coarse and fine random colours on top of each other, uint8 (3, 224, 224)."""
+    total = torch.zeros(1, 3, SIDE, SIDE)
+    for side in (7, 28, 112, SIDE):
+        total += nn.functional.interpolate(random.uniform(f"side {side}", (3, side, side)), SIDE,
+                                           mode="bilinear")  # fmt: skip
+    return (total[0] * (255 / 4)).to(torch.uint8)
+
+
+class ResNet50(nn.Module):
+    """A residual network of 50 layers (He et al. 2016) with random weights: for its speed only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [*_convolution(3, 64, 7, 2), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+        width = 64
+        for place, blocks in enumerate((3, 4, 6, 3)):
+            inner = 64 << place
+            for block in range(blocks):
+                stride = 2 if place and not block else 1
+                layers.append(_Bottleneck(width, inner, stride))
+                width = 4 * inner
+        self.layers = nn.Sequential(*layers)
+        self.last = nn.Linear(width, 1000)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return scores (B, 1000)."""
+        scores: Tensor = self.last(self.layers(pictures).mean(dim=(2, 3)))
+        return scores
+
+
+class _Bottleneck(nn.Module):
+    def __init__(self, width: int, inner: int, stride: int) -> None:
+        super().__init__()
+        self.inside = nn.Sequential(
+            *_convolution(width, inner, 1), nn.ReLU(),
+            *_convolution(inner, inner, 3, stride), nn.ReLU(),
+            *_convolution(inner, 4 * inner, 1),
+        )  # fmt: skip
+        straight = width == 4 * inner and stride == 1
+        self.beside = (
+            nn.Identity() if straight else nn.Sequential(*_convolution(width, 4 * inner, 1, stride))
+        )
+
+    def forward(self, features: Tensor) -> Tensor:
+        return torch.relu(self.inside(features) + self.beside(features))
+
+
+def _convolution(width: int, out: int, side: int, stride: int = 1) -> list[nn.Module]:
+    layer = nn.Conv2d(width, out, side, stride, side // 2, bias=False)
+    return [layer, nn.BatchNorm2d(out)]

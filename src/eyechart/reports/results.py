@@ -1,0 +1,302 @@
+"""An evaluation as files and as a table: results.json, results.csv, and what the terminal shows."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.scores.evaluation import (
+    PROPERTIES,
+    SCHEMA_VERSION,
+    CorruptionScore,
+    Estimate,
+    Evaluation,
+    ModelScore,
+    PeopleScore,
+    PropertyScore,
+    SpaceScore,
+    values_of,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+JSON_FILE, CSV_FILE = "results.json", "results.csv"
+CURVE_POINTS = 101
+COLUMNS = (
+    "model", "space", "corruption", "property", "answers", "rate", "r", "r_low95", "r_high95",
+    "r_low83", "r_high83", "r_bound_low", "r_bound_high", "hmri", "hmri_low95", "hmri_high95",
+    "mrsi", "mrsi_low95", "mrsi_high95", "scenario", "human_reference", "note",
+)  # fmt: skip
+
+
+def write_results(evaluation: Evaluation, out: Path) -> list[Path]:
+    """Write results.json and results.csv into a folder and return their paths."""
+    texts = {
+        JSON_FILE: json.dumps(to_json(evaluation), indent=1, allow_nan=False) + "\n",
+        CSV_FILE: to_csv(evaluation),
+    }
+    for name, text in texts.items():
+        try:
+            with atomic_file(out / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"Cannot write {out / name}: {error.strerror or error}; predictions are kept."
+            ) from None
+    return [out / name for name in texts]
+
+
+def to_json(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the evaluation as plain values; numbers that do not exist are null."""
+    found: dict[str, Any] = {
+        "schema": SCHEMA_VERSION,
+        "config": evaluation.config,
+        "provenance": evaluation.provenance,
+        "images": evaluation.images,
+        "warnings": list(evaluation.warnings),
+        "coverage": evaluation.coverage,
+        "models": [_model(model) for model in evaluation.models],
+        "paired": [asdict(paired) for paired in evaluation.paired],
+    }
+    plain: dict[str, Any] = _without_nan(found)
+    return plain
+
+
+def _model(model: ModelScore) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "identity": model.identity,
+        "classes": model.classes,
+        "spaces": {space.space: _space(space) for space in model.spaces},
+    }
+
+
+def _space(space: SpaceScore) -> dict[str, Any]:
+    return {
+        "pictures": space.pictures,
+        "classes": space.classes,
+        "left_out": space.left_out,
+        "verdict": space.verdict,
+        "clean_accuracy": _estimate(space.clean_accuracy),
+        "means": space.means,
+        "corruptions": {score.corruption: _corruption(score) for score in space.corruptions},
+        "similar": [
+            {"first": first, "second": second, **asdict(found)}
+            for first, second, found in space.similar
+        ],
+    }
+
+
+def _corruption(score: CorruptionScore) -> dict[str, Any]:
+    return {
+        "unmeasurable": score.unmeasurable,
+        "error_by_severity": {f"{k:g}": v for k, v in score.error_by_severity.items()},
+        **{PROPERTIES[letter]: _property(own) for letter, own in score.properties.items()},
+    }
+
+
+def _property(score: PropertyScore) -> dict[str, Any]:
+    return {
+        "rate": _estimate(score.rate),
+        "answers": score.answers,
+        "robustness": _estimate(score.robustness),
+        "bounds": score.bounds,
+        "observed": score.observed,
+        "note": score.why,
+        "people": _people(score.people) if score.people is not None else None,
+        "people_note": score.why_no_people,
+        "curve": _curve(score) if score.curve is not None else None,
+    }
+
+
+def _people(people: PeopleScore) -> dict[str, Any]:
+    return {
+        "about": people.about,
+        "kind": people.kind,
+        "hmri": _estimate(people.hmri),
+        "hmri_bounds": people.hmri_bounds,
+        "mrsi": _estimate(people.mrsi),
+        "scenario": people.scenario,
+        "areas": asdict(people.areas),
+        "leads": [asdict(lead) for lead in people.leads],
+        "significant": [asdict(lead) for lead in people.significant],
+        "curve": [float(value) for value in people.curve(_places())],
+    }
+
+
+def _curve(score: PropertyScore) -> dict[str, Any]:
+    curve = score.curve
+    assert curve is not None
+    places = _places()
+    low, high = curve.band(places, 0.95)
+    return {
+        "delta_v": places,
+        "values": [float(value) for value in curve(places)],
+        "low95": [float(value) for value in low],
+        "high95": [float(value) for value in high],
+        "bin_edges": [float(edge) for edge in curve.bins.edges],
+        "bin_counts": [float(count) for count in curve.bins.counts],
+        "bin_rates": [float(rate) for rate in curve.bins.rates],
+        "smoothing": curve.smoothing,
+        "left_anchor": curve.left,
+        "right_anchor": curve.right,
+    }
+
+
+def _places() -> list[float]:
+    return [place / (CURVE_POINTS - 1) for place in range(CURVE_POINTS)]
+
+
+def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    return {
+        "value": estimate.value,
+        "interval95": estimate.interval,
+        "interval83": estimate.narrow_interval,
+    }
+
+
+def _without_nan(value: Any) -> Any:
+    """Return plain values with null for what is no number: JSON has no NaN."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _without_nan(own) for key, own in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(own) for own in value]
+    return value
+
+
+def to_csv(evaluation: Evaluation) -> str:
+    """Return one line per model, label space, corruption and property."""
+    file = StringIO()
+    writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+    writer.writeheader()
+    for model in evaluation.models:
+        for space in model.spaces:
+            for score in space.corruptions:
+                for letter, own in score.properties.items():
+                    writer.writerow(_line(model, space, score, letter, own))
+    return file.getvalue()
+
+
+def _line(
+    model: ModelScore, space: SpaceScore, score: CorruptionScore, letter: str, own: PropertyScore
+) -> dict[str, Any]:
+    line: dict[str, Any] = {
+        "model": model.name,
+        "space": space.space,
+        "corruption": score.corruption,
+        "property": PROPERTIES[letter],
+        "answers": own.answers,
+        "rate": own.rate.value,
+        "note": own.why or own.why_no_people,
+    }
+    if own.robustness is not None and own.bounds is not None:
+        line |= _ends("r", own.robustness)
+        line |= {"r_bound_low": own.bounds[0], "r_bound_high": own.bounds[1]}
+    if own.people is not None:
+        people = own.people
+        for name, estimate in (("hmri", people.hmri), ("mrsi", people.mrsi)):
+            line |= {key: v for key, v in _ends(name, estimate).items() if "83" not in key}
+        verdict = space.verdict or people.scenario
+        line |= {"scenario": verdict, "human_reference": people.about}
+    return {key: round(v, 6) if isinstance(v, float) else v for key, v in line.items()}
+
+
+def _ends(name: str, estimate: Estimate) -> dict[str, float]:
+    return {
+        name: estimate.value,
+        f"{name}_low95": estimate.interval[0],
+        f"{name}_high95": estimate.interval[1],
+        f"{name}_low83": estimate.narrow_interval[0],
+        f"{name}_high83": estimate.narrow_interval[1],
+    }
+
+
+def tables(evaluation: Evaluation) -> Iterator["Table"]:
+    """Yield a table for the terminal for each model and label space."""
+    for model in evaluation.models:
+        for space in model.spaces:
+            yield _table(model, space)
+
+
+def _table(model: ModelScore, space: SpaceScore) -> "Table":
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    clean = space.clean_accuracy
+    title = f"{model.name}, {_space_title(space)}"
+    title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
+    table = Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify="left")
+    table.add_column("corruption", no_wrap=True)
+    names = _columns(space)
+    for name in names:
+        table.add_column(name, justify="left" if name == "verdict" else "right")
+    for score in space.corruptions:
+        cells = [_verdict(space, score) if n == "verdict" else _cell(score, n) for n in names]
+        table.add_row(escape(score.corruption), *cells)
+    means = space.means
+    if len(space.corruptions) > 1 and means:
+        cells = [f"{means[key]:.3f}" if (key := _key(name)) in means else "" for name in names]
+        table.add_section()
+        table.add_row("mean", *cells)
+    return table
+
+
+def _space_title(space: SpaceScore) -> str:
+    where = "16 categories" if space.space == "entry16" else "own classes"
+    return f"{where} ({space.pictures} pictures)"
+
+
+def _columns(space: SpaceScore) -> list[str]:
+    there = {name for score in space.corruptions for name in values_of(score)}
+    names = [name for name in ("R_a", "R_p") if _key(name) in there]
+    names += [name for name in ("HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p") if _key(name) in there]
+    if any(score.error_by_severity for score in space.corruptions) or not names:
+        names.append("error")
+    if any(own.people for score in space.corruptions for own in score.properties.values()):
+        names.append("verdict")
+    return names
+
+
+def _key(name: str) -> str:
+    return name.lower()
+
+
+def _cell(score: CorruptionScore, name: str) -> str:
+    if name == "error":
+        own = score.accuracy
+        return "–" if own is None else f"{1 - own.rate.value:.3f}"
+    kind, letter = name.lower().split("_")
+    own = score.properties.get(letter)
+    if own is None:
+        return "–"
+    if kind == "r":
+        return _number(own.robustness)
+    if own.people is None:
+        return "–"
+    return _number(own.people.hmri if kind == "hmri" else own.people.mrsi)
+
+
+def _verdict(space: SpaceScore, score: CorruptionScore) -> str:
+    found = [own.people.scenario for own in score.properties.values() if own.people is not None]
+    if not found:
+        return "no human reference"
+    return "too few photographs" if space.verdict else " / ".join(found)
+
+
+def _number(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    low, high = estimate.interval
+    return f"{estimate.value:.3f} [dim]{low:.2f}–{high:.2f}[/dim]"

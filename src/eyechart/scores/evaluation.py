@@ -1,0 +1,175 @@
+"""What an evaluation finds: records of scores, each with its intervals, ready to be written."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from eyechart.curves.curve import Curve
+from eyechart.scores.people import Areas
+from eyechart.scores.significance import Difference, Lead
+from eyechart.scores.similar import SimilarClass
+
+SCHEMA_VERSION = 1
+"""Of results.json; grows when a field changes its meaning."""
+
+PROPERTIES = {"a": "accuracy", "p": "consistency"}
+"""The two properties by the letter of their scores: R_a, R_p."""
+
+TOO_FEW = "too few photographs for a claim"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with the intervals that hold it in 95 % and 83 % of resampled sets of pictures."""
+
+    value: float
+    interval: tuple[float, float]
+    narrow_interval: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleScore:
+    """A model's curve next to people's.
+
+    `about`: whose answers. `hmri_bounds`: between what HMRI lies whatever the model's curve does
+    where nothing was observed, sampling error aside. `leads`: ranges of Δv where either curve is
+    above the other; `significant`: those where their 83 % intervals do not overlap.
+    """
+
+    about: str
+    kind: str
+    hmri: Estimate
+    hmri_bounds: tuple[float, float]
+    mrsi: Estimate
+    areas: Areas
+    scenario: str
+    leads: tuple[Lead, ...]
+    significant: tuple[Lead, ...]
+    curve: Curve
+
+
+@dataclass(frozen=True, eq=False)
+class PropertyScore:
+    """Accuracy or consistency of one model under one corruption, in one label space.
+
+    `rate`: over all answers. `curve` and `robustness` (its area) are None where there is no curve,
+    and `why` says why; so is `people`, and `why_no_people` says why. `bounds`: between what the
+    robustness lies whatever happens where nothing was observed. `observed`: ranges of Δv.
+    """
+
+    rate: Estimate
+    answers: int
+    curve: Curve | None = None
+    robustness: Estimate | None = None
+    bounds: tuple[float, float] | None = None
+    observed: tuple[tuple[float, float], ...] = ()
+    why: str = ""
+    people: PeopleScore | None = None
+    why_no_people: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class CorruptionScore:
+    """One model under one corruption, in one label space.
+
+    `error_by_severity`: share of wrong answers at each published level, where there are levels.
+    `unmeasurable`: answers to pictures without a visual change.
+    """
+
+    corruption: str
+    accuracy: PropertyScore | None
+    consistency: PropertyScore
+    error_by_severity: Mapping[float, float]
+    unmeasurable: int
+
+    @property
+    def properties(self) -> dict[str, PropertyScore]:
+        """What there is, by the letter of its score."""
+        both = {"a": self.accuracy, "p": self.consistency}
+        return {letter: score for letter, score in both.items() if score is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceScore:
+    """One model in one label space: "native" classes, or the 16 categories of people.
+
+    `classes` of `pictures` are scored; `left_out` pictures have no place in this space.
+    `verdict`: empty, or that there are too few photographs.
+    """
+
+    space: str
+    pictures: int
+    classes: int
+    left_out: int
+    clean_accuracy: Estimate | None
+    corruptions: tuple[CorruptionScore, ...]
+    verdict: str
+    similar: tuple[tuple[str, str, SimilarClass], ...] = ()
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean over corruptions of every score there is, by its name (r_a, hmri_a)."""
+        found: dict[str, list[float]] = {}
+        for score in self.corruptions:
+            for name, value in values_of(score).items():
+                found.setdefault(name, []).append(value)
+        return {name: sum(values) / len(values) for name, values in found.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class ModelScore:
+    """One model, in every label space that was asked for or that people's answers need."""
+
+    name: str
+    identity: str
+    classes: int
+    spaces: tuple[SpaceScore, ...]
+
+    def space(self, name: str) -> SpaceScore | None:
+        """Return the scores in a label space, if there are any."""
+        return next((space for space in self.spaces if space.space == name), None)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two models on the same test set: how the first differs from the second, and by how much."""
+
+    space: str
+    corruption: str
+    property: str
+    first: str
+    second: str
+    difference: Difference
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """All that one run found; `print` it for a table, `save` it for files.
+
+    `config`: what was asked for. `images`: what was looked at. `coverage`: of each corruption.
+    `warnings`: sentences that a reader must know.
+    """
+
+    config: Mapping[str, Any]
+    images: Mapping[str, Any]
+    models: tuple[ModelScore, ...]
+    coverage: Mapping[str, Mapping[str, Any]]
+    paired: tuple[Paired, ...]
+    warnings: tuple[str, ...]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        names = ", ".join(model.name for model in self.models)
+        return f"<Evaluation of {names} on {self.images['source']}>"
+
+
+def values_of(score: CorruptionScore) -> dict[str, float]:
+    """Return the numbers of a corruption by their names: r_a, r_p, hmri_a, mrsi_a."""
+    found: dict[str, float] = {}
+    for letter, own in score.properties.items():
+        if own.robustness is not None:
+            found[f"r_{letter}"] = own.robustness.value
+        if own.people is not None:
+            found[f"hmri_{letter}"] = own.people.hmri.value
+            found[f"mrsi_{letter}"] = own.people.mrsi.value
+    return found

@@ -1,0 +1,263 @@
+"""From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.curve import Curve, fit_curve, percentile_interval
+from eyechart.curves.density import AnyDensity
+from eyechart.humans.reference import Reference
+from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.predictions.outcomes import Outcomes, Real
+from eyechart.scores.evaluation import CorruptionScore, Estimate, PeopleScore, PropertyScore
+from eyechart.scores.people import (
+    compared_areas,
+    compared_intervals,
+    ranges,
+    significant_ranges,
+)
+from eyechart.scores.scenario import scenario
+
+LEVELS = (0.95, 0.83)
+RIGHT_ANCHORS = ("none", "chance", "measured")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How curves are drawn; see `fit_curve`.
+
+    `right_anchor`: "none", "chance", "measured" (the model's answers to pictures of nothing) or a
+    number.
+    """
+
+    binning: str = "paper"
+    bins: int = 40
+    least: float = 20
+    method: str = "least-squares"
+    right_anchor: str | float = "none"
+    replicates: int = 1000
+    seed: int = 0
+    density: AnyDensity = None
+    people: dict[str, Any] = field(default_factory=dict)
+
+    def options(self) -> dict[str, Any]:
+        """Return the arguments of `fit_curve` that are the same for all curves."""
+        return {
+            "binning": self.binning,
+            "bins": self.bins,
+            "least": self.least,
+            "method": self.method,
+            "replicates": self.replicates,
+            "seed": self.seed,
+            "density": self.density,
+        }
+
+    def check(self) -> None:
+        """Raise a UsageError unless curves can be drawn so."""
+        end = self.right_anchor
+        if isinstance(end, str) and end not in RIGHT_ANCHORS:
+            raise UsageError(
+                f"right_anchor must be none, chance, measured or a number in [0, 1], got {end!r}."
+            )
+        if not isinstance(end, str) and not 0 <= end <= 1:
+            raise UsageError(f"right_anchor must be in [0, 1], got {end:g}.")
+        if self.bins < 3:
+            raise UsageError(f"bins must be at least 3, got {self.bins}.")
+        if self.least < 1:
+            raise UsageError(f"least must be at least 1, got {self.least:g}.")
+
+
+def score_corruption(
+    corruption: str,
+    outcomes: Outcomes,
+    fit: Fit,
+    *,
+    geometric: bool,
+    classes: int,
+    labelled: bool,
+    reference: Reference | None,
+    why_no_reference: str,
+) -> CorruptionScore:
+    """Return the scores of a model under one corruption.
+
+    `classes`: how many answers there are to choose from. `reference` is None where people's answers
+    do not apply, for the reason given.
+    """
+    known = outcomes.label != NONE
+    accuracy = None
+    if labelled and known.any():
+        own = outcomes.take(known)
+        accuracy = _score(
+            "accuracy", own.correct, own.clean_correct, own.lost_correct, own, corruption, fit,
+            geometric, classes, reference, why_no_reference,
+        )  # fmt: skip
+    ones = np.ones(len(outcomes))
+    consistency = _score(
+        "consistency", outcomes.consistent, ones, outcomes.lost_consistent, outcomes, corruption,
+        fit, geometric, classes, reference, why_no_reference,
+    )  # fmt: skip
+    return CorruptionScore(
+        corruption,
+        accuracy,
+        consistency,
+        _by_severity(outcomes.take(known)) if labelled else {},
+        int(np.isnan(outcomes.delta_v).sum()),
+    )
+
+
+def _score(
+    which: str,
+    hits: Real,
+    clean: Real,
+    lost: Real,
+    outcomes: Outcomes,
+    corruption: str,
+    fit: Fit,
+    geometric: bool,
+    classes: int,
+    reference: Reference | None,
+    why_no_reference: str,
+) -> PropertyScore:
+    rate = estimate_mean(hits, outcomes.picture, fit)
+    if geometric:
+        return PropertyScore(
+            rate, len(hits), why="no visual change: things move in the picture",
+            why_no_people="no visual change",
+        )  # fmt: skip
+    # a model's answers to the same pixels are the same: its consistency starts at 1
+    anchor = 1.0 if which == "consistency" else clean
+    try:
+        curve = fit_curve(
+            outcomes.delta_v,
+            hits,
+            anchor=anchor,
+            right_anchor=_right_anchor(fit, which, clean, lost, classes),
+            clusters=outcomes.picture,
+            **fit.options(),
+        )
+    except UsageError as error:
+        return PropertyScore(rate, len(hits), why=f"no curve: {error}", why_no_people="no curve")
+    people, why = _next_to_people(which, corruption, curve, fit, reference, why_no_reference)
+    return PropertyScore(
+        rate,
+        len(hits),
+        curve,
+        Estimate(curve.area, *(curve.interval(level) for level in LEVELS)),
+        curve.bounds,
+        tuple(curve.observed),
+        people=people,
+        why_no_people=why,
+    )
+
+
+def _right_anchor(
+    fit: Fit, which: str, clean: Real, lost: Real, classes: int
+) -> float | Real | None:
+    end = fit.right_anchor
+    if end == "none":
+        return None
+    start = float(clean.mean())
+    if end == "measured":
+        # a model that is worse than its answers to nothing ends where it starts
+        return lost if lost.mean() <= start else start
+    return min(start, 1 / classes if end == "chance" else float(end))
+
+
+def _next_to_people(
+    which: str,
+    corruption: str,
+    curve: Curve,
+    fit: Fit,
+    reference: Reference | None,
+    why_no_reference: str,
+) -> tuple[PeopleScore | None, str]:
+    if reference is None:
+        return None, why_no_reference
+    human = reference.curve(
+        corruption, which, replicates=fit.replicates, density=fit.density, **fit.people
+    )
+    if human is None:
+        return None, "no human reference"
+    areas = compared_areas(human, curve)
+    wide, narrow = (compared_intervals(human, curve, level) for level in LEVELS)
+    return (
+        PeopleScore(
+            reference.about(corruption),
+            reference.kind(corruption) or "",
+            Estimate(areas.hmri, wide[0], narrow[0]),
+            _hmri_bounds(human, curve),
+            Estimate(areas.mrsi, wide[1], narrow[1]),
+            areas,
+            scenario(human, curve).name,
+            tuple(ranges(human, curve)),
+            tuple(significant_ranges(human, curve)),
+            human,
+        ),
+        "",
+    )
+
+
+def _hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
+    """Return the least and the greatest HMRI that a falling curve through what was seen can have.
+
+    Between observed ranges the model's curve lies between its values at their ends; before the
+    first it is no higher than its anchor, behind the last no lower than its right one.
+    """
+    places = np.linspace(0, 1, 4001)
+    lower, upper = model(places).copy(), model(places).copy()
+    before, edge = (1.0 if model.left is None else model.left), 0.0
+    for start, end in model.observed:
+        gap = (places > edge) & (places < start)
+        lower[gap], upper[gap] = model(start), before
+        before, edge = float(model(end)), end
+    rest = places > edge
+    lower[rest], upper[rest] = 0.0 if model.right is None else model.right, before
+    weights = human.density(places)
+    people = human(places)
+    total = float(np.trapezoid(people * weights, places))
+    if not total:
+        return float("nan"), float("nan")
+    low, high = (
+        float(np.trapezoid(np.minimum(people, own) * weights, places)) / total
+        for own in (lower, upper)
+    )
+    return low, min(1.0, high)
+
+
+def estimate_mean(hits: Real, picture: NDArray[np.int64], fit: Fit) -> Estimate:
+    """Return the mean of hits with intervals from resampled pictures."""
+    group = np.unique(picture, return_inverse=True)[1]
+    totals, counts = np.bincount(group, hits), np.bincount(group)
+    groups = len(counts)
+    numbers = np.random.default_rng(fit.seed)
+    means = []
+    for _ in range(fit.replicates):
+        # one at a time: a table of weights would grow with the pictures
+        weights = np.bincount(numbers.integers(0, groups, groups), minlength=groups)
+        means.append(float(weights @ totals) / max(int(weights @ counts), 1))
+    wide, narrow = (percentile_interval(np.array(means), level) for level in LEVELS)
+    return Estimate(float(hits.mean()), wide, narrow)
+
+
+def _by_severity(outcomes: Outcomes) -> dict[float, float]:
+    levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
+    if not len(levels) or len(levels) > 5:
+        return {}
+    return {
+        float(level): float(1 - outcomes.correct[outcomes.severity == level].mean())
+        for level in levels
+    }
+
+
+def is_too_few(space: str, labels: NDArray[np.int64]) -> bool:
+    """Whether pictures with these labels are too few for a claim: under 8 categories of 5 each.
+
+    Data sets of very many classes, each with a few pictures, need 40 pictures of 8 classes.
+    """
+    values, counts = np.unique(labels[labels != NONE], return_counts=True)
+    if space == "entry16" or len(values) <= len(CATEGORIES):
+        return bool((counts >= 5).sum() < 8)
+    return bool(counts.sum() < 40)

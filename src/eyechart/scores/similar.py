@@ -1,0 +1,63 @@
+"""One model under two corruptions of a similar class, such as uniform and Gaussian noise."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart.curves.curve import Curve, percentile_interval
+from eyechart.scores.people import compared_areas, compared_scores
+from eyechart.scores.significance import (
+    PUBLISHED_LEVEL,
+    Interval,
+    Lead,
+    apart_ranges,
+    check_comparable,
+    pair_orders,
+)
+
+
+@dataclass(frozen=True)
+class SimilarClass:
+    """How much higher the model scores under the first corruption than under the second.
+
+    Each difference with its interval; `ranges`: where the intervals of the model's two curves do
+    not overlap, and under which corruption, "first" or "second", it is ahead.
+    """
+
+    delta_hmri: float
+    hmri_interval: Interval
+    delta_mrsi: float
+    mrsi_interval: Interval
+    ranges: tuple[Lead, ...]
+
+
+def compare_corruptions(
+    human: Curve, first: Curve, second: Curve, level: float = 0.95
+) -> SimilarClass:
+    """Return how a model's scores differ between two corruptions that people meet alike.
+
+    `human`: people's curve of the class. Each resampled curve of theirs is compared with both of
+    the model's, so that people's error cancels as far as it does. The model's curves are resampled
+    together if they were fitted with the same clusters, seed and replicates. `ranges` are by the
+    published rule at 83 %.
+    """
+    for name, curve in (("first", first), ("second", second)):
+        check_comparable(human, curve, ("human", name))
+    own, other = pair_orders(first, second, first.draws.pairs_with(second.draws))
+    count = min(len(own), human.draws.replicates)
+    # people in an order of their own, independent of both
+    people = np.random.default_rng(1).permutation(count)
+    humans = [human.replicates[place] for place in people]
+    scores = [
+        compared_scores(humans, [curve.replicates[place] for place in order[:count]], human.density)
+        for curve, order in ((first, own), (second, other))
+    ]
+    (hmri, mrsi), (other_hmri, other_mrsi) = scores
+    areas, other_areas = compared_areas(human, first), compared_areas(human, second)
+    return SimilarClass(
+        areas.hmri - other_areas.hmri,
+        percentile_interval(hmri - other_hmri, level),
+        areas.mrsi - other_areas.mrsi,
+        percentile_interval(mrsi - other_mrsi, level),
+        tuple(apart_ranges(first, second, PUBLISHED_LEVEL, ("first", "second"))),
+    )

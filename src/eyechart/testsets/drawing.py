@@ -1,0 +1,248 @@
+"""Which pictures meet which corruption at which strength: the rows of a test set."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import ImageRandom
+from eyechart.core.registry import unknown_name
+from eyechart.images.identity import named_keys
+from eyechart.images.imageset import ImageSet
+from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.labels.spaces import SPACES, category_labels
+from eyechart.suites.apply import draw_random
+from eyechart.suites.strength import STRONGEST, draw_from_domain, resolve
+from eyechart.suites.suite import Entry, load_suite
+from eyechart.testsets.allocation import Counts, allocate
+from eyechart.testsets.draws import Draws, Real, Whole, clean_draws, expand
+from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, rows_of
+from eyechart.testsets.uniform import draw_targets, find_strengths
+from eyechart.visual_change.measure import find_definition
+
+SAMPLINGS = ("paper", "uniform")
+LEVELS = np.arange(1.0, 6.0)
+TARGET_BINS = 39
+BATCH = {"cpu": 32, "cuda": 256}
+
+Step = Callable[[int, str], None]
+"""Told how many more rows are done, and a message or ""."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides a test set, besides the pictures.
+
+    `n`: rows per corruption. `sampling`: parameters uniform over the published domain ("paper") or
+    strengths that make Δv uniform. `labels`: whose classes are drawn equally often, unless not
+    `balanced`; with "entry16" only pictures of the 16 categories are drawn.
+    """
+
+    suite: str = "vcr"
+    n: int = 50_000
+    seed: int = 0
+    sampling: str = "paper"
+    labels: str = "native"
+    balanced: bool = True
+    definition: str = "vcr"
+    corruptions: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise a UsageError unless the plan can be carried out."""
+        if not isinstance(self.n, int) or isinstance(self.n, bool) or self.n < 1:
+            raise UsageError(
+                f"n must be a whole number of pictures per corruption, got {self.n!r}."
+            )
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise UsageError(f"seed must be a whole number, got {self.seed!r}.")
+        if self.sampling not in SAMPLINGS:
+            raise unknown_name("sampling", str(self.sampling), SAMPLINGS)
+        if self.labels not in SPACES:
+            raise unknown_name("label space", str(self.labels), SPACES)
+        if find_definition(self.definition).pixel:
+            raise UsageError("A test set needs a definition with subbands: vcr or sheikh2006.")
+        self.entries()
+
+    def entries(self) -> list[Entry]:
+        """Return the corruptions of the suite, or those chosen of it."""
+        own = {entry.name: entry for entry in load_suite(self.suite)}
+        if not self.corruptions:
+            return list(own.values())
+        chosen = []
+        for name in self.corruptions:
+            full = name if name in own else f"{self.suite}/{name}"
+            if full not in own:
+                raise unknown_name(f"corruption of {self.suite}", name, own)
+            chosen.append(own[full])
+        return chosen
+
+    def settings(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        return {**asdict(self), "corruptions": [entry.name for entry in self.entries()]}
+
+
+def counts_of(images: ImageSet, plan: Plan) -> Counts:
+    """Return how often each picture is drawn for a corruption without published levels."""
+    classes: Sequence[str | None] = images.labels
+    usable = np.ones(len(images), dtype=bool)
+    if plan.labels == "entry16":
+        places = category_labels(images.labels, images.categories)
+        usable = places != NONE
+        classes = [CATEGORIES[place] if place != NONE else None for place in places]
+        if not usable.any():
+            raise UsageError(
+                "No picture belongs to the 16 categories: give pictures labelled with ImageNet's"
+                f" WordNet ids or with {CATEGORIES[0]}, {CATEGORIES[1]}, …, or use --labels native."
+            )
+    if plan.labels == "none" or not plan.balanced:
+        classes = [None] * len(images)
+    places = np.flatnonzero(usable)
+    counts = np.zeros(len(images), dtype=np.int64)
+    counts[places] = allocate(
+        [images.digests[place] for place in places],
+        [classes[int(place)] for place in places],
+        plan.n,
+        plan.seed,
+    )
+    return counts
+
+
+def plan_draws(images: ImageSet, plan: Plan) -> list[Draws]:
+    """Return the rows of every corruption, and one for each clean picture that is used.
+
+    With sampling "uniform", strengths are still to be found, and severities NaN.
+    """
+    plan.check()
+    counts = counts_of(images, plan)
+    groups: list[Draws] = []
+    first = 0
+    for entry in plan.entries():
+        groups.append(_plan_entry(images, entry, counts, plan, first))
+        first += len(groups[-1])
+    used = np.unique(np.concatenate([draws.image for draws in groups]))
+    return [clean_draws(used, first), *groups]
+
+
+def _plan_entry(images: ImageSet, entry: Entry, counts: Counts, plan: Plan, first: int) -> Draws:
+    if entry.levels and plan.sampling == "paper":
+        # published levels: every picture at each of them, with the same random part
+        places = np.flatnonzero(counts) if plan.labels == "entry16" else np.arange(len(counts))
+        image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
+        draw = np.zeros_like(image)
+    else:
+        image, draw = expand(counts)
+        severity = np.full(len(image), np.nan)
+    row = first + np.arange(len(image))
+    draws = Draws(entry, row, image, draw, severity, {})
+    if is_uniform(entry, plan):
+        return draws
+    return with_values(images, draws, plan.seed)
+
+
+def is_uniform(entry: Entry | None, plan: Plan) -> bool:
+    """Whether an entry's strengths are found from visual change, which moved pictures lack."""
+    return entry is not None and plan.sampling == "uniform" and not entry.geometric
+
+
+def with_values(images: ImageSet, draws: Draws, seed: int) -> Draws:
+    """Return the draws with concrete parameters: from their severities, or the paper's domain."""
+    entry = draws.entry
+    assert entry is not None
+    random = draw_random(
+        entry, keys_of(images, draws.image), seed, draws.draw.tolist(), torch.device("cpu")
+    )
+    if np.isnan(draws.severity).all():
+        values = draw_from_domain(entry, random)
+    else:
+        values = _from_severity(images, draws, entry, random)
+    return replace(draws, values=values)
+
+
+def _from_severity(
+    images: ImageSet, draws: Draws, entry: Entry, random: ImageRandom
+) -> dict[str, Real]:
+    """Return parameters in the entry's own units; where it has none, in px of each picture."""
+    if entry.reference_side is not None:
+        return resolve(entry, draws.severity, {}, entry.reference_side, random)
+    sides = np.array([min(images.sizes[place]) for place in draws.image])
+    values: dict[str, Real] = {}
+    for side in np.unique(sides):
+        own = resolve(entry, draws.severity, {}, int(side), random)
+        for name, value in own.items():
+            values[name] = np.where(sides == side, value, values.get(name, value))
+    return values
+
+
+def keys_of(images: ImageSet, places: Whole) -> Tensor:
+    """Return the 64-bit keys of the pictures at these places."""
+    distinct, which = np.unique(places, return_inverse=True)
+    keys = named_keys([images.digests[place] for place in distinct], len(distinct))
+    return keys[torch.from_numpy(which)]
+
+
+def find_reach(
+    images: ImageSet, groups: Sequence[Draws], plan: Plan, device: torch.device, step: Step
+) -> dict[str, Real]:
+    """Return, for each corruption whose strengths are to be found, every row's Δv at the end."""
+    reach = {draws.name: np.full(len(draws), np.nan) for draws in groups}
+    for chunk in each_chunk(images, groups, plan, device):
+        for draws, places in rows_of(groups, chunk.places):
+            strongest = np.full(len(draws), STRONGEST)
+            reach[draws.name][places] = measure_at(images, chunk, draws, strongest, plan, step)
+    return reach
+
+
+def find_values(
+    images: ImageSet, chunk: Chunk, draws: Draws, reach: Real, target: Real, plan: Plan, step: Step
+) -> Draws:
+    """Return rows of one chunk with the strengths that bring Δv to its targets."""
+
+    def measure(rows: Whole, severity: Real) -> Real:
+        return measure_at(images, chunk, draws.take(rows), severity, plan, _silent)
+
+    severity, _ = find_strengths(target, reach, measure)
+    # a picture without visual change of its own gets some strength all the same
+    chosen = np.where(np.isnan(reach), STRONGEST / 2, severity)
+    step(len(draws), "")
+    return with_values(images, replace(draws, severity=chosen), plan.seed)
+
+
+def measure_at(
+    images: ImageSet, chunk: Chunk, draws: Draws, severity: Real, plan: Plan, step: Step
+) -> Real:
+    """Return Δv of these rows at these severities."""
+    found = []
+    size = BATCH.get(chunk.clean.device.type, BATCH["cpu"])
+    for start in range(0, len(draws), size):
+        places = np.arange(start, min(start + size, len(draws)))
+        part = replace(draws.take(places), severity=severity[places])
+        found.append(chunk.make(with_values(images, part, plan.seed)).delta_v.cpu().numpy())
+        step(len(places), "")
+    return np.concatenate(found)
+
+
+def each_chunk(
+    images: ImageSet, groups: Sequence[Draws], plan: Plan, device: torch.device
+) -> Iterator[Chunk]:
+    """Yield the pictures that the rows need, a chunk at a time, on the device."""
+    used = np.unique(np.concatenate([draws.image for draws in groups]))
+    definition = find_definition(plan.definition)
+    for places in plan_chunks(images, used, device):
+        yield load_chunk(images, places, definition, plan.seed, device)
+
+
+def targets_of(images: ImageSet, draws: Draws, reach: Real, plan: Plan) -> Real:
+    """Return the Δv that each row of a corruption is to have."""
+    names = [
+        f"{draws.name} {images.digests[image]} {draw}"
+        for image, draw in zip(draws.image, draws.draw, strict=True)
+    ]
+    return draw_targets(reach, names, TARGET_BINS, plan.seed)
+
+
+def _silent(count: int, message: str) -> None:
+    pass

@@ -1,0 +1,111 @@
+"""From rows of a test set to corrupted pictures and their visual change, a chunk at a time.
+
+A chunk holds a few pictures on the device with the clean side of their visual change, so that both
+are made once for all corruptions and draws, and memory does not grow with the test set.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.corruptions import Assets
+from eyechart.images.identity import content_keys, named_keys
+from eyechart.images.imageset import ImageSet
+from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.textures import frost_assets
+from eyechart.testsets.draws import Draws, Whole
+from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.fidelity import describe_clean, fidelity
+from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.statistics import CleanStatistics
+
+CHUNK_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
+"""How many pixels of clean pictures are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Corrupted pictures, uint8 (B, 3, H, W), and what is known of each, on their device.
+
+    `delta_v`: visual change in 0…1, NaN where the clean picture has too little to lose. `pixels`:
+    a 64-bit digest of the 8-bit values. `scales`: of the pyramid behind the visual change.
+    """
+
+    pictures: Tensor
+    delta_v: Tensor
+    pixels: Tensor
+    scales: int
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """A few pictures of one size, ready to be corrupted and compared."""
+
+    places: Whole
+    clean: Tensor
+    keys: Tensor
+    statistics: CleanStatistics
+    seed: int
+
+    def make(self, draws: Draws) -> Made:
+        """Return the pictures of these rows, all of one corruption and all from this chunk."""
+        local = torch.from_numpy(np.searchsorted(self.places, draws.image))
+        on_device = local.to(self.clean.device)
+        pictures = self.clean[on_device]
+        if draws.entry is None:
+            return self._unchanged(pictures, on_device)
+        corrupted = corrupt_batch(
+            pictures,
+            draws.entry,
+            draws.severity,
+            dict(draws.values),
+            self.keys[local],
+            self.seed,
+            draws.draw.tolist(),
+            frost_assets(None) if draws.entry.corruption.needs_frost else Assets(),
+        )
+        return self._measured(corrupted, on_device)
+
+    def _measured(self, pictures: Tensor, local: Tensor) -> Made:
+        statistics = self.statistics.select(local)
+        kept = fidelity(statistics, to_grey(pictures))
+        change = torch.where(statistics.measurable, (1 - kept).clamp_min(0), torch.nan)
+        return Made(pictures, change, content_keys(pictures), len(statistics.scales))
+
+    def _unchanged(self, pictures: Tensor, local: Tensor) -> Made:
+        measurable = self.statistics.measurable[local]
+        change = torch.where(measurable, 0.0, torch.nan).to(torch.float64)
+        return Made(pictures, change, content_keys(pictures), len(self.statistics.scales))
+
+
+def plan_chunks(images: ImageSet, used: Sequence[int] | Whole, device: torch.device) -> list[Whole]:
+    """Return the pictures in groups of one size, each small enough to be held at once."""
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for place in sorted({int(each) for each in used}):
+        by_size.setdefault(images.sizes[place], []).append(place)
+    chunks = []
+    for (height, width), places in by_size.items():
+        size = max(1, CHUNK_PIXELS.get(device.type, CHUNK_PIXELS["cpu"]) // (height * width))
+        chunks += [np.array(places[start : start + size]) for start in range(0, len(places), size)]
+    return chunks
+
+
+def load_chunk(
+    images: ImageSet, places: Whole, definition: Definition, seed: int, device: torch.device
+) -> Chunk:
+    """Return the pictures at `places` (rising) on the device, with their clean statistics."""
+    clean = images.batch(places.tolist()).to(device)
+    keys = named_keys([images.digests[place] for place in places], len(places))
+    statistics = describe_clean(to_grey(clean), definition)
+    return Chunk(places, clean, keys, statistics, seed)
+
+
+def rows_of(groups: Sequence[Draws], places: Whole) -> Iterator[tuple[Draws, Whole]]:
+    """Yield, for each corruption, its rows with pictures among `places`, and where they were."""
+    for draws in groups:
+        own = np.flatnonzero(np.isin(draws.image, places))
+        if len(own):
+            yield draws.take(own), own

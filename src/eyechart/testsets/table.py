@@ -1,0 +1,139 @@
+"""The rows of a test set as a table: each says all that is needed to make its picture again."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.images.imageset import ImageSet
+from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.labels.spaces import category_labels
+from eyechart.suites.suite import Entry
+from eyechart.testsets.drawing import Plan
+from eyechart.testsets.draws import CLEAN, Draws, Real
+
+VERSION = 1
+"""Of the schema; grows when a column changes its meaning."""
+
+SCHEMA = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("digest", pa.string()),
+        ("picture", pa.string()),
+        ("label", pa.string()),
+        ("category", pa.string()),
+        ("suite", pa.string()),
+        ("corruption", pa.string()),
+        ("version", pa.int32()),
+        ("draw", pa.int32()),
+        ("severity", pa.float64()),
+        ("parameters", pa.map_(pa.string(), pa.float64())),
+        ("seed", pa.int64()),
+        ("stimulus", pa.string()),
+        ("definition", pa.string()),
+        ("scales", pa.int8()),
+        ("delta_v", pa.float64()),
+        ("pixels", pa.uint64()),
+    ]
+)
+"""`digest`: SHA-256 of the picture file. `version`: of the corruption. `severity`: null where
+parameters were drawn. `delta_v`: null where the clean picture has too little to lose. `pixels`: a
+digest of the corrupted 8-bit values."""
+
+
+def to_table(
+    images: ImageSet,
+    plan: Plan,
+    draws: Draws,
+    delta_v: Real,
+    pixels: NDArray[np.int64],
+    scales: int,
+) -> pa.Table:
+    """Return the rows with their visual change and the digests of their pixels."""
+    count, entry = len(draws), draws.entry
+    pictures = [images.pictures[place] for place in draws.image]
+    categories = category_labels(
+        [each.label for each in pictures], [each.category for each in pictures]
+    )
+    columns = {
+        "row": draws.row,
+        "digest": [images.digests[place] for place in draws.image],
+        "picture": [each.name for each in pictures],
+        "label": [each.label for each in pictures],
+        "category": [None if place == NONE else CATEGORIES[place] for place in categories],
+        "suite": [plan.suite] * count,
+        "corruption": [draws.name] * count,
+        "version": np.full(count, 1 if entry is None else entry.version, dtype=np.int32),
+        "draw": draws.draw.astype(np.int32),
+        "severity": _null_for_nan(draws.severity),
+        "parameters": _maps(draws),
+        "seed": np.full(count, plan.seed),
+        "stimulus": [images.stimulus.name] * count,
+        "definition": [plan.definition] * count,
+        "scales": np.full(count, scales, dtype=np.int8),
+        "delta_v": _null_for_nan(delta_v),
+        "pixels": pixels.view(np.uint64),
+    }
+    arrays = [
+        pa.array(columns[field.name], field.type)
+        if not isinstance(columns[field.name], pa.Array)
+        else columns[field.name]
+        for field in SCHEMA
+    ]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def _null_for_nan(values: Real) -> pa.Array:
+    return pa.array(values, pa.float64(), mask=np.isnan(values))
+
+
+def _maps(draws: Draws) -> pa.Array:
+    names, count = list(draws.values), len(draws)
+    offsets = np.arange(count + 1, dtype=np.int32) * len(names)
+    items = np.stack(list(draws.values.values()), axis=1).ravel() if names else np.empty(0)
+    return pa.MapArray.from_arrays(
+        pa.array(offsets), pa.array(names * count, pa.string()), pa.array(items, pa.float64())
+    )
+
+
+def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> list[Draws]:
+    """Return the rows by corruption, in the order in which they come, for this image set.
+
+    A picture that the set lacks, or a corruption that changed since, is an error.
+    """
+    known = {entry.name: entry for entry in entries}
+    places = {digest: place for place, digest in reversed(list(enumerate(images.digests)))}
+    groups = []
+    for name in table["corruption"].unique().to_pylist():
+        own = table.filter(pc.equal(table["corruption"], name))
+        entry = None if name == CLEAN else known.get(name)
+        if entry is None and name != CLEAN:
+            raise UsageError(f"The test set has {name}, which its suite has not: draw it again.")
+        if entry is not None and set(own["version"].to_pylist()) != {entry.version}:
+            raise UsageError(f"The test set has an older {name}: draw it again.")
+        groups.append(_draws(own, entry, places))
+    return groups
+
+
+def _draws(table: pa.Table, entry: Entry | None, places: dict[str, int]) -> Draws:
+    digests = table["digest"].to_pylist()
+    missing = next((place for place, digest in enumerate(digests) if digest not in places), None)
+    if missing is not None:
+        name = table["picture"][missing].as_py()
+        raise UsageError(
+            f"The test set was drawn from other pictures: {name} is not among these, or is another"
+            " file; give the folder or manifest that it was drawn from."
+        )
+    maps = table["parameters"]
+    names = [name for name, _ in maps[0].as_py()]
+    return Draws(
+        entry,
+        table["row"].to_numpy(),
+        np.array([places[digest] for digest in digests], dtype=np.int64),
+        table["draw"].to_numpy().astype(np.int64),
+        table["severity"].to_numpy().astype(np.float64),
+        {name: pc.map_lookup(maps, name, "first").to_numpy().copy() for name in names},
+    )

@@ -1,0 +1,242 @@
+"""`draw` and `TestSet`: a test set is a manifest, not a folder of pictures."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from eyechart.core.devices import find_device
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
+from eyechart.core.provenance import versions
+from eyechart.core.registry import unknown_name
+from eyechart.images.imageset import ImageSet, load_images
+from eyechart.testsets.coverage import Coverage, coverage_of
+from eyechart.testsets.drawing import (
+    BATCH,
+    Plan,
+    Step,
+    each_chunk,
+    find_reach,
+    find_values,
+    is_uniform,
+    plan_draws,
+    targets_of,
+)
+from eyechart.testsets.draws import CLEAN, Draws
+from eyechart.testsets.making import rows_of
+from eyechart.testsets.table import SCHEMA, VERSION, from_table, to_table
+
+HEADER = "eyechart testset"
+"""The key under which a Parquet file says what it is."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TestSet:
+    """Rows of corrupted pictures that anybody can make again, with their visual change.
+
+    `table`: a pyarrow table with the columns of `SCHEMA`. `plan`: how it was drawn. `header`: what
+    else decides it: stimulus, digest of the pictures, versions.
+    """
+
+    __test__ = False  # no test, whatever its name says to pytest
+
+    table: pa.Table
+    plan: Plan
+    header: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<TestSet of {len(self)} rows, {len(self.corruptions)} corruptions>"
+
+    @property
+    def corruptions(self) -> list[str]:
+        """The names of the corruptions, in the suite's order."""
+        return [name for name in self.table["corruption"].unique().to_pylist() if name != CLEAN]
+
+    def coverage(self, least: int = 20) -> list[Coverage]:
+        """Return how much of 0…1 each corruption covers, in the two published ways."""
+        return coverage_of(self.table, least)
+
+    def count(self, corruption: str) -> int:
+        """Return how many rows a corruption has."""
+        return int(self._of(corruption).num_rows)
+
+    def ranges(self, corruption: str) -> str:
+        """Return in words from what to what the parameters of a corruption go."""
+        maps = [dict(own) for own in self._of(corruption)["parameters"].to_pylist()]
+        parts = []
+        for name in maps[0]:
+            values = [own[name] for own in maps]
+            parts.append(f"{name} {min(values):.4g} to {max(values):.4g}")
+        return ", ".join(parts)
+
+    def only(self, corruptions: Sequence[str]) -> "TestSet":
+        """Return the rows of some corruptions; without any, all rows."""
+        if not corruptions:
+            return self
+        known = [*self.corruptions, CLEAN]
+        names = [name if name in known else f"{self.plan.suite}/{name}" for name in corruptions]
+        for given, name in zip(corruptions, names, strict=True):
+            if name not in known:
+                raise unknown_name("corruption of the test set", given, known)
+        own = self.table.filter(pc.is_in(self.table["corruption"], pa.array(names)))
+        return replace(self, table=own)
+
+    def _of(self, corruption: str) -> pa.Table:
+        return self.table.filter(pc.equal(self.table["corruption"], corruption))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the manifest as a Parquet file."""
+        stored = {HEADER: json.dumps({**self.header, "plan": self.plan.settings()})}
+        write_parquet(self.table.replace_schema_metadata(stored), Path(path))
+
+    def draws(self, images: ImageSet) -> list[Draws]:
+        """Return the rows for the pictures they were drawn from; others are refused."""
+        if images.stimulus.name != self.header["stimulus"]:
+            raise UsageError(
+                f"The test set was drawn for stimulus {self.header['stimulus']}, the pictures were"
+                f" loaded as {images.stimulus.name}."
+            )
+        return from_table(self.table, images, self.plan.entries())
+
+
+def read_testset(path: str | os.PathLike[str]) -> TestSet:
+    """Return the test set that `TestSet.save` wrote."""
+    where = Path(path)
+    stored = read_header(where).get(HEADER)
+    if stored is None:
+        raise UsageError(f"{where} is no test set: eyechart testset make writes one.")
+    header = json.loads(stored)
+    if header["schema"] != VERSION:
+        raise UsageError(
+            f"{where} has schema {header['schema']}, this version reads {VERSION}: draw it again."
+        )
+    settings = header.pop("plan")
+    plan = Plan(**{**settings, "corruptions": tuple(settings["corruptions"])})
+    return TestSet(read_parquet(where), plan, header)
+
+
+def draw(
+    images: str | os.PathLike[str] | ImageSet,
+    suite: str = "vcr",
+    n: int = 50_000,
+    *,
+    seed: int = 0,
+    sampling: str = "paper",
+    corruptions: Sequence[str] = (),
+    labels: str = "native",
+    balanced: bool = True,
+    stimulus: str = "224",
+    definition: str = "vcr",
+    device: str = "cpu",
+) -> TestSet:
+    """Return a test set of n rows per corruption, drawn, made and measured.
+
+    `images`: a class folder, a CSV or Parquet manifest, or an ImageSet. `sampling`: "paper" draws
+    parameters uniformly over the published domain; "uniform" finds those that spread Δv evenly.
+    Corruptions with published levels (ImageNet-C) have every picture at each level instead, unless
+    sampling is "uniform". Classes are drawn equally often unless not `balanced`.
+    """
+    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions))
+    plan.check()
+    where = find_device(device)
+    own = images if isinstance(images, ImageSet) else load_images(images, stimulus)
+    with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
+        return make_testset(own, plan, where, Path(folder), _silent)
+
+
+def make_testset(
+    images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Step
+) -> TestSet:
+    """Draw, make and measure all rows; those in `folder` from an earlier run are kept.
+
+    `step` is told of every row once, and of those whose strength has to be found twice more.
+    """
+    groups = plan_draws(images, plan)
+    parts = Parts(folder)
+    done = parts.done()
+    pending = [draws.take(np.flatnonzero(~np.isin(draws.row, done))) for draws in groups]
+    step(sum(map(len, groups)) - sum(map(len, pending)), "")
+    searched = [draws for draws in groups if is_uniform(draws.entry, plan)]
+    reach = find_reach(images, searched, plan, device, step) if searched else {}
+    target = {draws.name: targets_of(images, draws, reach[draws.name], plan) for draws in searched}
+    first = {draws.name: draws.row[0] for draws in searched if len(draws)}
+    left = [draws for draws in pending if len(draws)]
+    for chunk in each_chunk(images, left, plan, device) if left else ():
+        for draws, _ in rows_of(left, chunk.places):
+            if draws.name in reach:
+                own = draws.row - first[draws.name]
+                draws = find_values(
+                    images,
+                    chunk,
+                    draws,
+                    reach[draws.name][own],
+                    target[draws.name][own],
+                    plan,
+                    step,
+                )
+            for start in range(0, len(draws), BATCH[device.type]):
+                end = min(start + BATCH[device.type], len(draws))
+                part = draws.take(np.arange(start, end))
+                made = chunk.make(part)
+                change, pixels = made.delta_v.cpu().numpy(), made.pixels.cpu().numpy()
+                table = to_table(images, plan, part, change, pixels, made.scales)
+                parts.write(part.name, table)
+                step(len(part), "")
+    parts.merge()
+    tables = [parts.read(draws.name) for draws in groups]
+    return TestSet(pa.concat_tables(tables).cast(SCHEMA), plan, header_of(images))
+
+
+def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
+    """Return the folder beside `out` in which its rows gather; one of another plan is refused."""
+    folder = out.with_name(f"{out.name}.parts")
+    record, settings = folder / "plan.json", {**plan.settings(), "images": images.digest}
+    settings["stimulus"] = images.stimulus.name
+    try:
+        folder.mkdir(exist_ok=True)
+        if not record.exists():
+            if any(folder.iterdir()):
+                raise UsageError(f"{folder} holds files of something else: move it away.")
+            record.write_text(json.dumps(settings), encoding="utf-8")
+        if json.loads(record.read_text(encoding="utf-8")) != settings:
+            raise UsageError(
+                f"{folder} holds the beginnings of another test set: delete it, or choose another"
+                " --out."
+            )
+    except OSError as error:
+        raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
+    return folder
+
+
+def header_of(images: ImageSet) -> dict[str, Any]:
+    """Return what decides a test set besides its plan."""
+    return {
+        "schema": VERSION,
+        "stimulus": images.stimulus.name,
+        "images": images.digest,
+        "pictures": len(images),
+        "damaged": [each.name for each in images.damaged],
+        "versions": versions(),
+    }
+
+
+def count_steps(images: ImageSet, plan: Plan) -> int:
+    """Return how often `make_testset` will tell of a row."""
+    groups = plan_draws(images, plan)
+    return sum(len(draws) * (3 if is_uniform(draws.entry, plan) else 1) for draws in groups)
+
+
+def _silent(count: int, message: str) -> None:
+    pass
