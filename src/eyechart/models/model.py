@@ -48,10 +48,11 @@ class Model:
         """The height and width that pictures are resized to, in pixels; None: as they come."""
         return self.preprocessing.side
 
-    def __call__(self, pictures: Tensor) -> Tensor:
+    def __call__(self, pictures: Tensor, wait: bool = True) -> Tensor:
         """Return the scores of 8-bit pictures (B, 3, H, W): float32, (B, K), on the device.
 
-        The scores are the model's own, logits or probabilities: see `log_probabilities`.
+        The scores are the model's own, logits or probabilities: see `log_probabilities`. Whoever
+        does not `wait` for a GPU has to look by himself whether they are numbers, and `refuse`.
         """
         if pictures.dtype != torch.uint8 or pictures.ndim != 4 or pictures.shape[1] != 3:
             raise UsageError(
@@ -61,7 +62,18 @@ class Model:
         with torch.inference_mode():
             ready = self.preprocessing(pictures.to(self.device))
             ready = ready.to(self.dtype, memory_format=self._layout)
-            return self._checked(self._run(ready), len(pictures))
+            scores = self._checked(self._run(ready), len(pictures))
+            if wait and not bool(scores.isfinite().all()):
+                raise self.refuse()
+            return scores
+
+    def refuse(self) -> UsageError:
+        """Return the error for scores that are no numbers."""
+        half = self.dtype != torch.float32
+        hint = "try full precision" if half else "check its weights and its normalisation"
+        return UsageError(
+            f"Model '{self.name}' must return finite class scores, got NaN or infinity: {hint}."
+        )
 
     def _run(self, ready: Tensor) -> object:
         try:
@@ -110,12 +122,7 @@ class Model:
                 " return a score for every class, every time."
             )
         self.classes = classes
-        scores = scores.to(self.device, torch.float32)
-        if not bool(scores.isfinite().all()):
-            half = self.dtype != torch.float32
-            hint = "try full precision" if half else "check its weights and its normalisation"
-            raise UsageError(f"{need}, all finite, got NaN or infinity: {hint}.")
-        return scores
+        return scores.to(self.device, torch.float32)
 
 
 def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:

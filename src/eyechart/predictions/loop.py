@@ -131,7 +131,7 @@ class _Loop:
 def compute(job: Job, chunk: Chunk, draws: Draws) -> Batch:
     """Make the pictures of some rows, measure them and let every model answer."""
     made = chunk.make(draws)
-    answers = tuple(answers_of(model(made.pictures)) for model in job.models)
+    answers = tuple(answers_of(model(made.pictures, wait=False)) for model in job.models)
     own = [made.delta_v, made.pixels, *(each.numbers for each in answers)]
     home, ready = _bring_home(own)
     kinds = (each.has_categories for each in answers)
@@ -142,6 +142,9 @@ def compute(job: Job, chunk: Chunk, draws: Draws) -> Batch:
 def table_of(job: Job, batch: Batch) -> pa.Table:
     """Return the rows of a batch with the answers of all models."""
     batch.ready()
+    for model, answers in zip(job.models, batch.answers, strict=True):
+        if not bool(answers.numbers[:, 1].isfinite().all()):
+            raise model.refuse()
     rows = rows_table(
         job.images,
         job.plan,

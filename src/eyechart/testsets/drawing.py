@@ -17,7 +17,7 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import SPACES, category_labels
 from eyechart.suites.apply import draw_random
 from eyechart.suites.strength import STRONGEST, draw_from_domain, resolve
-from eyechart.suites.suite import Entry, load_suite
+from eyechart.suites.suite import DRAWN, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
 from eyechart.testsets.draws import Draws, Real, Whole, clean_draws, expand
 from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, rows_of
@@ -114,7 +114,8 @@ def counts_of(images: ImageSet, plan: Plan) -> Counts:
 def plan_draws(images: ImageSet, plan: Plan) -> list[Draws]:
     """Return the rows of every corruption, and one for each clean picture that is used.
 
-    With sampling "uniform", strengths are still to be found, and severities NaN.
+    With sampling "uniform", strengths are still to be found, severities are NaN, and there are more
+    rows than will be used: a pool, so that some reach far.
     """
     plan.check()
     counts = counts_of(images, plan)
@@ -134,13 +135,23 @@ def _plan_entry(images: ImageSet, entry: Entry, counts: Counts, plan: Plan, firs
         image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
         draw = np.zeros_like(image)
     else:
-        image, draw = expand(counts)
+        image, draw = expand(counts * pool_factor(entry, plan))
         severity = np.full(len(image), np.nan)
     row = first + np.arange(len(image))
     draws = Draws(entry, row, image, draw, severity, {})
     if is_uniform(entry, plan):
         return draws
     return with_values(images, draws, plan.seed)
+
+
+def pool_factor(entry: Entry, plan: Plan) -> int:
+    """Return how many rows are drawn for each that is used.
+
+    Where strength leads to the picture's own draw, few draws lead far.
+    """
+    if not is_uniform(entry, plan):
+        return 1
+    return 4 if DRAWN in entry.path.values() else 2
 
 
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
@@ -184,31 +195,73 @@ def keys_of(images: ImageSet, places: Whole) -> Tensor:
     return keys[torch.from_numpy(which)]
 
 
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Between what each row's Δv can lie, and what it is to be: NaN for rows that are not used."""
+
+    lowest: Real
+    highest: Real
+    target: Real
+
+    def take(self, places: Whole) -> "Reach":
+        """Return what is known of some of the rows."""
+        return Reach(self.lowest[places], self.highest[places], self.target[places])
+
+
+def mildest(entry: Entry) -> float:
+    """Return the severity at which a strength path begins.
+
+    Kernels of whole numbers have no strength between none and their mildest.
+    """
+    moved = [entry.corruption.parameter(name) for name in entry.path]
+    return 1.0 if moved and all(parameter.integer for parameter in moved) else 0.0
+
+
 def find_reach(
-    images: ImageSet, groups: Sequence[Draws], plan: Plan, device: torch.device, step: Step
-) -> dict[str, Real]:
-    """Return, for each corruption whose strengths are to be found, every row's Δv at the end."""
-    reach = {draws.name: np.full(len(draws), np.nan) for draws in groups}
-    for chunk in each_chunk(images, groups, plan, device):
-        for draws, places in rows_of(groups, chunk.places):
+    images: ImageSet, pools: Sequence[Draws], plan: Plan, device: torch.device, step: Step
+) -> dict[str, Reach]:
+    """Return what every row of the pools can reach, and the targets of those that are used."""
+    ends = {pool.name: np.full((2, len(pool)), np.nan) for pool in pools}
+    for chunk in each_chunk(images, pools, plan, device):
+        for draws, places in rows_of(pools, chunk.places):
+            assert draws.entry is not None
+            start = np.full(len(draws), mildest(draws.entry))
+            found = ends[draws.name]
             strongest = np.full(len(draws), STRONGEST)
-            reach[draws.name][places] = measure_at(images, chunk, draws, strongest, plan, step)
-    return reach
+            found[1, places] = measure_at(images, chunk, draws, strongest, plan, step)
+            found[0, places] = np.where(np.isnan(found[1, places]), np.nan, 0.0)
+            if start.any():
+                found[0, places] = measure_at(images, chunk, draws, start, plan, _silent)
+    found_reach = {}
+    for pool in pools:
+        lowest, highest = ends[pool.name]
+        target = _targets(images, pool, lowest, highest, plan)
+        found_reach[pool.name] = Reach(lowest, highest, target)
+    return found_reach
+
+
+def _targets(images: ImageSet, pool: Draws, lowest: Real, highest: Real, plan: Plan) -> Real:
+    names = [
+        f"{pool.name} {images.digests[image]} {draw}"
+        for image, draw in zip(pool.image, pool.draw, strict=True)
+    ]
+    return draw_targets(lowest, highest, names, plan.n, TARGET_BINS, plan.seed)
 
 
 def find_values(
-    images: ImageSet, chunk: Chunk, draws: Draws, reach: Real, target: Real, plan: Plan, step: Step
+    images: ImageSet, chunk: Chunk, draws: Draws, reach: Reach, plan: Plan, step: Step
 ) -> Draws:
     """Return rows of one chunk with the strengths that bring Δv to its targets."""
+    assert draws.entry is not None
 
     def measure(rows: Whole, severity: Real) -> Real:
         return measure_at(images, chunk, draws.take(rows), severity, plan, _silent)
 
-    severity, _ = find_strengths(target, reach, measure)
-    # a picture without visual change of its own gets some strength all the same
-    chosen = np.where(np.isnan(reach), STRONGEST / 2, severity)
+    severity, _ = find_strengths(
+        reach.target, mildest(draws.entry), reach.lowest, reach.highest, measure
+    )
     step(len(draws), "")
-    return with_values(images, replace(draws, severity=chosen), plan.seed)
+    return with_values(images, replace(draws, severity=severity), plan.seed)
 
 
 def measure_at(
@@ -233,15 +286,6 @@ def each_chunk(
     definition = find_definition(plan.definition)
     for places in plan_chunks(images, used, device):
         yield load_chunk(images, places, definition, plan.seed, device)
-
-
-def targets_of(images: ImageSet, draws: Draws, reach: Real, plan: Plan) -> Real:
-    """Return the Δv that each row of a corruption is to have."""
-    names = [
-        f"{draws.name} {images.digests[image]} {draw}"
-        for image, draw in zip(draws.image, draws.draw, strict=True)
-    ]
-    return draw_targets(reach, names, TARGET_BINS, plan.seed)
 
 
 def _silent(count: int, message: str) -> None:

@@ -23,13 +23,13 @@ from eyechart.testsets.coverage import Coverage, coverage_of
 from eyechart.testsets.drawing import (
     BATCH,
     Plan,
+    Reach,
     Step,
     each_chunk,
     find_reach,
     find_values,
     is_uniform,
     plan_draws,
-    targets_of,
 )
 from eyechart.testsets.draws import CLEAN, Draws
 from eyechart.testsets.making import rows_of
@@ -161,31 +161,23 @@ def make_testset(
 ) -> TestSet:
     """Draw, make and measure all rows; those in `folder` from an earlier run are kept.
 
-    `step` is told of every row once, and of those whose strength has to be found twice more.
+    `step` is told of every row that is drawn, and of those whose strength is found twice more.
     """
     groups = plan_draws(images, plan)
     parts = Parts(folder)
+    pools = [draws for draws in groups if is_uniform(draws.entry, plan)]
+    reach = find_reach(images, pools, plan, device, step) if pools else {}
+    groups = [_used(draws, reach.get(draws.name)) for draws in groups]
+    first = {pool.name: pool.row[0] for pool in pools}
     done = parts.done()
     pending = [draws.take(np.flatnonzero(~np.isin(draws.row, done))) for draws in groups]
     step(sum(map(len, groups)) - sum(map(len, pending)), "")
-    searched = [draws for draws in groups if is_uniform(draws.entry, plan)]
-    reach = find_reach(images, searched, plan, device, step) if searched else {}
-    target = {draws.name: targets_of(images, draws, reach[draws.name], plan) for draws in searched}
-    first = {draws.name: draws.row[0] for draws in searched if len(draws)}
     left = [draws for draws in pending if len(draws)]
     for chunk in each_chunk(images, left, plan, device) if left else ():
         for draws, _ in rows_of(left, chunk.places):
             if draws.name in reach:
-                own = draws.row - first[draws.name]
-                draws = find_values(
-                    images,
-                    chunk,
-                    draws,
-                    reach[draws.name][own],
-                    target[draws.name][own],
-                    plan,
-                    step,
-                )
+                own = reach[draws.name].take(draws.row - first[draws.name])
+                draws = find_values(images, chunk, draws, own, plan, step)
             for start in range(0, len(draws), BATCH[device.type]):
                 end = min(start + BATCH[device.type], len(draws))
                 part = draws.take(np.arange(start, end))
@@ -197,6 +189,13 @@ def make_testset(
     parts.merge()
     tables = [parts.read(draws.name) for draws in groups]
     return TestSet(pa.concat_tables(tables).cast(SCHEMA), plan, header_of(images))
+
+
+def _used(draws: Draws, reach: Reach | None) -> Draws:
+    """Return the rows of a pool that have a target, or all rows where there is no pool."""
+    if reach is None:
+        return draws
+    return draws.take(np.flatnonzero(~np.isnan(reach.target)))
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
@@ -233,9 +232,13 @@ def header_of(images: ImageSet) -> dict[str, Any]:
 
 
 def count_steps(images: ImageSet, plan: Plan) -> int:
-    """Return how often `make_testset` will tell of a row."""
-    groups = plan_draws(images, plan)
-    return sum(len(draws) * (3 if is_uniform(draws.entry, plan) else 1) for draws in groups)
+    """Return about how often `make_testset` will tell of a row."""
+    total = 0
+    for draws in plan_draws(images, plan):
+        total += len(draws)
+        if is_uniform(draws.entry, plan):
+            total += 2 * plan.n
+    return total
 
 
 def _silent(count: int, message: str) -> None:

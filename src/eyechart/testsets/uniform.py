@@ -6,6 +6,7 @@ bracketed from the start.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,40 +28,49 @@ Measure = Callable[[Whole, Real], Real]
 """From rows and their severities to Δv."""
 
 
-def draw_targets(reach: Real, names: Sequence[str], bins: int, seed: int) -> Real:
-    """Return a Δv for each row, spread as evenly over 0…1 as the rows' reach allows.
+def draw_targets(
+    low: Real, high: Real, names: Sequence[str], count: int, bins: int, seed: int
+) -> Real:
+    """Return a Δv for `count` of the rows, spread as evenly over 0…1 as they allow; NaN for others.
 
-    `reach` is the largest Δv that each row can have; `names` make its place in the draw. Every bin
-    gets an equal share of the rows that are left, the highest bin first, because the fewest rows
-    reach it; within it, targets are drawn uniformly. NaN where the reach is.
+    `low` and `high`: between what a row's Δv can lie; `names` make its place in the draw. Every bin
+    gets an equal share of what is left to give, those that the fewest rows reach first; within a
+    bin targets are drawn uniformly.
     """
-    count = len(reach)
     chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     spread = np.array([hash64(seed, "target", name) / 2**64 for name in names])
-    target = np.full(count, np.nan)
-    left = ~np.isnan(reach)
+    target = np.full(len(low), np.nan)
     edges = np.linspace(0, 1, bins + 1)
-    for place in range(bins - 1, -1, -1):
-        low, high = edges[place], edges[place + 1]
-        able = np.flatnonzero(left & (reach > low))
-        quota = -(-int(left.sum()) // (place + 1))
+    able = [(high > start) & (low < end) for start, end in pairwise(edges)]
+    reached = [place for place in range(bins) if able[place].any()]
+    left = min(count, int((~np.isnan(high)).sum()))
+    order = sorted(reached, key=lambda place: int(able[place].sum()))
+    for number, place in enumerate(order):
+        start, end = edges[place], edges[place + 1]
+        free = np.flatnonzero(able[place] & np.isnan(target))
         # those that reach through the bin before those that end in it, else as chance will
-        chosen = able[np.lexsort((chance[able], reach[able] < high))][:quota]
-        target[chosen] = low + spread[chosen] * (np.minimum(high, reach[chosen]) - low)
-        left[chosen] = False
+        partly = (high[free] < end) | (low[free] > start)
+        chosen = free[np.lexsort((chance[free], partly))][: -(-left // (len(order) - number))]
+        first, last = np.maximum(start, low[chosen]), np.minimum(end, high[chosen])
+        target[chosen] = first + spread[chosen] * (last - first)
+        left -= len(chosen)
     return target
 
 
-def find_strengths(target: Real, reach: Real, measure: Measure) -> tuple[Real, Real]:
+def find_strengths(
+    target: Real, mildest: float, lowest: Real, reach: Real, measure: Measure
+) -> tuple[Real, Real]:
     """Return the severity of each row whose Δv is nearest to its target, and that Δv.
 
-    The bracket is shortened by false position in turn with halving, until Δv is close enough; the
-    best of all that was tried counts.
+    At severity `mildest` Δv is `lowest`, at the end of the path it is `reach`. The bracket is
+    shortened by false position in turn with halving, until Δv is close enough; the best of all that
+    was tried counts.
     """
     count = len(target)
-    low, high = np.zeros(count), np.full(count, STRONGEST)
-    below, above = np.zeros(count), reach.copy()
-    best, nearest = np.where(target * 2 < reach, low, high), np.where(target * 2 < reach, 0, reach)
+    low, high = np.full(count, mildest), np.full(count, STRONGEST)
+    below, above = lowest.copy(), reach.copy()
+    nearer = np.abs(target - lowest) < np.abs(target - reach)
+    best, nearest = np.where(nearer, low, high), np.where(nearer, lowest, reach)
     for step in range(MOST_STEPS):
         with np.errstate(invalid="ignore"):
             open_rows = (np.abs(nearest - target) > CLOSE) & (high - low > NARROWEST)
