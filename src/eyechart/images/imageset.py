@@ -75,8 +75,10 @@ class ImageSet:
     def batch(self, places: Sequence[int]) -> Tensor:
         """Return the stimuli at these places, uint8 (B, 3, H, W); all must have one size."""
         missing = [place for place in dict.fromkeys(places) if place not in self.kept]
-        with ThreadPoolExecutor(READERS) as pool:
-            again = dict(zip(missing, pool.map(self._read_again, missing), strict=True))
+        again: dict[int, Tensor] = {}
+        if missing:
+            with ThreadPoolExecutor(READERS) as pool:
+                again = dict(zip(missing, pool.map(self._read_again, missing), strict=True))
         return torch.stack([self.kept[p] if p in self.kept else again[p] for p in places])
 
     def _read_again(self, place: int) -> Tensor:

@@ -74,11 +74,12 @@ def category_scores(probabilities: Tensor, rule: str = "max") -> Tensor:
     if rule == "top1":
         best = category_of(probabilities.argmax(dim=1))
         return (best[:, None] == torch.arange(16, device=best.device)).to(probabilities.dtype)
-    columns = []
-    for category in CATEGORIES:
-        own = probabilities[:, list(members(category))]
-        columns.append(own.amax(dim=1) if rule == "max" else getattr(own, rule)(dim=1))
-    return torch.stack(columns, dim=1)
+    indices, inside = _padded(probabilities.device)
+    own = probabilities[:, indices]
+    if rule == "max":
+        return own.masked_fill(~inside, -torch.inf).amax(dim=2)
+    total = own.masked_fill(~inside, 0).sum(dim=2)
+    return total if rule == "sum" else total / inside.sum(dim=1)
 
 
 def to_categories(probabilities: Tensor, rule: str = "max") -> Tensor:
@@ -91,6 +92,19 @@ def to_categories(probabilities: Tensor, rule: str = "max") -> Tensor:
     scores = category_scores(probabilities, rule)
     best = scores.argmax(dim=1)
     return torch.where(scores.amax(dim=1) > 0, best, NONE) if rule == "top1" else best
+
+
+@cache
+def _padded(device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the classes of each category, (16, 109), filled up with 0, and which are its own."""
+    most = max(len(members(category)) for category in CATEGORIES)
+    indices = torch.zeros(len(CATEGORIES), most, dtype=torch.int64)
+    inside = torch.zeros(len(CATEGORIES), most, dtype=torch.bool)
+    for place, category in enumerate(CATEGORIES):
+        own = members(category)
+        indices[place, : len(own)] = torch.tensor(own)
+        inside[place, : len(own)] = True
+    return indices.to(device), inside.to(device)
 
 
 @cache

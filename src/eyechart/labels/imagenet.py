@@ -25,6 +25,7 @@ def class_index() -> dict[str, int]:
     return {wnid: place for place, wnid in enumerate(wordnet_ids())}
 
 
+@cache
 def category_name(index: int) -> str | None:
     """Return the everyday category of a class (0 … 999), or None if it has none."""
     import torch

@@ -1,6 +1,7 @@
 """Which pictures meet which corruption at which strength: the rows of a test set."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,13 +21,16 @@ from eyechart.suites.strength import STRONGEST, draw_from_domain, resolve
 from eyechart.suites.suite import DRAWN, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
 from eyechart.testsets.draws import Draws, Real, Whole, clean_draws, expand
-from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, rows_of
-from eyechart.testsets.uniform import draw_targets, find_strengths
+from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, read_chunk, rows_of
+from eyechart.testsets.uniform import choose_levels, draw_targets, find_strengths
 from eyechart.visual_change.measure import find_definition
 
 SAMPLINGS = ("paper", "uniform")
 LEVELS = np.arange(1.0, 6.0)
 TARGET_BINS = 39
+FEW_LEVELS = 12
+"""Up to so many levels of strength are all looked at."""
+
 BATCH = {"cpu": 32, "cuda": 256}
 
 Step = Callable[[int, str], None]
@@ -151,7 +155,7 @@ def pool_factor(entry: Entry, plan: Plan) -> int:
     """
     if not is_uniform(entry, plan):
         return 1
-    return 4 if DRAWN in entry.path.values() else 2
+    return 8 if DRAWN in entry.path.values() else 2
 
 
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
@@ -197,15 +201,19 @@ def keys_of(images: ImageSet, places: Whole) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """Between what each row's Δv can lie, and what it is to be: NaN for rows that are not used."""
+    """Between what each row's Δv can lie, and what it is to be: NaN for rows that are not used.
+
+    `severity`: where it is known already, NaN where it has to be found.
+    """
 
     lowest: Real
     highest: Real
     target: Real
+    severity: Real
 
     def take(self, places: Whole) -> "Reach":
         """Return what is known of some of the rows."""
-        return Reach(self.lowest[places], self.highest[places], self.target[places])
+        return Reach(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
 
 
 def mildest(entry: Entry) -> float:
@@ -217,35 +225,58 @@ def mildest(entry: Entry) -> float:
     return 1.0 if moved and all(parameter.integer for parameter in moved) else 0.0
 
 
+def severities_of(entry: Entry) -> Real:
+    """Return the severities to look at before targets are drawn.
+
+    All of them where strength has a few levels only, otherwise both ends of its path.
+    """
+    if len(entry.path) == 1 and mildest(entry):
+        ((name, ends),) = entry.path.items()
+        step = 2 if entry.corruption.parameter(name).odd else 1
+        levels = abs(int((float(ends[1]) - float(ends[0])) / step)) + 1
+        if 1 < levels <= FEW_LEVELS:
+            return np.linspace(1.0, STRONGEST, levels)
+    return np.array([mildest(entry), STRONGEST])
+
+
 def find_reach(
     images: ImageSet, pools: Sequence[Draws], plan: Plan, device: torch.device, step: Step
 ) -> dict[str, Reach]:
     """Return what every row of the pools can reach, and the targets of those that are used."""
-    ends = {pool.name: np.full((2, len(pool)), np.nan) for pool in pools}
+    found = {
+        pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
+        for pool in pools if (entry := pool.entry) is not None
+    }  # fmt: skip
     for chunk in each_chunk(images, pools, plan, device):
         for draws, places in rows_of(pools, chunk.places):
             assert draws.entry is not None
-            start = np.full(len(draws), mildest(draws.entry))
-            found = ends[draws.name]
-            strongest = np.full(len(draws), STRONGEST)
-            found[1, places] = measure_at(images, chunk, draws, strongest, plan, step)
-            found[0, places] = np.where(np.isnan(found[1, places]), np.nan, 0.0)
-            if start.any():
-                found[0, places] = measure_at(images, chunk, draws, start, plan, _silent)
-    found_reach = {}
-    for pool in pools:
-        lowest, highest = ends[pool.name]
-        target = _targets(images, pool, lowest, highest, plan)
-        found_reach[pool.name] = Reach(lowest, highest, target)
-    return found_reach
+            own = found[draws.name]
+            for level, severity in reversed(list(enumerate(severities_of(draws.entry)))):
+                if severity:
+                    at = np.full(len(draws), severity)
+                    own[level, places] = measure_at(images, chunk, draws, at, plan)
+                else:
+                    # severity 0 is the picture itself
+                    own[level, places] = own[-1, places] * 0
+            step(len(draws), "")
+    return {pool.name: _aim(images, pool, found[pool.name], plan) for pool in pools}
 
 
-def _targets(images: ImageSet, pool: Draws, lowest: Real, highest: Real, plan: Plan) -> Real:
+def _aim(images: ImageSet, pool: Draws, found: Real, plan: Plan) -> Reach:
+    """Return the targets of a pool from its Δv at the severities that were looked at."""
+    assert pool.entry is not None
     names = [
         f"{pool.name} {images.digests[image]} {draw}"
         for image, draw in zip(pool.image, pool.draw, strict=True)
     ]
-    return draw_targets(lowest, highest, names, plan.n, TARGET_BINS, plan.seed)
+    severities = severities_of(pool.entry)
+    if len(severities) == 2:
+        target = draw_targets(found[0], found[1], names, plan.n, TARGET_BINS, plan.seed)
+        return Reach(found[0], found[1], target, np.full(len(pool), np.nan))
+    chosen = choose_levels(found, names, plan.n, TARGET_BINS, plan.seed)
+    used, rows = chosen >= 0, np.arange(len(pool))
+    target = np.where(used, found[chosen, rows], np.nan)
+    return Reach(found[0], found[-1], target, np.where(used, severities[chosen], np.nan))
 
 
 def find_values(
@@ -255,18 +286,18 @@ def find_values(
     assert draws.entry is not None
 
     def measure(rows: Whole, severity: Real) -> Real:
-        return measure_at(images, chunk, draws.take(rows), severity, plan, _silent)
+        return measure_at(images, chunk, draws.take(rows), severity, plan)
 
-    severity, _ = find_strengths(
-        reach.target, mildest(draws.entry), reach.lowest, reach.highest, measure
-    )
+    severity = reach.severity
+    if np.isnan(severity).any():
+        severity, _ = find_strengths(
+            reach.target, mildest(draws.entry), reach.lowest, reach.highest, measure
+        )
     step(len(draws), "")
     return with_values(images, replace(draws, severity=severity), plan.seed)
 
 
-def measure_at(
-    images: ImageSet, chunk: Chunk, draws: Draws, severity: Real, plan: Plan, step: Step
-) -> Real:
+def measure_at(images: ImageSet, chunk: Chunk, draws: Draws, severity: Real, plan: Plan) -> Real:
     """Return Δv of these rows at these severities."""
     found = []
     size = BATCH.get(chunk.clean.device.type, BATCH["cpu"])
@@ -274,7 +305,6 @@ def measure_at(
         places = np.arange(start, min(start + size, len(draws)))
         part = replace(draws.take(places), severity=severity[places])
         found.append(chunk.make(with_values(images, part, plan.seed)).delta_v.cpu().numpy())
-        step(len(places), "")
     return np.concatenate(found)
 
 
@@ -284,9 +314,12 @@ def each_chunk(
     """Yield the pictures that the rows need, a chunk at a time, on the device."""
     used = np.unique(np.concatenate([draws.image for draws in groups]))
     definition = find_definition(plan.definition)
-    for places in plan_chunks(images, used, device):
-        yield load_chunk(images, places, definition, plan.seed, device)
-
-
-def _silent(count: int, message: str) -> None:
-    pass
+    chunks = plan_chunks(images, used, device)
+    # the next pictures are read while the device works on these
+    with ThreadPoolExecutor(1, "eyechart-read") as reader:
+        coming = reader.submit(read_chunk, images, chunks[0], device)
+        for place, places in enumerate(chunks):
+            pictures = coming.result()
+            if place + 1 < len(chunks):
+                coming = reader.submit(read_chunk, images, chunks[place + 1], device)
+            yield load_chunk(images, places, pictures, definition, plan.seed)

@@ -93,11 +93,16 @@ def plan_chunks(images: ImageSet, used: Sequence[int] | Whole, device: torch.dev
     return chunks
 
 
+def read_chunk(images: ImageSet, places: Whole, device: torch.device) -> Tensor:
+    """Return the pictures at these places on their way to the device."""
+    batch = images.batch(places.tolist())
+    return batch if device.type == "cpu" else batch.pin_memory().to(device, non_blocking=True)
+
+
 def load_chunk(
-    images: ImageSet, places: Whole, definition: Definition, seed: int, device: torch.device
+    images: ImageSet, places: Whole, clean: Tensor, definition: Definition, seed: int
 ) -> Chunk:
-    """Return the pictures at `places` (rising) on the device, with their clean statistics."""
-    clean = images.batch(places.tolist()).to(device)
+    """Return the pictures at `places` (rising) with the clean side of their visual change."""
     keys = named_keys([images.digests[place] for place in places], len(places))
     statistics = describe_clean(to_grey(clean), definition)
     return Chunk(places, clean, keys, statistics, seed)

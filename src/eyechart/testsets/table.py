@@ -1,6 +1,7 @@
 """The rows of a test set as a table: each says all that is needed to make its picture again."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -54,16 +55,10 @@ def to_table(
 ) -> pa.Table:
     """Return the rows with their visual change and the digests of their pixels."""
     count, entry = len(draws), draws.entry
-    pictures = [images.pictures[place] for place in draws.image]
-    categories = category_labels(
-        [each.label for each in pictures], [each.category for each in pictures]
-    )
+    places = pa.array(draws.image)
     columns = {
         "row": draws.row,
-        "digest": [images.digests[place] for place in draws.image],
-        "picture": [each.name for each in pictures],
-        "label": [each.label for each in pictures],
-        "category": [None if place == NONE else CATEGORIES[place] for place in categories],
+        **{name: column.take(places) for name, column in _of_pictures(images).items()},
         "suite": [plan.suite] * count,
         "corruption": [draws.name] * count,
         "version": np.full(count, 1 if entry is None else entry.version, dtype=np.int32),
@@ -84,6 +79,20 @@ def to_table(
         for field in SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+@lru_cache(maxsize=4)
+def _of_pictures(images: ImageSet) -> dict[str, pa.Array]:
+    """Return the columns that say which picture a row is about, for every picture of a set."""
+    categories = category_labels(images.labels, images.categories)
+    names = [None if place == NONE else CATEGORIES[place] for place in categories]
+    columns = {
+        "digest": images.digests,
+        "picture": [each.name for each in images.pictures],
+        "label": images.labels,
+        "category": names,
+    }
+    return {name: pa.array(values, pa.string()) for name, values in columns.items()}
 
 
 def _null_for_nan(values: Real) -> pa.Array:

@@ -57,6 +57,33 @@ def draw_targets(
     return target
 
 
+def choose_levels(found: Real, names: Sequence[str], count: int, bins: int, seed: int) -> Whole:
+    """Return for each row which of its Δv in `found` (levels × rows) it is to have; −1 for none.
+
+    The counterpart of `draw_targets` where strength has a few levels only: `count` rows are spread
+    over the bins as evenly as their levels allow, the bins that the fewest rows reach first.
+    """
+    chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
+    chosen = np.full(found.shape[1], -1)
+    usable = ~np.isnan(found).any(axis=0)
+    place_of = np.where(usable, np.minimum((np.nan_to_num(found) * bins).astype(int), bins - 1), -1)
+    able = [(place_of == place).any(axis=0) for place in range(bins)]
+    order = sorted(
+        (place for place in range(bins) if able[place].any()), key=lambda p: int(able[p].sum())
+    )
+    left = min(count, int(usable.sum()))
+    for number, place in enumerate(order):
+        free = np.flatnonzero(able[place] & (chosen < 0))
+        own = free[np.argsort(chance[free])][: -(-left // (len(order) - number))]
+        chosen[own] = (place_of[:, own] == place).argmax(axis=0)
+        left -= len(own)
+    # what the last bins had no rows for goes to rows that are free, at any level
+    free = np.flatnonzero(usable & (chosen < 0))
+    rest = free[np.argsort(chance[free])][:left]
+    chosen[rest] = np.arange(len(rest)) % len(found)
+    return chosen
+
+
 def find_strengths(
     target: Real, mildest: float, lowest: Real, reach: Real, measure: Measure
 ) -> tuple[Real, Real]:
