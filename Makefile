@@ -7,15 +7,15 @@ DEMO := build/demo
 
 # Two test processes share the cores; more threads in each would only be in each other's way.
 WORKERS ?= 2
-export OMP_NUM_THREADS ?= 1
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 .PHONY: help install demo test validate lint format docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo      galleries of two suites, and a map of what frost hides"
+	@echo "make demo      how well a model sees as 20 photographs degrade, next to people"
 	@echo "make test      lint, tests, docs"
-	@echo "make validate  the long tests, the timing of every corruption and of visual change"
+	@echo "make validate  the long tests, and the timing of every step"
 	@echo "make lint      ruff, mypy, import layers"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make docs      build the documentation into site/"
@@ -27,19 +27,15 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP)
 
-$(DEMO)/astronaut.png: $(STAMP)
-	mkdir -p $(DEMO)
-	$(BIN)/python -c "from PIL import Image; from skimage.data import astronaut; Image.fromarray(astronaut()).save('$@')"
-
-demo: $(DEMO)/astronaut.png
-	@for suite in vcr imagenet-c; do \
-	    $(BIN)/eyechart gallery $< --suite $$suite \
-	        --out $(DEMO)/$$suite.png --out $(DEMO)/$$suite.html >/dev/null || exit; \
-	done
-	@$(BIN)/eyechart corrupt $< --corruption vcr/frost --severity 2.5 --out $(DEMO)/frost >/dev/null
-	@$(BIN)/eyechart visual-change $< $(DEMO)/frost/astronaut.png --map $(DEMO)/visual-change.png
+# The main job on what comes along: EfficientNet-Lite0, 20 photographs, 14 corruptions.
+demo: $(STAMP)
+	@mkdir -p $(DEMO)
+	$(BIN)/eyechart evaluate --out $(DEMO)/evaluation
+	@$(BIN)/eyechart humans plot --out $(DEMO)/people.png >/dev/null
+	@$(BIN)/python -c "from PIL import Image; from skimage.data import astronaut; Image.fromarray(astronaut()).save('$(DEMO)/astronaut.png')"
+	@$(BIN)/eyechart gallery $(DEMO)/astronaut.png --suite vcr --out $(DEMO)/gallery.html >/dev/null
 	@echo "Open these:"
-	@for file in vcr.html vcr.png imagenet-c.html imagenet-c.png visual-change.png; do \
+	@for file in evaluation/curves.png people.png gallery.html; do \
 	    echo "  $(CURDIR)/$(DEMO)/$$file"; \
 	done
 
@@ -57,14 +53,16 @@ docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 test: lint
-	$(BIN)/pytest -n $(WORKERS)
+	$(PYTEST)
 	$(MAKE) docs
 
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against
 validate: $(STAMP)
-	$(BIN)/pytest -n $(WORKERS) -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow"
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))
 	$(BIN)/eyechart bench vif
+	$(BIN)/eyechart bench curves
+	$(BIN)/eyechart bench loop --n 64 --pictures 32
 
 clean:
 	rm -rf build site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

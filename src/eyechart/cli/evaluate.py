@@ -207,7 +207,8 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
     if not console.is_terminal:
         # a file or a pipe has no edge to wrap at
         console = Console(width=WIDE)
-    for table in tables(evaluation):
+    for title, table in tables(evaluation):
+        print(title)
         console.print(table)
     print("Behind each number its 95 % interval, from resampled pictures.")
     bins = task.fit.bins - (task.fit.binning == "paper")
@@ -234,8 +235,8 @@ def _unobserved(evaluation: "Evaluation") -> list[str]:
         return []
     return [
         f"{len(short)} of {len(largest)} corruptions end below Δv 0.95 (the lowest at"
-        f" {min(largest.values()):.2f}); beyond, curves go on level, and 'bounds' in results.json"
-        " say how little is known there."
+        f" {min(largest.values()):.2f}); what curves do beyond is a guess, and 'bounds' in"
+        " results.json say how little is known."
     ]
 
 

@@ -45,6 +45,9 @@ def make(
     sampling: Annotated[
         str, typer.Option(help="paper (published domains) or uniform (in visual change).")
     ] = "paper",
+    delta_v: Annotated[
+        str, typer.Option(metavar="LOW:HIGH", help="The range to make Δv uniform over.")
+    ] = "0:1",
     corruption: Annotated[
         list[str] | None, typer.Option(help="Only this corruption of the suite; repeatable.")
     ] = None,
@@ -67,7 +70,10 @@ def make(
     if out.suffix != ".parquet":
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
     check_file_to_write(out)
-    plan = Plan(suite, n, seed, sampling, labels, balanced, "vcr", tuple(corruption or ()))
+    plan = Plan(
+        suite, n, seed, sampling, labels, balanced, "vcr", tuple(corruption or ()),
+        parse_range(delta_v),
+    )  # fmt: skip
     plan.check()
     find_stimulus(stimulus)
     where = find_device(device)
@@ -84,10 +90,23 @@ def make(
             raise Stop(
                 f"Stopped: what was made is in {parts}; the same command goes on from there.", 130
             ) from None
+        except UsageError:
+            if not any(parts.glob("*.parquet")):
+                shutil.rmtree(parts)
+            raise
     made.save(out)
     shutil.rmtree(parts)
     print(f"{out}: {len(made)} rows, {len(made.corruptions)} corruptions.")
     _print_coverage(made.coverage())
+
+
+def parse_range(text: str) -> tuple[float, float]:
+    """Return the two numbers of LOW:HIGH."""
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise UsageError(f"--delta-v must be LOW:HIGH, such as 0.2:0.6, got '{text}'.") from None
 
 
 @app.command("describe")

@@ -222,22 +222,22 @@ def _ends(name: str, estimate: Estimate) -> dict[str, float]:
     }
 
 
-def tables(evaluation: Evaluation) -> Iterator["Table"]:
-    """Yield a table for the terminal for each model and label space."""
+def tables(evaluation: Evaluation) -> Iterator[tuple[str, "Table"]]:
+    """Yield a title and a table for the terminal for each model and label space."""
     for model in evaluation.models:
         for space in model.spaces:
-            yield _table(model, space)
+            clean = space.clean_accuracy
+            title = f"{model.name}, {_space_title(space)}"
+            title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
+            yield title, _table(space)
 
 
-def _table(model: ModelScore, space: SpaceScore) -> "Table":
+def _table(space: SpaceScore) -> "Table":
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
-    clean = space.clean_accuracy
-    title = f"{model.name}, {_space_title(space)}"
-    title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
-    table = Table(box=box.SIMPLE_HEAD, title=escape(title), title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("corruption", no_wrap=True)
     names = _columns(space)
     for name in names:

@@ -110,6 +110,7 @@ def evaluate(
     humans: str | None = "geirhos",
     stimulus: str = "224",
     definition: str = "vcr",
+    delta_v: tuple[float, float] = (0.0, 1.0),
     testset: str | None = None,
     device: str = "cpu",
     batch: int | None = None,
@@ -123,7 +124,7 @@ def evaluate(
     corruption. `labels`: "native", "entry16" or "none". `out`: where predictions are kept, so that
     a run that was stopped goes on; otherwise they are dropped. `fit`: see `Fit`.
     """
-    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions))
+    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions), delta_v)
     task = Task(plan, _fit(fit), rule, humans, testset, batch)
     task.check()
     where = find_device(device)
@@ -416,6 +417,8 @@ def _about_images(job: Job) -> dict[str, Any]:
 
 
 def _warnings(task: Task, job: Job, models: Sequence[ModelScore]) -> Iterator[str]:
+    if all(space.clean_accuracy is None for model in models for space in model.spaces):
+        yield "No labels: only consistency was scored, no accuracy."
     if job.images.damaged:
         names = ", ".join(each.name for each in job.images.damaged[:3])
         yield f"{len(job.images.damaged)} damaged pictures were left out: {names}."

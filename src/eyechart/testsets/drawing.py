@@ -43,7 +43,8 @@ class Plan:
 
     `n`: rows per corruption. `sampling`: parameters uniform over the published domain ("paper") or
     strengths that make Δv uniform. `labels`: whose classes are drawn equally often, unless not
-    `balanced`; with "entry16" only pictures of the 16 categories are drawn.
+    `balanced`; with "entry16" only pictures of the 16 categories are drawn. `delta_v`: over what
+    range Δv is made uniform.
     """
 
     suite: str = "vcr"
@@ -54,6 +55,7 @@ class Plan:
     balanced: bool = True
     definition: str = "vcr"
     corruptions: tuple[str, ...] = ()
+    delta_v: tuple[float, float] = (0.0, 1.0)
 
     def check(self) -> None:
         """Raise a UsageError unless the plan can be carried out."""
@@ -67,6 +69,11 @@ class Plan:
             raise unknown_name("sampling", str(self.sampling), SAMPLINGS)
         if self.labels not in SPACES:
             raise unknown_name("label space", str(self.labels), SPACES)
+        low, high = self.delta_v
+        if not 0 <= low < high <= 1:
+            raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
+        if self.sampling != "uniform" and (low, high) != (0, 1):
+            raise UsageError('A range of delta_v needs sampling "uniform".')
         if find_definition(self.definition).pixel:
             raise UsageError("A test set needs a definition with subbands: vcr or sheikh2006.")
         self.entries()
@@ -86,7 +93,11 @@ class Plan:
 
     def settings(self) -> dict[str, Any]:
         """Return the plan as plain values."""
-        return {**asdict(self), "corruptions": [entry.name for entry in self.entries()]}
+        return {
+            **asdict(self),
+            "corruptions": [entry.name for entry in self.entries()],
+            "delta_v": list(self.delta_v),
+        }
 
 
 def counts_of(images: ImageSet, plan: Plan) -> Counts:
@@ -270,13 +281,27 @@ def _aim(images: ImageSet, pool: Draws, found: Real, plan: Plan) -> Reach:
         for image, draw in zip(pool.image, pool.draw, strict=True)
     ]
     severities = severities_of(pool.entry)
+    edges = np.linspace(*plan.delta_v, TARGET_BINS + 1)
     if len(severities) == 2:
-        target = draw_targets(found[0], found[1], names, plan.n, TARGET_BINS, plan.seed)
+        target = draw_targets(found[0], found[1], names, plan.n, edges, plan.seed)
+        _check_reach(pool, plan, target, found)
         return Reach(found[0], found[1], target, np.full(len(pool), np.nan))
-    chosen = choose_levels(found, names, plan.n, TARGET_BINS, plan.seed)
+    chosen = choose_levels(found, names, plan.n, edges, plan.seed)
     used, rows = chosen >= 0, np.arange(len(pool))
     target = np.where(used, found[chosen, rows], np.nan)
+    _check_reach(pool, plan, target, found)
     return Reach(found[0], found[-1], target, np.where(used, severities[chosen], np.nan))
+
+
+def _check_reach(pool: Draws, plan: Plan, target: Real, found: Real) -> None:
+    if np.isnan(target).all():
+        low, high = plan.delta_v
+        seen = found[~np.isnan(found)]
+        reach = f"from {seen.min():.2f} to {seen.max():.2f}" if len(seen) else "nowhere"
+        raise UsageError(
+            f"{pool.name} reaches no Δv between {low:g} and {high:g} on these pictures, only"
+            f" {reach}: widen delta_v, or leave the corruption out."
+        )
 
 
 def find_values(

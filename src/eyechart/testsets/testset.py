@@ -123,7 +123,9 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
             f"{where} has schema {header['schema']}, this version reads {VERSION}: draw it again."
         )
     settings = header.pop("plan")
-    plan = Plan(**{**settings, "corruptions": tuple(settings["corruptions"])})
+    for name in ("corruptions", "delta_v"):
+        settings[name] = tuple(settings[name])
+    plan = Plan(**settings)
     return TestSet(read_parquet(where), plan, header)
 
 
@@ -139,16 +141,18 @@ def draw(
     balanced: bool = True,
     stimulus: str = "224",
     definition: str = "vcr",
+    delta_v: tuple[float, float] = (0.0, 1.0),
     device: str = "cpu",
 ) -> TestSet:
     """Return a test set of n rows per corruption, drawn, made and measured.
 
     `images`: a class folder, a CSV or Parquet manifest, or an ImageSet. `sampling`: "paper" draws
-    parameters uniformly over the published domain; "uniform" finds those that spread Δv evenly.
+    parameters uniformly over the published domain; "uniform" finds those that spread Δv evenly
+    over the range `delta_v`.
     Corruptions with published levels (ImageNet-C) have every picture at each level instead, unless
     sampling is "uniform". Classes are drawn equally often unless not `balanced`.
     """
-    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions))
+    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions), delta_v)
     plan.check()
     where = find_device(device)
     own = images if isinstance(images, ImageSet) else load_images(images, stimulus)

@@ -29,9 +29,9 @@ Measure = Callable[[Whole, Real], Real]
 
 
 def draw_targets(
-    low: Real, high: Real, names: Sequence[str], count: int, bins: int, seed: int
+    low: Real, high: Real, names: Sequence[str], count: int, edges: Real, seed: int
 ) -> Real:
-    """Return a Δv for `count` of the rows, spread as evenly over 0…1 as they allow; NaN for others.
+    """Return a Δv for `count` of the rows, spread evenly over the bins; NaN for other rows.
 
     `low` and `high`: between what a row's Δv can lie; `names` make its place in the draw. Every bin
     gets an equal share of what is left to give, those that the fewest rows reach first; within a
@@ -40,10 +40,9 @@ def draw_targets(
     chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     spread = np.array([hash64(seed, "target", name) / 2**64 for name in names])
     target = np.full(len(low), np.nan)
-    edges = np.linspace(0, 1, bins + 1)
     able = [(high > start) & (low < end) for start, end in pairwise(edges)]
-    reached = [place for place in range(bins) if able[place].any()]
-    left = min(count, int((~np.isnan(high)).sum()))
+    reached = [place for place, own in enumerate(able) if own.any()]
+    left = min(count, int(np.any(able, axis=0).sum()))
     order = sorted(reached, key=lambda place: int(able[place].sum()))
     for number, place in enumerate(order):
         start, end = edges[place], edges[place + 1]
@@ -57,7 +56,7 @@ def draw_targets(
     return target
 
 
-def choose_levels(found: Real, names: Sequence[str], count: int, bins: int, seed: int) -> Whole:
+def choose_levels(found: Real, names: Sequence[str], count: int, edges: Real, seed: int) -> Whole:
     """Return for each row which of its Δv in `found` (levels × rows) it is to have; −1 for none.
 
     The counterpart of `draw_targets` where strength has a few levels only: `count` rows are spread
@@ -65,9 +64,12 @@ def choose_levels(found: Real, names: Sequence[str], count: int, bins: int, seed
     """
     chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     chosen = np.full(found.shape[1], -1)
-    usable = ~np.isnan(found).any(axis=0)
-    place_of = np.where(usable, np.minimum((np.nan_to_num(found) * bins).astype(int), bins - 1), -1)
+    bins = len(edges) - 1
+    with np.errstate(invalid="ignore"):
+        inside = (found >= edges[0]) & (found <= edges[-1])
+    place_of = np.where(inside, np.searchsorted(edges[1:-1], found, side="right"), -1)
     able = [(place_of == place).any(axis=0) for place in range(bins)]
+    usable = np.any(able, axis=0)
     order = sorted(
         (place for place in range(bins) if able[place].any()), key=lambda p: int(able[p].sum())
     )
@@ -77,10 +79,10 @@ def choose_levels(found: Real, names: Sequence[str], count: int, bins: int, seed
         own = free[np.argsort(chance[free])][: -(-left // (len(order) - number))]
         chosen[own] = (place_of[:, own] == place).argmax(axis=0)
         left -= len(own)
-    # what the last bins had no rows for goes to rows that are free, at any level
+    # what the last bins had no rows for goes to rows that are free, at a level of theirs
     free = np.flatnonzero(usable & (chosen < 0))
     rest = free[np.argsort(chance[free])][:left]
-    chosen[rest] = np.arange(len(rest)) % len(found)
+    chosen[rest] = inside[:, rest].argmax(axis=0)
     return chosen
 
 
