@@ -12,9 +12,9 @@ from eyechart.core.version import __version__
 
 if TYPE_CHECKING:
     from eyechart.curves.curve import Curve, fit_curve
+    from eyechart.evaluation.evaluate import evaluate
     from eyechart.images.imageset import ImageSet, load_images
     from eyechart.models.find import load_model
-    from eyechart.scores.evaluate import evaluate
     from eyechart.scores.evaluation import Evaluation
     from eyechart.scores.people import hmri, mrsi
     from eyechart.suites.apply import corrupt
@@ -70,7 +70,7 @@ _HOMES = {
     "delta_v": "eyechart.visual_change.measure",
     "describe_corruption": "eyechart.suites.catalogue",
     "draw": "eyechart.testsets.testset",
-    "evaluate": "eyechart.scores.evaluate",
+    "evaluate": "eyechart.evaluation.evaluate",
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.people",
     "list_corruptions": "eyechart.suites.catalogue",

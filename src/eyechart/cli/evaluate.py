@@ -12,9 +12,9 @@ from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
     from eyechart.cli.progress import Bars
+    from eyechart.evaluation.task import Task
     from eyechart.images.imageset import ImageSet
     from eyechart.predictions.check import Comparison
-    from eyechart.scores.evaluate import Task
     from eyechart.scores.evaluation import Evaluation, SpaceScore
 
 DEMO_MODEL = "efficientnet_lite0"
@@ -74,6 +74,13 @@ def evaluate(
     humans: Annotated[
         str, typer.Option(help="Whose answers to compare with: geirhos, a file, or none.")
     ] = "geirhos",
+    match_choices: Annotated[
+        bool,
+        typer.Option(
+            "--match-choices",
+            help="Compare with people who had not 16 choices, both corrected for chance.",
+        ),
+    ] = False,
     sampling: Annotated[
         str, typer.Option(help="paper (published domains) or uniform (in visual change).")
     ] = "paper",
@@ -118,9 +125,11 @@ def evaluate(
     floors = [parse_floor(text) for text in fail_under or ()]
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
+    from eyechart.evaluation.evaluate import run_task
+    from eyechart.evaluation.prepare import prepare
+    from eyechart.evaluation.task import Task
     from eyechart.images.stimulus import find_stimulus
     from eyechart.models.find import load_model
-    from eyechart.scores.evaluate import Task, prepare, run_task
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
 
@@ -135,7 +144,7 @@ def evaluate(
     )  # fmt: skip
     reference = None if humans == "none" else humans
     given = None if testset is None else str(testset)
-    task = Task(plan, fit, rule, reference, given, batch)
+    task = Task(plan, fit, rule, reference, given, batch, match_choices)
     task.check()
     find_stimulus(stimulus)
     where = find_device(device)
@@ -151,13 +160,10 @@ def evaluate(
             ) from None
     _report(evaluation, out, task, images is None)
     if check:
-        from eyechart.cli.progress import Bars as MoreBars
         from eyechart.predictions.check import check as check_rows
-        from eyechart.predictions.run import PREDICTIONS
 
-        with MoreBars() as bars:
-            job = prepare(task, loaded, pictures, where, out, bars)
-            _say_check(check_rows(job, out / PREDICTIONS))
+        with Bars() as bars:
+            _say_check(check_rows(*prepare(task, loaded, pictures, where, out, bars)))
     failures = [line for name, floor in floors for line in _below(evaluation, name, floor)]
     if failures:
         raise Stop(" ".join(failures), FAILED)
@@ -213,9 +219,10 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
     print("Behind each number its 95 % interval, from resampled pictures.")
     bins = task.fit.bins - (task.fit.binning == "paper")
     if is_demo:
+        rows = max(own["rows"] for own in evaluation.coverage.values())
         print(
-            f"Demo: {task.plan.n} pictures per corruption and only {bins} wide bins of at least"
-            f" {task.fit.least:g} answers; a study takes 50,000 and 40."
+            f"Demo: {rows} answers per corruption and only {bins} wide bins of at least"
+            f" {task.fit.least:g}; a study takes 50,000 and 40."
         )
     for warning in evaluation.warnings:
         print(f"Note: {warning}")

@@ -88,7 +88,9 @@ def _load_exported(
 ) -> tuple[Answer, Preprocessing, torch.dtype]:
     from torch.export.passes import move_to_device_pass
 
-    with _quiet_logging("torch.export"):
+    with _quiet_logging("torch.export"), warnings.catch_warnings():
+        # Some versions of torch say so of their own reading.
+        warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
         program = torch.export.load(str(path))
     program = move_to_device_pass(program, str(device))
     example = _only_input(path, program)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.parts import Parts
+from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
 from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
@@ -22,6 +24,7 @@ from eyechart.predictions.record import Answers, answers_of, to_table
 from eyechart.testsets.drawing import Plan, Step, each_chunk
 from eyechart.testsets.draws import Draws
 from eyechart.testsets.making import Chunk, rows_of
+from eyechart.testsets.table import VERSION
 from eyechart.testsets.table import to_table as rows_table
 
 BATCH = {"cpu": 32, "cuda": 512}
@@ -38,6 +41,17 @@ class Job:
     models: Sequence[Model]
     device: torch.device
     batch: int | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return all that decides the predictions, as plain values."""
+        return {
+            "schema": VERSION,
+            "eyechart": __version__,
+            "images": self.images.digest,
+            "stimulus": self.images.stimulus.name,
+            **self.plan.settings(),
+            "models": {model.name: model.identity for model in self.models},
+        }
 
 
 @dataclass(frozen=True, eq=False)

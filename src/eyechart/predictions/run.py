@@ -7,24 +7,9 @@ from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
-from eyechart.core.version import __version__
-from eyechart.predictions.loop import Job
-from eyechart.testsets.table import VERSION
 
 RECORD = "run.json"
 PREDICTIONS = "predictions"
-
-
-def settings_of(job: Job) -> dict[str, Any]:
-    """Return all that decides the predictions."""
-    return {
-        "schema": VERSION,
-        "eyechart": __version__,
-        "images": job.images.digest,
-        "stimulus": job.images.stimulus.name,
-        **job.plan.settings(),
-        "models": {model.name: model.identity for model in job.models},
-    }
 
 
 def open_run(out: Path, settings: Mapping[str, Any]) -> Path:

@@ -119,10 +119,15 @@ def _panel(
         axis.fill_between(GRID, low, high, color=PEOPLE, alpha=0.12, linewidth=0)
         axis.plot(
             GRID, people.curve(GRID), color=PEOPLE, linewidth=1.4, linestyle=":",
-            label="people, accuracy among 16 categories",
+            label=_people_label(people),
         )  # fmt: skip
     if not axis.lines:
         axis.text(0.5, 0.5, "no curve", ha="center", va="center", color="#777777")
+
+
+def _people_label(people: PeopleScore) -> str:
+    how = "corrected for chance" if people.corrected else "among 16 categories"
+    return f"people, accuracy {how}"
 
 
 def _draw(

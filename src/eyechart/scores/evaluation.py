@@ -31,7 +31,7 @@ class Estimate:
 class PeopleScore:
     """A model's curve next to people's.
 
-    `about`: whose answers. `hmri_bounds`: between what HMRI lies whatever the model's curve does
+    `about`: whose answers; `corrected`: both sides for chance. `hmri_bounds`: between what HMRI lies whatever the model's curve does
     where nothing was observed, sampling error aside. `leads`: ranges of Δv where either curve is
     above the other; `significant`: those where their 83 % intervals do not overlap.
     """
@@ -46,6 +46,7 @@ class PeopleScore:
     leads: tuple[Lead, ...]
     significant: tuple[Lead, ...]
     curve: Curve
+    corrected: bool = False
 
 
 @dataclass(frozen=True, eq=False)

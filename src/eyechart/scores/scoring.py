@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve, fit_curve, percentile_interval
 from eyechart.curves.density import AnyDensity
+from eyechart.humans.chance import corrected_curve
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.outcomes import Outcomes, Real
@@ -181,6 +182,9 @@ def _next_to_people(
     )
     if human is None:
         return None, "no human reference"
+    if reference.corrected:
+        # people's curve is; the model chose among the 16 categories
+        curve = corrected_curve(curve, len(CATEGORIES))
     areas = compared_areas(human, curve)
     wide, narrow = (compared_intervals(human, curve, level) for level in LEVELS)
     return (
@@ -195,6 +199,7 @@ def _next_to_people(
             tuple(ranges(human, curve)),
             tuple(significant_ranges(human, curve)),
             human,
+            reference.corrected,
         ),
         "",
     )

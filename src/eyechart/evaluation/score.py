@@ -1,34 +1,24 @@
-"""`evaluate`: from models and a folder of pictures to R_a, R_p, HMRI and MRSI per corruption."""
+"""After the work: recorded predictions become scores in every label space."""
 
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-import torch
 
-from eyechart.core.devices import find_device
-from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
 from eyechart.core.provenance import git_hash, versions
-from eyechart.core.registry import unknown_name
-from eyechart.humans.reference import Reference, find_reference
+from eyechart.evaluation.prepare import people_of
+from eyechart.evaluation.task import ENTRY16, Progress, Task
+from eyechart.humans.reference import Reference
 from eyechart.humans.transfer import class_of
-from eyechart.images.imageset import ImageSet, load_images
-from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, RULES
+from eyechart.labels.categories import CATEGORIES, CLASSES, NONE
 from eyechart.labels.spaces import category_labels, native_labels
-from eyechart.models.find import load_model
 from eyechart.models.model import Model
-from eyechart.predictions.destroyed import destroyed_pictures
-from eyechart.predictions.loop import Job, predict
+from eyechart.predictions.loop import Job
 from eyechart.predictions.outcomes import Recorded, Whole, digest_labels
-from eyechart.predictions.run import open_run, settings_of
 from eyechart.scores.evaluation import (
     PROPERTIES,
     TOO_FEW,
@@ -43,232 +33,26 @@ from eyechart.scores.significance import difference
 from eyechart.scores.similar import SimilarClass, compare_corruptions
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
-from eyechart.testsets.drawing import Plan, Step, counts_of, is_uniform, plan_draws
-from eyechart.testsets.testset import TestSet, count_steps, make_testset, read_testset
-
-TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
-ENTRY16 = "entry16"
-
-
-class Progress(Protocol):
-    """How long work is followed: `begin(title, total)` gives a function told of each step."""
-
-    def begin(self, title: str, total: int) -> Step:
-        """Begin a part of the work with so many steps."""
-
-
-class _Silent:
-    def begin(self, title: str, total: int) -> Step:
-        return lambda count, message: None
-
-
-@dataclass(frozen=True)
-class Task:
-    """What `evaluate` is to do, besides models and pictures.
-
-    `rule`: how 1,000 classes become the 16 categories. `humans`: a reference's name or file, or
-    None. `testset`: the path of a manifest to use instead of drawing one.
-    """
-
-    plan: Plan
-    fit: Fit
-    rule: str = "max"
-    humans: str | None = "geirhos"
-    testset: str | None = None
-    batch: int | None = None
-
-    def check(self) -> None:
-        """Raise a UsageError unless this can be done."""
-        self.plan.check()
-        self.fit.check()
-        if self.rule not in RULES:
-            raise unknown_name("rule", str(self.rule), RULES)
-        if self.batch is not None and self.batch < 1:
-            raise UsageError(f"batch must be at least 1, got {self.batch}.")
-        if self.plan.sampling == "paper" and all(entry.levels for entry in self.plan.entries()):
-            return
-        need = int(self.fit.least * 2)
-        if self.testset is None and self.plan.n < need:
-            raise UsageError(
-                f"n = {self.plan.n} is too small for curves: two bins of {self.fit.least:g} answers"
-                f" need at least {need}; give a larger n or a smaller least."
-            )
-
-
-def evaluate(
-    model: Any,
-    images: str | os.PathLike[str] | ImageSet,
-    suite: str = "vcr",
-    n: int = 50_000,
-    *,
-    seed: int = 0,
-    sampling: str = "paper",
-    corruptions: Sequence[str] = (),
-    labels: str = "native",
-    balanced: bool = True,
-    rule: str = "max",
-    humans: str | None = "geirhos",
-    stimulus: str = "224",
-    definition: str = "vcr",
-    delta_v: tuple[float, float] = (0.0, 1.0),
-    testset: str | None = None,
-    device: str = "cpu",
-    batch: int | None = None,
-    out: str | os.PathLike[str] | None = None,
-    **fit: Any,
-) -> Evaluation:
-    """Return how robust models are: R_a, R_p, and HMRI and MRSI next to people, per corruption.
-
-    `model`: a name, `module:attribute`, a file, a module or a callable, or a list of these, which
-    then share one pass. `images`: a class folder, a manifest, or an ImageSet. `n`: pictures per
-    corruption. `labels`: "native", "entry16" or "none". `out`: where predictions are kept, so that
-    a run that was stopped goes on; otherwise they are dropped. `fit`: see `Fit`.
-    """
-    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions), delta_v)
-    task = Task(plan, _fit(fit), rule, humans, testset, batch)
-    task.check()
-    where = find_device(device)
-    given = list(model) if isinstance(model, list | tuple) else [model]
-    models = [each if isinstance(each, Model) else load_model(each, where) for each in given]
-    own = images if isinstance(images, ImageSet) else load_images(images, stimulus)
-    with ExitStack() as stack:
-        if out is None:
-            out = stack.enter_context(tempfile.TemporaryDirectory(prefix="eyechart-"))
-        return run_task(task, models, own, where, Path(out), _Silent())
-
-
-def _fit(given: dict[str, Any]) -> Fit:
-    known = Fit.__dataclass_fields__
-    for name in given:
-        if name not in known:
-            raise unknown_name("argument", name, known)
-    return Fit(**given)
-
-
-def run_task(
-    task: Task,
-    models: Sequence[Model],
-    images: ImageSet,
-    device: torch.device,
-    out: Path,
-    progress: Progress,
-) -> Evaluation:
-    """Predict what is missing in `out` and score all of it."""
-    job = prepare(task, models, images, device, out, progress)
-    folder = open_run(out, settings_of(job))
-    count = sum(map(len, job.groups))
-    predict(job, folder, progress.begin("predictions", count))
-    return score_run(task, job, folder, progress)
-
-
-def prepare(
-    task: Task,
-    models: Sequence[Model],
-    images: ImageSet,
-    device: torch.device,
-    out: Path,
-    progress: Progress,
-) -> Job:
-    """Return what is to be predicted, after everything that can be wrong was looked at."""
-    check_models(models, images, device)
-    reference = None if task.humans is None else find_reference(task.humans)
-    if reference is not None and task.plan.labels == ENTRY16:
-        _check_reference(reference)
-    plan, groups = task.plan, None
-    if task.testset is not None:
-        given = read_testset(task.testset)
-        plan, groups = given.plan, given.draws(images)
-    check_labels(plan, models, images)
-    if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
-        groups = _uniform(plan, images, device, out, progress).draws(images)
-    if groups is None:
-        groups = plan_draws(images, plan)
-    return Job(images, plan, groups, models, device, task.batch)
-
-
-def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
-    """Let every model answer once, so that one that cannot is found before the work begins."""
-    names = [model.name for model in models]
-    if not names:
-        raise UsageError("Give at least one model.")
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"The model {name} is given twice.")
-    pictures = destroyed_pictures(*images.sizes[0])[:2].to(device)
-    for model in models:
-        model(pictures)
-
-
-def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
-    """Refuse labels that make no sense for the models."""
-    counts_of(images, plan)
-    if plan.labels == ENTRY16:
-        for model in models:
-            if model.classes != CLASSES:
-                raise UsageError(
-                    f"--labels entry16 needs a model of ImageNet's {CLASSES} classes,"
-                    f" {model.name} has {model.classes}."
-                )
-        return
-    if plan.labels == "none" or all(label is None for label in images.labels):
-        return
-    names = {label for label in images.labels if label is not None}
-    if len(names) == 1:
-        raise UsageError(
-            f"All pictures have one label, {names.pop()!r}, so accuracy says nothing: give the"
-            " folder above the class folders, or --labels none for consistency alone."
-        )
-    for model in models:
-        native_labels(images.labels, model.classes or 0)
-
-
-def _check_reference(reference: Reference) -> None:
-    if reference.label_space != ENTRY16:
-        raise UsageError(
-            f"The human reference {reference.name} has labels of {reference.label_space!r}, not of"
-            " the 16 categories: give another --humans, or none."
-        )
-    reference.meeting(len(CATEGORIES))
-
-
-def _uniform(
-    plan: Plan, images: ImageSet, device: torch.device, out: Path, progress: Progress
-) -> TestSet:
-    """Return the test set whose strengths had to be found, kept in `out`."""
-    target = out / TESTSET
-    if target.exists():
-        kept = read_testset(target)
-        if kept.plan.settings() == plan.settings() and kept.header["images"] == images.digest:
-            return kept
-        raise UsageError(f"{target} is another test set: choose another --out, or delete it.")
-    parts = out / TESTSET_PARTS
-    try:
-        parts.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
-    steps = count_steps(images, plan)
-    made = make_testset(images, plan, device, parts, progress.begin("strengths", steps))
-    made.save(target)
-    return made
+from eyechart.testsets.drawing import Step
 
 
 def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluation:
     """Return the scores of predictions that are all there."""
-    reference = None if task.humans is None else find_reference(task.humans)
+    people = people_of(task)
     entries = [draws.entry for draws in job.groups if draws.entry is not None]
     spaces = {model.name: list(_spaces(task, job, model)) for model in job.models}
     step = progress.begin("curves", len(entries) * sum(map(len, spaces.values())))
     models = []
     for model in job.models:
         own = tuple(
-            _score_space(task, job, model, space, labels, folder, entries, reference, step)
+            _score_space(task, job, model, space, labels, folder, entries, people, step)
             for space, labels in spaces[model.name]
         )
         models.append(ModelScore(model.name, model.identity, model.classes or 0, own))
     coverage = _coverage(folder, entries, task.fit)
     return Evaluation(
         config={
-            **settings_of(job),
+            **job.settings(),
             "rule": task.rule,
             "humans": task.humans,
             "fit": _plain(task.fit),
@@ -309,7 +93,7 @@ def _score_space(
     labels: Whole,
     folder: Path,
     entries: Sequence[Entry],
-    reference: Reference | None,
+    people: tuple[Reference | None, str],
     step: Step,
 ) -> SpaceScore:
     rule = task.rule if space == ENTRY16 else None
@@ -319,7 +103,7 @@ def _score_space(
     # in people's space only pictures of their categories count
     kept = clean.label != NONE if space == ENTRY16 and labelled else np.ones(len(clean), bool)
     scores, used = [], clean.take(kept)
-    theirs, why = reference, "no human reference"
+    theirs, why = people
     if space != ENTRY16:
         theirs, why = None, "people answered in 16 categories: see entry16"
     for entry in entries:
@@ -425,7 +209,7 @@ def _warnings(task: Task, job: Job, models: Sequence[ModelScore]) -> Iterator[st
     scales = {min(size) for size in job.images.sizes}
     if min(scales) < 72:
         yield "Pictures under 72 px have fewer scales: their Δv is another ruler than others have."
-    if task.plan.labels == "native" and any(label is None for label in job.images.labels):
+    if job.plan.labels == "native" and any(label is None for label in job.images.labels):
         count = sum(label is None for label in job.images.labels)
         yield f"{count} of {len(job.images)} pictures have no label: accuracy is without them."
     for space in dict.fromkeys(s.space for model in models for s in model.spaces):
@@ -433,6 +217,7 @@ def _warnings(task: Task, job: Job, models: Sequence[ModelScore]) -> Iterator[st
         if own[0].verdict:
             what = f"{own[0].pictures} pictures of {own[0].classes} classes"
             yield f"{space}: {what}: {own[0].verdict}."
+    yield from _without_curves(models)
     lacking = {
         score.corruption: score.unmeasurable
         for model in models[:1] for space in model.spaces[:1] for score in space.corruptions
@@ -441,6 +226,21 @@ def _warnings(task: Task, job: Job, models: Sequence[ModelScore]) -> Iterator[st
     if lacking:
         count = sum(lacking.values())
         yield f"{count} answers are to pictures too even for Δv; curves are without them."
+
+
+def _without_curves(models: Sequence[ModelScore]) -> Iterator[str]:
+    """Yield for each label space which corruptions have no curve, and why."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for model in models:
+        for space in model.spaces:
+            for score in space.corruptions:
+                for own in score.properties.values():
+                    if own.why:
+                        names = found.setdefault((space.space, own.why), [])
+                        names += [] if score.corruption in names else [score.corruption]
+    for (where, why), names in found.items():
+        which = names[0] if len(names) == 1 else f"{len(names)} corruptions, such as {names[0]}"
+        yield f"{where}: {which}: {why.rstrip('.')}."
 
 
 def _plain(fit: Fit) -> dict[str, Any]:

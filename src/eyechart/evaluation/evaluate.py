@@ -1,0 +1,89 @@
+"""`evaluate`: from models and a folder of pictures to R_a, R_p, HMRI and MRSI per corruption."""
+
+import os
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eyechart.core.devices import find_device
+from eyechart.core.registry import unknown_name
+from eyechart.evaluation.prepare import prepare
+from eyechart.evaluation.score import score_run
+from eyechart.evaluation.task import Progress, Silent, Task
+from eyechart.images.imageset import ImageSet, load_images
+from eyechart.models.find import load_model
+from eyechart.models.model import Model
+from eyechart.predictions.loop import predict
+from eyechart.scores.evaluation import Evaluation
+from eyechart.scores.scoring import Fit
+from eyechart.testsets.drawing import Plan
+
+
+def evaluate(
+    model: Any,
+    images: str | os.PathLike[str] | ImageSet,
+    suite: str = "vcr",
+    n: int = 50_000,
+    *,
+    seed: int = 0,
+    sampling: str = "paper",
+    corruptions: Sequence[str] = (),
+    labels: str = "native",
+    balanced: bool = True,
+    rule: str = "max",
+    humans: str | None = "geirhos",
+    stimulus: str = "224",
+    definition: str = "vcr",
+    delta_v: tuple[float, float] = (0.0, 1.0),
+    testset: str | None = None,
+    device: str = "cpu",
+    batch: int | None = None,
+    match_choices: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    **fit: Any,
+) -> Evaluation:
+    """Return how robust models are: R_a, R_p, and HMRI and MRSI next to people, per corruption.
+
+    `model`: a name, `module:attribute`, a file, a module or a callable, or a list of these, which
+    then share one pass. `images`: a class folder, a manifest, or an ImageSet. `n`: pictures per
+    corruption. `labels`: "native", "entry16" or "none". `out`: where predictions are kept, so that
+    a run that was stopped goes on; otherwise they are dropped. `fit`: see `Fit`.
+    """
+    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions), delta_v)
+    task = Task(plan, _fit(fit), rule, humans, testset, batch, match_choices)
+    task.check()
+    where = find_device(device)
+    given = list(model) if isinstance(model, list | tuple) else [model]
+    models = [each if isinstance(each, Model) else load_model(each, where) for each in given]
+    own = images if isinstance(images, ImageSet) else load_images(images, stimulus)
+    with ExitStack() as stack:
+        if out is None:
+            out = stack.enter_context(tempfile.TemporaryDirectory(prefix="eyechart-"))
+        return run_task(task, models, own, where, Path(out), Silent())
+
+
+def _fit(given: dict[str, Any]) -> Fit:
+    known = Fit.__dataclass_fields__
+    for name in given:
+        if name not in known:
+            raise unknown_name("argument", name, known)
+    return Fit(**given)
+
+
+def run_task(
+    task: Task,
+    models: Sequence[Model],
+    images: ImageSet,
+    device: torch.device,
+    out: Path,
+    progress: Progress,
+) -> Evaluation:
+    """Predict what is missing in `out` and score all of it."""
+    job, folder = prepare(task, models, images, device, out, progress)
+    count = sum(map(len, job.groups))
+    predict(job, folder, progress.begin("predictions", count))
+    return score_run(task, job, folder, progress)

@@ -1,0 +1,128 @@
+"""Before the work: everything that can be wrong is looked at, and the rows are drawn."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import ENTRY16, Progress, Task
+from eyechart.humans.reference import Reference, find_reference
+from eyechart.images.imageset import ImageSet
+from eyechart.labels.categories import CATEGORIES, CLASSES
+from eyechart.labels.spaces import native_labels
+from eyechart.models.model import Model
+from eyechart.predictions.destroyed import destroyed_pictures
+from eyechart.predictions.loop import Job
+from eyechart.predictions.run import open_run
+from eyechart.testsets.drawing import Plan, counts_of, is_uniform, plan_draws
+from eyechart.testsets.testset import TestSet, count_steps, make_testset, read_testset
+
+TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
+
+
+def prepare(
+    task: Task,
+    models: Sequence[Model],
+    images: ImageSet,
+    device: torch.device,
+    out: Path,
+    progress: Progress,
+) -> tuple[Job, Path]:
+    """Return what is to be predicted, and the folder in `out` that it goes to."""
+    check_models(models, images, device)
+    people_of(task)
+    given = None if task.testset is None else read_testset(task.testset)
+    plan = task.plan if given is None else replace(given.plan, labels=task.plan.labels)
+    groups = None if given is None else given.draws(images)
+    check_labels(plan, models, images)
+    job = Job(images, plan, groups or [], models, device, task.batch)
+    folder = open_run(out, job.settings())
+    if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
+        groups = _uniform(plan, images, device, out, progress).draws(images)
+    return replace(job, groups=groups or plan_draws(images, plan)), folder
+
+
+def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
+    """Let every model answer once, so that one that cannot is found before the work begins."""
+    names = [model.name for model in models]
+    if not names:
+        raise UsageError("Give at least one model.")
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"The model {name} is given twice.")
+    pictures = destroyed_pictures(*images.sizes[0])[:2].to(device)
+    for model in models:
+        model(pictures)
+
+
+def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
+    """Refuse labels that make no sense for the models."""
+    counts_of(images, plan)
+    if plan.labels == ENTRY16:
+        for model in models:
+            if model.classes != CLASSES:
+                raise UsageError(
+                    f"--labels entry16 needs a model of ImageNet's {CLASSES} classes,"
+                    f" {model.name} has {model.classes}."
+                )
+        return
+    if plan.labels == "none" or all(label is None for label in images.labels):
+        return
+    names = {label for label in images.labels if label is not None}
+    if len(names) == 1:
+        raise UsageError(
+            f"All pictures have one label, {names.pop()!r}, so accuracy says nothing: give the"
+            " folder above the class folders, or --labels none for consistency alone."
+        )
+    for model in models:
+        native_labels(images.labels, model.classes or 0)
+
+
+def people_of(task: Task) -> tuple[Reference | None, str]:
+    """Return whose answers to compare with, or None and the reason why nobody's.
+
+    People who answered something else than the 16 categories are refused where those were asked
+    for; elsewhere they are left aside.
+    """
+    if task.humans is None:
+        return None, "no human reference was asked for"
+    reference = find_reference(task.humans)
+    if reference.choices != len(CATEGORIES):
+        if task.match_choices:
+            return reference.meeting(len(CATEGORIES), match_choices=True), ""
+        if task.plan.labels == ENTRY16:
+            raise UsageError(
+                f"People chose between {reference.choices} answers in {reference.name}, not"
+                f" {len(CATEGORIES)}: give --match-choices to correct both sides for chance, or"
+                " another --humans."
+            )
+        return None, f"people chose between {reference.choices} answers, not {len(CATEGORIES)}"
+    if reference.label_space != ENTRY16:
+        raise UsageError(
+            f"The human reference {reference.name} has labels of {reference.label_space!r}, not of"
+            " the 16 categories: give another --humans, or none."
+        )
+    return reference, ""
+
+
+def _uniform(
+    plan: Plan, images: ImageSet, device: torch.device, out: Path, progress: Progress
+) -> TestSet:
+    """Return the test set whose strengths had to be found, kept in `out`."""
+    target = out / TESTSET
+    if target.exists():
+        kept = read_testset(target)
+        if kept.plan.settings() == plan.settings() and kept.header["images"] == images.digest:
+            return kept
+        raise UsageError(f"{target} is another test set: choose another --out, or delete it.")
+    parts = out / TESTSET_PARTS
+    try:
+        parts.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+    steps = count_steps(images, plan)
+    made = make_testset(images, plan, device, parts, progress.begin("strengths", steps))
+    made.save(target)
+    return made
