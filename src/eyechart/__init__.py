@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from eyechart.evaluation.evaluate import evaluate
     from eyechart.images.imageset import ImageSet, load_images
     from eyechart.models.find import load_model
+    from eyechart.reports.curve_plot import draw_curves
+    from eyechart.reports.results import write_results
     from eyechart.scores.evaluation import Evaluation
     from eyechart.scores.people import hmri, mrsi
     from eyechart.suites.apply import corrupt
@@ -45,6 +47,7 @@ __all__ = [
     "delta_v",
     "describe_corruption",
     "draw",
+    "draw_curves",
     "evaluate",
     "fit_curve",
     "hmri",
@@ -55,6 +58,7 @@ __all__ = [
     "mrsi",
     "read_testset",
     "vif",
+    "write_results",
 ]
 
 _HOMES = {
@@ -70,6 +74,7 @@ _HOMES = {
     "delta_v": "eyechart.visual_change.measure",
     "describe_corruption": "eyechart.suites.catalogue",
     "draw": "eyechart.testsets.testset",
+    "draw_curves": "eyechart.reports.curve_plot",
     "evaluate": "eyechart.evaluation.evaluate",
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.people",
@@ -80,6 +85,7 @@ _HOMES = {
     "mrsi": "eyechart.scores.people",
     "read_testset": "eyechart.testsets.testset",
     "vif": "eyechart.visual_change.measure",
+    "write_results": "eyechart.reports.results",
 }
 
 

@@ -1,5 +1,6 @@
 """Curves over visual change as a picture: a panel per corruption, models in colour, people grey."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ COLUMNS = 4
 GRID = np.linspace(0, 1, 201)
 
 
-def draw_curves(evaluation: Evaluation, out: Path) -> list[Path]:
+def draw_curves(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
     """Write a PNG for each label space into a folder, and return their paths.
 
     Accuracy is solid, consistency dashed, with bands of 95 %, pale where nothing was observed.
@@ -37,7 +38,7 @@ def draw_curves(evaluation: Evaluation, out: Path) -> list[Path]:
     names = dict.fromkeys(space.space for model in evaluation.models for space in model.spaces)
     paths: list[Path] = []
     for name in names:
-        paths.append(out / (FILE if not paths else f"curves-{name}.png"))
+        paths.append(Path(out) / (FILE if not paths else f"curves-{name}.png"))
         _draw_space(evaluation, name, paths[-1])
     return paths
 

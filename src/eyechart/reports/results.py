@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from io import StringIO
@@ -36,21 +37,22 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def write_results(evaluation: Evaluation, out: Path) -> list[Path]:
+def write_results(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
     """Write results.json and results.csv into a folder and return their paths."""
+    folder = Path(out)
     texts = {
         JSON_FILE: json.dumps(to_json(evaluation), indent=1, allow_nan=False) + "\n",
         CSV_FILE: to_csv(evaluation),
     }
     for name, text in texts.items():
         try:
-            with atomic_file(out / name) as temporary:
+            with atomic_file(folder / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except OSError as error:
             raise UsageError(
-                f"Cannot write {out / name}: {error.strerror or error}; predictions are kept."
+                f"Cannot write {folder / name}: {error.strerror or error}; predictions are kept."
             ) from None
-    return [out / name for name in texts]
+    return [folder / name for name in texts]
 
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:

@@ -31,9 +31,10 @@ class Estimate:
 class PeopleScore:
     """A model's curve next to people's.
 
-    `about`: whose answers; `corrected`: both sides for chance. `hmri_bounds`: between what HMRI lies whatever the model's curve does
-    where nothing was observed, sampling error aside. `leads`: ranges of Δv where either curve is
-    above the other; `significant`: those where their 83 % intervals do not overlap.
+    `about`: whose answers; `corrected`: whether both sides are, for chance. `hmri_bounds`: between
+    what HMRI lies whatever the model's curve does where nothing was observed, sampling error aside.
+    `leads`: ranges of Δv where either curve is above the other; `significant`: those where their
+    83 % intervals do not overlap.
     """
 
     about: str
@@ -145,7 +146,7 @@ class Paired:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """All that one run found; `print` it for a table, `save` it for files.
+    """All that one run found; `write_results` and `draw_curves` make files of it.
 
     `config`: what was asked for. `images`: what was looked at. `coverage`: of each corruption.
     `warnings`: sentences that a reader must know.
