@@ -1,6 +1,6 @@
 """`eyechart evaluate`: how robust models are, next to people, as a table and as files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -134,6 +134,8 @@ def evaluate(
     from eyechart.testsets.drawing import Plan
 
     usual = DEMO if images is None else USUAL
+    if testset is not None:
+        usual = replace(usual, n=USUAL.n)
     plan = Plan(
         suite, usual.n if n is None else n, seed, sampling, labels, balanced, "vcr",
         tuple(corruption or ()),
@@ -151,7 +153,7 @@ def evaluate(
     loaded = [load_model(spec, where) for spec in models or [DEMO_MODEL]]
     with Bars() as bars:
         try:
-            pictures = load(images, stimulus, bars)
+            pictures = load(images, stimulus, bars, out)
             evaluation = run_task(task, loaded, pictures, where, out, bars)
         except KeyboardInterrupt:
             raise Stop(
@@ -169,13 +171,18 @@ def evaluate(
         raise Stop(" ".join(failures), FAILED)
 
 
-def load(images: Path | None, stimulus: str, bars: "Bars") -> "ImageSet":
-    """Return the pictures, or those of the demo, with a bar while they are read."""
+def load(
+    images: Path | None, stimulus: str, bars: "Bars", leave_out: Path | None = None
+) -> "ImageSet":
+    """Return the pictures, or those of the demo, with a bar while they are read.
+
+    Nothing in the folder `leave_out`, where results go, is a picture.
+    """
     from eyechart.images.dataset import find_images
     from eyechart.images.demo import SOURCE, demo_pictures
     from eyechart.images.imageset import load_pictures
 
-    listed = demo_pictures() if images is None else find_images(images)
+    listed = demo_pictures() if images is None else find_images(images, leave_out)
     step = bars.begin("pictures", len(listed))
     return load_pictures(listed, SOURCE if images is None else str(images), stimulus, step)
 

@@ -9,14 +9,15 @@ from eyechart.core.errors import UsageError
 
 def folder_or_file(text: str) -> Path:
     """Return the path; an empty text, which would mean the current folder, is refused."""
-    if not text.strip():
+    # a default comes as the path that it is
+    if not str(text).strip():
         raise typer.BadParameter("give a folder or a file, not an empty text.")
     return Path(text)
 
 
 def folder(text: str) -> Path:
     """Return the path of a folder; an empty text is refused."""
-    if not text.strip():
+    if not str(text).strip():
         raise typer.BadParameter("give a folder, not an empty text.")
     return Path(text)
 

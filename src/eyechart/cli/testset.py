@@ -82,8 +82,9 @@ def make(
         raise UsageError(f"{out} is there already: delete it, or choose another --out.")
     with Bars() as bars:
         pictures = load(images, stimulus, bars)
+        steps = count_steps(pictures, plan)
         parts = open_parts(out, pictures, plan)
-        step = bars.begin("test set", count_steps(pictures, plan))
+        step = bars.begin("test set", steps)
         try:
             made = make_testset(pictures, plan, where, parts, step)
         except KeyboardInterrupt:

@@ -6,6 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from eyechart.core.errors import UsageError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
 LEFTOVER = re.compile(r"\..+\.(?:png|jpg|json|csv|parquet)\.(\d{1,9})\.tmp")
 
 
@@ -18,6 +26,30 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Refuse to go on while another process is within this for the same folder.
+
+    The lock is the operating system's, so that it ends with the process, however that ends.
+    """
+    if fcntl is None:
+        yield
+        return
+    try:
+        file = (folder / LOCK).open("w")
+    except OSError as error:
+        raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(
+                f"Another run is writing into {folder}: wait for it, or choose another --out."
+            ) from None
+        yield
+        (folder / LOCK).unlink(missing_ok=True)
 
 
 def remove_leftovers(folders: Iterable[Path]) -> None:

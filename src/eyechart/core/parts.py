@@ -52,9 +52,12 @@ class Parts:
 
     def write(self, name: str, table: pa.Table) -> None:
         """Add rows under a name; they are on disk when this returns."""
-        self.number += 1
-        file = f"{file_name(name)}{BETWEEN}{self.number:07d}.parquet"
-        write_parquet(table, self.folder / file)
+        while True:
+            self.number += 1
+            path = self.folder / f"{file_name(name)}{BETWEEN}{self.number:07d}.parquet"
+            if not path.exists():
+                break
+        write_parquet(table, path)
 
     def read(self, name: str, columns: list[str] | None = None) -> pa.Table:
         """Return all rows of a name, sorted by their numbers."""
@@ -64,8 +67,10 @@ class Parts:
         known = tables[0][ROW].to_numpy() if tables else np.empty(0, dtype=np.int64)
         for path in sorted(self.folder.glob(f"{stem}{BETWEEN}*.parquet")):
             part = read_parquet(path, columns)
-            if not np.isin(part[ROW].to_numpy(), known).any():
-                tables.append(part)
+            own = part[ROW].to_numpy()
+            new = ~np.isin(own, known)
+            tables.append(part if new.all() else part.filter(pa.array(new)))
+            known = np.union1d(known, own)
         if not tables:
             raise UsageError(f"{self.folder} holds no rows of {name}.")
         return pa.concat_tables(tables).sort_by(ROW)
@@ -89,6 +94,9 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Return a table, or a sentence that says why there is none."""
     try:
         with pq.ParquetFile(path) as file:
+            missing = set(columns or ()) - set(file.schema_arrow.names)
+            if missing:
+                raise UsageError(f"{path} has no column {missing.pop()}: it is another table.")
             return file.read(columns)
     except (OSError, pa.ArrowException, KeyError) as error:
         what = " ".join(str(error).split()).rstrip(".")

@@ -59,7 +59,8 @@ def evaluate(
     where = find_device(device)
     given = list(model) if isinstance(model, list | tuple) else [model]
     models = [each if isinstance(each, Model) else load_model(each, where) for each in given]
-    own = images if isinstance(images, ImageSet) else load_images(images, stimulus)
+    results = None if out is None else Path(out)
+    own = images if isinstance(images, ImageSet) else load_images(images, stimulus, results)
     with ExitStack() as stack:
         if out is None:
             out = stack.enter_context(tempfile.TemporaryDirectory(prefix="eyechart-"))

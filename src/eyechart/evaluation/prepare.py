@@ -13,7 +13,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, CLASSES
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
-from eyechart.predictions.destroyed import destroyed_pictures
+from eyechart.predictions.destroyed import by_halves, destroyed_pictures
 from eyechart.predictions.loop import Job
 from eyechart.predictions.run import open_run
 from eyechart.testsets.drawing import Plan, counts_of, is_uniform, plan_draws
@@ -34,14 +34,28 @@ def prepare(
     check_models(models, images, device)
     people_of(task)
     given = None if task.testset is None else read_testset(task.testset)
-    plan = task.plan if given is None else replace(given.plan, labels=task.plan.labels)
     groups = None if given is None else given.draws(images)
+    if given is not None:
+        _check_same(given.plan, task.plan)
+    plan = task.plan if given is None else replace(given.plan, labels=task.plan.labels)
     check_labels(plan, models, images)
     job = Job(images, plan, groups or [], models, device, task.batch)
     folder = open_run(out, job.settings())
     if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
         groups = _uniform(plan, images, device, out, progress).draws(images)
     return replace(job, groups=groups or plan_draws(images, plan)), folder
+
+
+def _check_same(own: Plan, asked: Plan) -> None:
+    """Refuse what was asked for and is otherwise in a test set that was given."""
+    usual, settings = Plan(), own.settings()
+    for name in ("suite", "n", "seed", "sampling", "balanced", "corruptions", "delta_v"):
+        is_asked = getattr(asked, name) != getattr(usual, name)
+        if is_asked and asked.settings()[name] != settings[name]:
+            raise UsageError(
+                f"The test set has its own {name}, another one than was asked for: leave out the"
+                " one or the other."
+            )
 
 
 def check_models(models: Sequence[Model], images: ImageSet, device: torch.device) -> None:
@@ -54,7 +68,7 @@ def check_models(models: Sequence[Model], images: ImageSet, device: torch.device
             raise UsageError(f"The model {name} is given twice.")
     pictures = destroyed_pictures(*images.sizes[0])[:2].to(device)
     for model in models:
-        model(pictures)
+        by_halves(model, pictures)
 
 
 def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:

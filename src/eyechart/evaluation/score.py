@@ -18,7 +18,7 @@ from eyechart.labels.categories import CATEGORIES, CLASSES, NONE
 from eyechart.labels.spaces import category_labels, native_labels
 from eyechart.models.model import Model
 from eyechart.predictions.loop import Job
-from eyechart.predictions.outcomes import Recorded, Whole, digest_labels
+from eyechart.predictions.outcomes import Recorded, Whole
 from eyechart.scores.evaluation import (
     PROPERTIES,
     TOO_FEW,
@@ -97,7 +97,8 @@ def _score_space(
     step: Step,
 ) -> SpaceScore:
     rule = task.rule if space == ENTRY16 else None
-    recorded = Recorded(folder, digest_labels(job.images.digests, labels), rule)
+    names = [picture.name for picture in job.images.pictures]
+    recorded = Recorded(folder, dict(zip(names, labels.tolist(), strict=True)), rule)
     clean = recorded.clean(model.name)
     labelled = bool((clean.label != NONE).any())
     # in people's space only pictures of their categories count
@@ -217,6 +218,7 @@ def _warnings(task: Task, job: Job, models: Sequence[ModelScore]) -> Iterator[st
         if own[0].verdict:
             what = f"{own[0].pictures} pictures of {own[0].classes} classes"
             yield f"{space}: {what}: {own[0].verdict}."
+    yield from _same_files(job)
     yield from _without_curves(models)
     lacking = {
         score.corruption: score.unmeasurable
@@ -226,6 +228,20 @@ def _warnings(task: Task, job: Job, models: Sequence[ModelScore]) -> Iterator[st
     if lacking:
         count = sum(lacking.values())
         yield f"{count} answers are to pictures too even for Δv; curves are without them."
+
+
+def _same_files(job: Job) -> Iterator[str]:
+    """Yield a sentence if the same file has two labels."""
+    first: dict[str, int] = {}
+    found = []
+    for place, digest in enumerate(job.images.digests):
+        other = first.setdefault(digest, place)
+        if job.images.labels[other] != job.images.labels[place]:
+            found.append((job.images.pictures[other].name, job.images.pictures[place].name))
+    if found:
+        count = "1 picture is" if len(found) == 1 else f"{len(found)} pictures are"
+        one, two = found[0]
+        yield f"{count} there twice with two labels: {one} and {two} are the same file."
 
 
 def _without_curves(models: Sequence[ModelScore]) -> Iterator[str]:

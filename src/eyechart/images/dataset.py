@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
 from eyechart.images.files import find_pictures
+from eyechart.labels.categories import CATEGORIES
 
 MANIFESTS = (".csv", ".parquet")
 PATH_COLUMNS = ("path", "file", "filename")
@@ -28,6 +30,11 @@ class Picture:
     category: str | None = None
 
 
+def _printable(name: str) -> str:
+    """Return a name as text; bytes that are none are shown as such."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
     """Return the pictures of a folder, or those that a manifest lists.
 
@@ -40,15 +47,12 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
                 " the columns path and label."
             )
         return _listed(source)
-    found = find_pictures([source], leave_out)
-    return [
-        Picture(
-            each.path,
-            each.place.as_posix(),
-            each.place.parts[0] if each.place.parent.name else None,
-        )
-        for each in found
-    ]
+    pictures = []
+    for found in find_pictures([source], leave_out):
+        label = found.place.parts[0] if len(found.place.parts) > 1 else None
+        name = _printable(found.place.as_posix())
+        pictures.append(Picture(found.path, name, None if label is None else _printable(label)))
+    return pictures
 
 
 def _listed(source: Path) -> list[Picture]:
@@ -70,12 +74,18 @@ def _listed(source: Path) -> list[Picture]:
         pictures.append(
             Picture(
                 source.parent / name,
-                name,
+                _printable(name),
                 _value(row, label) if has_label else None,
-                _value(row, category),
+                _category(source, number, _value(row, category)),
             )
         )
     return pictures
+
+
+def _category(source: Path, number: int, name: str | None) -> str | None:
+    if name is not None and name not in CATEGORIES:
+        raise UsageError(f"{source}, row {number}: {unknown_name('category', name, CATEGORIES)}")
+    return name
 
 
 def _read_rows(source: Path) -> Sequence[Mapping[str, str]]:

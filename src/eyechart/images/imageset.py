@@ -83,17 +83,24 @@ class ImageSet:
 
     def _read_again(self, place: int) -> Tensor:
         path = self.pictures[place].path
-        if file_digest(path) != self.digests[place]:
+        try:
+            digest = file_digest(path)
+        except OSError as error:
+            raise UsageError(f"Cannot read {path} again: {error.strerror}.") from None
+        if digest != self.digests[place]:
             raise UsageError(f"{path} changed while it was used: start again.")
         return self.stimulus(read_picture(path))
 
 
-def load_images(source: str | os.PathLike[str], stimulus: str = "224") -> ImageSet:
+def load_images(
+    source: str | os.PathLike[str], stimulus: str = "224", leave_out: Path | None = None
+) -> ImageSet:
     """Return the pictures of a class folder or manifest, decoded.
 
-    Damaged pictures are left out; more than 1 % of them are an error.
+    Damaged pictures are left out; more than 1 % of them are an error. Nothing in the folder
+    `leave_out` counts.
     """
-    return load_pictures(find_images(Path(source)), str(source), stimulus)
+    return load_pictures(find_images(Path(source), leave_out), str(source), stimulus)
 
 
 def load_pictures(

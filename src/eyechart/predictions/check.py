@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
 from eyechart.predictions.loop import Job, compute, table_of
 from eyechart.testsets.drawing import each_chunk
@@ -56,6 +57,8 @@ def check(job: Job, folder: Path, share: float = SHARE, seed: int = 1) -> Compar
         own = found.filter(pc.equal(found["corruption"], name))
         recorded = parts.read(name)
         kept = recorded.filter(pc.is_in(recorded["row"], own["row"].combine_chunks()))
+        if len(kept) != len(own):
+            raise UsageError(f"{folder} lacks rows of {name}: run the evaluation again first.")
         order = [("row", "ascending"), ("model", "ascending")]
         total += _compare(kept.sort_by(order), own.sort_by(order))
     return Comparison(*(int(number) for number in total))

@@ -7,9 +7,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.imageset import ImageSet
-from eyechart.models.model import Model
+from eyechart.models.model import Model, is_out_of_memory
 from eyechart.predictions.record import answers_of, to_table
 from eyechart.testsets.drawing import Plan
 from eyechart.testsets.table import SCHEMA
@@ -46,6 +47,28 @@ def predict_destroyed(
     )
     tables = []
     for model in models:
-        answers = answers_of(model(pictures))
+        answers = answers_of(by_halves(model, pictures))
         tables.append(to_table(rows, model.name, answers.on_cpu()))
     return pa.concat_tables(tables)
+
+
+def by_halves(model: Model, pictures: Tensor) -> Tensor:
+    """Return a model's scores, of fewer pictures at a time where memory runs out."""
+    try:
+        return model(pictures)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    if len(pictures) == 1:
+        height, width = pictures.shape[2:]
+        raise too_large((height, width))
+    half = len(pictures) // 2
+    return torch.cat([by_halves(model, pictures[:half]), by_halves(model, pictures[half:])])
+
+
+def too_large(size: tuple[int, int]) -> UsageError:
+    """Return the error for a picture that does not fit into memory even alone."""
+    return UsageError(
+        f"Memory ran out on a single picture of {size[1]} × {size[0]} px (width × height): use"
+        " smaller pictures, a smaller model or another device."
+    )

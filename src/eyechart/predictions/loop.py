@@ -15,11 +15,17 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eyechart.core.files import one_at_a_time
 from eyechart.core.parts import Parts
 from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
-from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
+from eyechart.predictions.destroyed import (
+    DESTROYED,
+    DESTROYED_ROWS,
+    predict_destroyed,
+    too_large,
+)
 from eyechart.predictions.record import Answers, answers_of, to_table
 from eyechart.testsets.drawing import Plan, Step, each_chunk
 from eyechart.testsets.draws import Draws
@@ -71,7 +77,11 @@ def predict(job: Job, folder: Path, step: Step) -> None:
 
     Out of memory halves the batch from there on. An interrupt loses nothing that was computed.
     """
-    parts = Parts(folder)
+    with one_at_a_time(folder):
+        _predict(job, Parts(folder), step)
+
+
+def _predict(job: Job, parts: Parts, step: Step) -> None:
     done = parts.done()
     left = [draws.take(np.flatnonzero(~np.isin(draws.row, done))) for draws in job.groups]
     step(sum(map(len, job.groups)) - sum(map(len, left)), "")
@@ -113,8 +123,10 @@ class _Loop:
             try:
                 batch = compute(self.job, chunk, part)
             except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error) or self.size == 1:
+                if not is_out_of_memory(error):
                     raise
+                if len(part) == 1:
+                    raise too_large(self.job.images.sizes[int(part.image[0])]) from None
                 self.size = max(1, len(part) // 2)
                 self.step(0, f"Out of memory: going on with batches of {self.size}.")
                 torch.cuda.empty_cache()

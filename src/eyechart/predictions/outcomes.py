@@ -1,6 +1,6 @@
 """From recorded answers to right or wrong, same or other than on the clean picture."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +53,7 @@ class Outcomes:
 class Recorded:
     """The predictions in a folder, with what each picture's label is in the asked label space.
 
-    `labels`: by the picture's digest, −1 for none. `rule`: how classes become the 16 categories;
+    `labels`: by the picture's name, −1 for none. `rule`: how classes become the 16 categories;
     None leaves them as they are.
     """
 
@@ -74,9 +74,10 @@ class Recorded:
         own = self._read(corruption, model)
         clean = self._read(CLEAN, model)
         answer, before = self._answers(own), self._answers(clean)
-        places = {digest: place for place, digest in enumerate(clean["digest"].to_pylist())}
-        picture = np.array([places[digest] for digest in own["digest"].to_pylist()], dtype=np.int64)
-        label = np.array([self.labels.get(d, NONE) for d in own["digest"].to_pylist()])
+        places = {name: place for place, name in enumerate(clean["picture"].to_pylist())}
+        names = own["picture"].to_pylist()
+        picture = np.array([places[name] for name in names], dtype=np.int64)
+        label = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
         clean_answer = before[picture]
         lost = self._answers(self._read(DESTROYED, model))
         return Outcomes(
@@ -87,12 +88,12 @@ class Recorded:
             _equal(answer, label),
             (answer == clean_answer).astype(np.float64),
             _equal(clean_answer, label),
-            _shares(lost, label),
+            np.where(label == NONE, np.nan, _shares(lost, label)),
             _shares(lost, clean_answer),
         )
 
     def _read(self, name: str, model: str) -> pa.Table:
-        columns = ["row", "digest", "delta_v", "severity", "model", "answer"]
+        columns = ["row", "picture", "delta_v", "severity", "model", "answer"]
         if self.rule is not None:
             columns += ["category_max", "category_sum"]
         table = Parts(self.folder).read(name, columns)
@@ -122,18 +123,11 @@ def categories_of(table: pa.Table, answer: Whole, rule: str) -> Whole:
     return np.asarray(scores.argmax(axis=1), dtype=np.int64)
 
 
-def digest_labels(digests: Sequence[str], labels: Whole) -> dict[str, int]:
-    """Return the labels by digest; of two equal files the first one's counts."""
-    pairs = zip(reversed(digests), reversed(labels.tolist()), strict=True)
-    return dict(pairs)
-
-
 def _equal(answer: Whole, label: Whole) -> Real:
     return np.where(label == NONE, np.nan, (answer == label).astype(np.float64))
 
 
 def _shares(lost: Whole, label: Whole) -> Real:
-    """Return how often answers to nothing equal each label."""
+    """Return how often answers to nothing equal each label, or each answer."""
     values, which = np.unique(label, return_inverse=True)
-    shares = np.array([np.nan if value == NONE else (lost == value).mean() for value in values])
-    return shares[which]
+    return np.array([(lost == value).mean() for value in values], dtype=np.float64)[which]

@@ -7,8 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.curves.bins import bin_edges
 from eyechart.curves.curve import Curve, fit_curve, percentile_interval
 from eyechart.curves.density import AnyDensity
+from eyechart.curves.methods import METHODS
 from eyechart.humans.chance import corrected_curve
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
@@ -65,6 +68,11 @@ class Fit:
             )
         if not isinstance(end, str) and not 0 <= end <= 1:
             raise UsageError(f"right_anchor must be in [0, 1], got {end:g}.")
+        if self.method not in METHODS:
+            raise unknown_name("method", str(self.method), METHODS)
+        bin_edges(self.binning, 3)
+        if self.replicates < 1:
+            raise UsageError(f"replicates must be at least 1, got {self.replicates}.")
         if self.bins < 3:
             raise UsageError(f"bins must be at least 3, got {self.bins}.")
         if self.least < 1:
@@ -185,6 +193,10 @@ def _next_to_people(
     if reference.corrected:
         # people's curve is; the model chose among the 16 categories
         curve = corrected_curve(curve, len(CATEGORIES))
+    try:
+        verdict = scenario(human, curve).name
+    except UsageError:
+        return None, "people and model were observed at no common visual change"
     areas = compared_areas(human, curve)
     wide, narrow = (compared_intervals(human, curve, level) for level in LEVELS)
     return (
@@ -195,7 +207,7 @@ def _next_to_people(
             _hmri_bounds(human, curve),
             Estimate(areas.mrsi, wide[1], narrow[1]),
             areas,
-            scenario(human, curve).name,
+            verdict,
             tuple(ranges(human, curve)),
             tuple(significant_ranges(human, curve)),
             human,

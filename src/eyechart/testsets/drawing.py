@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.core.randomness import ImageRandom
+from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.core.registry import unknown_name
 from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
@@ -27,6 +27,9 @@ from eyechart.visual_change.measure import find_definition
 
 SAMPLINGS = ("paper", "uniform")
 LEVELS = np.arange(1.0, 6.0)
+FINGERPRINT = "strengths"
+"""Under this name a plan's settings stand for all that its suite says of the corruptions."""
+
 TARGET_BINS = 39
 FEW_LEVELS = 12
 """Up to so many levels of strength are all looked at."""
@@ -63,8 +66,8 @@ class Plan:
             raise UsageError(
                 f"n must be a whole number of pictures per corruption, got {self.n!r}."
             )
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
-            raise UsageError(f"seed must be a whole number, got {self.seed!r}.")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or abs(self.seed) >> 63:
+            raise UsageError(f"seed must be a whole number below 2⁶³, got {self.seed!r}.")
         if self.sampling not in SAMPLINGS:
             raise unknown_name("sampling", str(self.sampling), SAMPLINGS)
         if self.labels not in SPACES:
@@ -97,25 +100,31 @@ class Plan:
             **asdict(self),
             "corruptions": [entry.name for entry in self.entries()],
             "delta_v": list(self.delta_v),
+            FINGERPRINT: f"{hash64(*(repr(entry) for entry in self.entries())):016x}",
         }
+
+
+def usable_pictures(images: ImageSet, plan: Plan) -> Whole:
+    """Return the places of the pictures that can be drawn: with "entry16", those of the 16."""
+    if plan.labels != "entry16":
+        return np.arange(len(images))
+    found = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
+    if not len(found):
+        raise UsageError(
+            "No picture belongs to the 16 categories: give pictures labelled with ImageNet's"
+            f" WordNet ids or with {CATEGORIES[0]}, {CATEGORIES[1]}, …, or use --labels native."
+        )
+    return found
 
 
 def counts_of(images: ImageSet, plan: Plan) -> Counts:
     """Return how often each picture is drawn for a corruption without published levels."""
     classes: Sequence[str | None] = images.labels
-    usable = np.ones(len(images), dtype=bool)
+    places = usable_pictures(images, plan)
     if plan.labels == "entry16":
-        places = category_labels(images.labels, images.categories)
-        usable = places != NONE
-        classes = [CATEGORIES[place] if place != NONE else None for place in places]
-        if not usable.any():
-            raise UsageError(
-                "No picture belongs to the 16 categories: give pictures labelled with ImageNet's"
-                f" WordNet ids or with {CATEGORIES[0]}, {CATEGORIES[1]}, …, or use --labels native."
-            )
+        classes = [str(place) for place in category_labels(images.labels, images.categories)]
     if plan.labels == "none" or not plan.balanced:
         classes = [None] * len(images)
-    places = np.flatnonzero(usable)
     counts = np.zeros(len(images), dtype=np.int64)
     counts[places] = allocate(
         [images.digests[place] for place in places],
@@ -146,7 +155,7 @@ def plan_draws(images: ImageSet, plan: Plan) -> list[Draws]:
 def _plan_entry(images: ImageSet, entry: Entry, counts: Counts, plan: Plan, first: int) -> Draws:
     if entry.levels and plan.sampling == "paper":
         # published levels: every picture at each of them, with the same random part
-        places = np.flatnonzero(counts) if plan.labels == "entry16" else np.arange(len(counts))
+        places = usable_pictures(images, plan)
         image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
         draw = np.zeros_like(image)
     else:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +115,10 @@ def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> l
     A picture that the set lacks, or a corruption that changed since, is an error.
     """
     known = {entry.name: entry for entry in entries}
-    places = {digest: place for place, digest in reversed(list(enumerate(images.digests)))}
+    places: dict[Any, int] = {}
+    for place, digest in reversed(list(enumerate(images.digests))):
+        # the same file may be there twice, under two names and labels
+        places[digest] = places[digest, images.pictures[place].name] = place
     groups = []
     for name in table["corruption"].unique().to_pylist():
         own = table.filter(pc.equal(table["corruption"], name))
@@ -127,7 +131,7 @@ def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> l
     return groups
 
 
-def _draws(table: pa.Table, entry: Entry | None, places: dict[str, int]) -> Draws:
+def _draws(table: pa.Table, entry: Entry | None, places: dict[Any, int]) -> Draws:
     digests = table["digest"].to_pylist()
     missing = next((place for place, digest in enumerate(digests) if digest not in places), None)
     if missing is not None:
@@ -136,12 +140,13 @@ def _draws(table: pa.Table, entry: Entry | None, places: dict[str, int]) -> Draw
             f"The test set was drawn from other pictures: {name} is not among these, or is another"
             " file; give the folder or manifest that it was drawn from."
         )
+    keys = list(zip(digests, table["picture"].to_pylist(), strict=True))
     maps = table["parameters"]
     names = [name for name, _ in maps[0].as_py()]
     return Draws(
         entry,
         table["row"].to_numpy(),
-        np.array([places[digest] for digest in digests], dtype=np.int64),
+        np.array([places.get(key, places[key[0]]) for key in keys], dtype=np.int64),
         table["draw"].to_numpy().astype(np.int64),
         table["severity"].to_numpy().astype(np.float64),
         {name: pc.map_lookup(maps, name, "first").to_numpy().copy() for name in names},

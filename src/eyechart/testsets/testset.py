@@ -15,6 +15,7 @@ import torch
 
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, one_at_a_time
 from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
 from eyechart.core.provenance import versions
 from eyechart.core.registry import unknown_name
@@ -22,6 +23,7 @@ from eyechart.images.imageset import ImageSet, load_images
 from eyechart.testsets.coverage import Coverage, coverage_of
 from eyechart.testsets.drawing import (
     BATCH,
+    FINGERPRINT,
     Plan,
     Reach,
     Step,
@@ -117,15 +119,27 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
     stored = read_header(where).get(HEADER)
     if stored is None:
         raise UsageError(f"{where} is no test set: eyechart testset make writes one.")
-    header = json.loads(stored)
-    if header["schema"] != VERSION:
-        raise UsageError(
-            f"{where} has schema {header['schema']}, this version reads {VERSION}: draw it again."
-        )
-    settings = header.pop("plan")
-    for name in ("corruptions", "delta_v"):
-        settings[name] = tuple(settings[name])
-    plan = Plan(**settings)
+    try:
+        header = json.loads(stored)
+        if header["schema"] != VERSION:
+            raise UsageError(
+                f"{where} has schema {header['schema']}, this version reads {VERSION}: draw it"
+                " again."
+            )
+        settings = header.pop("plan")
+        fingerprint = settings.pop(FINGERPRINT)
+        for name in ("corruptions", "delta_v"):
+            settings[name] = tuple(settings[name])
+        plan = Plan(**settings)
+        missing = {"stimulus", "images", "versions", "damaged"} - header.keys()
+        if missing:
+            raise KeyError(missing.pop())
+    except UsageError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{where} is a damaged test set ({error}): draw it again.") from None
+    if plan.settings()[FINGERPRINT] != fingerprint:
+        raise UsageError(f"{where} was drawn from another version of its suite: draw it again.")
     return TestSet(read_parquet(where), plan, header)
 
 
@@ -167,6 +181,11 @@ def make_testset(
 
     `step` is told of every row that is drawn, and of those whose strength is found twice more.
     """
+    with one_at_a_time(folder):
+        return _make(images, plan, device, folder, step)
+
+
+def _make(images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Step) -> TestSet:
     groups = plan_draws(images, plan)
     parts = Parts(folder)
     pools = [draws for draws in groups if is_uniform(draws.entry, plan)]
@@ -212,8 +231,9 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
         if not record.exists():
             if any(folder.iterdir()):
                 raise UsageError(f"{folder} holds files of something else: move it away.")
-            record.write_text(json.dumps(settings), encoding="utf-8")
-        if json.loads(record.read_text(encoding="utf-8")) != settings:
+            with atomic_file(record) as temporary:
+                temporary.write_text(json.dumps(settings), encoding="utf-8")
+        if _read_plan(record) != settings:
             raise UsageError(
                 f"{folder} holds the beginnings of another test set: delete it, or choose another"
                 " --out."
@@ -221,6 +241,13 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
     return folder
+
+
+def _read_plan(record: Path) -> Any:
+    try:
+        return json.loads(record.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
 
 
 def header_of(images: ImageSet) -> dict[str, Any]:

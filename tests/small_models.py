@@ -1,0 +1,103 @@
+"""Tiny real models that tests name as `small_models:…`, and the tinted photographs they can tell.
+
+What they do can be said in a line, so that a test can compute it a second time.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from skimage import data
+from torch import Tensor, nn
+
+TINTS = {
+    "blue": (0.45, 0.55, 1.0),
+    "green": (0.5, 1.0, 0.5),
+    "grey": (0.8, 0.8, 0.8),
+    "red": (1.0, 0.5, 0.45),
+}
+"""In alphabetical order, as the outputs of `Colours` are."""
+
+PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")
+
+
+class Colours(nn.Module):
+    """Answers with the colour that is strongest in the mean, or grey where none is."""
+
+    def __init__(self, threshold: float = 0.08) -> None:
+        super().__init__()
+        self.register_buffer("threshold", torch.tensor(threshold))
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        red, green, blue = pictures.mean(dim=(2, 3)).unbind(1)
+        level = (red + green + blue) / 3
+        scores = (blue - level, green - level, self.threshold * level + 0.01, red - level)
+        return 20 * torch.stack(scores, dim=1)
+
+
+colours = Colours()
+pale_colours = Colours(0.3)
+
+
+class Blocks(nn.Module):
+    """A fixed random linear map of the mean colours of 4 × 4 blocks to so many classes."""
+
+    def __init__(self, classes: int = 1000) -> None:
+        super().__init__()
+        weights = np.random.default_rng(0).normal(size=(classes, 48)) * 3
+        self.register_buffer("weights", torch.from_numpy(weights).float())
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        blocks = nn.functional.adaptive_avg_pool2d(pictures, 4).flatten(1)
+        return (blocks - 0.5) @ self.weights.T
+
+
+thousand = Blocks()
+four_classes = Blocks(4)
+
+
+told: list[object] | None = None
+"""Where `slow_colours` writes how many pictures it was asked about, if anywhere."""
+
+
+def slow_colours(pictures: Tensor) -> Tensor:
+    """As `colours`, and every batch takes as long as SLOW says, in seconds."""
+    if told is not None:
+        told.append(len(pictures))
+    time.sleep(float(os.environ.get("SLOW", "0")))
+    return colours(pictures)
+
+
+def only_nan(pictures: Tensor) -> Tensor:
+    return colours(pictures) * torch.nan
+
+
+def nan_on_colours(pictures: Tensor) -> Tensor:
+    """NaN where a picture has any colour, which grey and noisy pictures of nothing hardly have."""
+    means = pictures.mean(dim=(2, 3))
+    coloured = means.amax(dim=1) - means.amin(dim=1) > 0.1
+    return torch.where(coloured[:, None], torch.nan, colours(pictures))
+
+
+def one_score(pictures: Tensor) -> Tensor:
+    return pictures.mean(dim=(1, 2, 3))
+
+
+def save_pictures(folder: Path, each: int = 3, side: int = 40, tints=tuple(TINTS)) -> Path:
+    """Write parts of photographs in so many tints, a folder for each, and return the folder."""
+    number = np.random.default_rng(5)
+    for tint in tints:
+        (folder / tint).mkdir(parents=True, exist_ok=True)
+        for index in range(each):
+            whole = Image.fromarray(getattr(data, PHOTOGRAPHS[index % 4])()).convert("L")
+            part = 2 * side
+            left, top = (int(number.integers(0, room - part)) for room in whole.size)
+            grey = whole.crop((left, top, left + part, top + part)).resize((side, side))
+            levels = np.asarray(grey, dtype=np.float64)[..., None] * np.array(TINTS[tint])
+            Image.fromarray((levels + 20).clip(0, 255).astype(np.uint8)).save(
+                folder / tint / f"{index}.png"
+            )
+    return folder

@@ -1,0 +1,316 @@
+"""`eyechart testset`: make, describe, coverage and render, and what each refuses."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import eyechart as ec
+from commands import assert_refused, picture
+from eyechart.testsets import testset
+from small_models import save_pictures
+
+TWO = ("--corruption", "brightness", "--corruption", "blur")
+SMALL = ("--n", 12, "--stimulus", "native", "--seed", 7, *TWO)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+
+
+@pytest.fixture
+def made(run, folder, tmp_path):
+    """A small test set, as the command makes it."""
+    path = tmp_path / "t.parquet"
+    result = run("testset", "make", folder, "--out", path, *SMALL)
+    assert result.status == 0, result.err
+    return path
+
+
+def test_making_says_how_many_rows_there_are_and_leaves_one_file(run, folder, tmp_path):
+    path = tmp_path / "t.parquet"
+    result = run("testset", "make", folder, "--out", path, *SMALL)
+    assert result.status == 0
+    assert "32 rows, 2 corruptions" in result.out
+    assert "vcr/brightness" in result.out and "vcr/blur" in result.out
+    assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_the_command_makes_what_draw_makes(made, folder):
+    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    assert ec.read_testset(made).table.equals(drawn.table)
+
+
+def test_a_range_of_visual_change_is_made(run, folder, tmp_path):
+    path = tmp_path / "t.parquet"
+    given = ("--n", 12, "--stimulus", "native", "--corruption", "gaussian_noise")
+    result = run(
+        "testset", "make", folder, "--out", path, *given, "--sampling", "uniform",
+        "--delta-v", "0.3:0.6",
+    )  # fmt: skip
+    assert result.status == 0, result.err
+    table = pq.read_table(path)
+    noisy = table.filter([name != "clean" for name in table["corruption"].to_pylist()])
+    values = noisy["delta_v"].to_numpy()
+    assert len(values) == 12 and values.min() > 0.29 and values.max() < 0.61
+
+
+def test_describing_says_how_it_was_drawn(run, made, folder):
+    result = run("testset", "describe", made)
+    assert result.status == 0
+    digest = ec.load_images(folder, "native").digest
+    for word in ("32 rows from 8 pictures", digest, "suite vcr", "n 12", "seed 7", "native",
+                 ec.__version__, "vcr/brightness: 12 rows", "vcr/blur: 12 rows"):  # fmt: skip
+        assert word in result.out, word
+    amounts = [
+        dict(row["parameters"])["amount"]
+        for row in pq.read_table(made).to_pylist() if row["corruption"] == "vcr/brightness"
+    ]  # fmt: skip
+    assert f"amount {min(amounts):.4g} to {max(amounts):.4g}" in result.out
+
+
+def test_coverage_is_counted_in_both_ways(run, made):
+    result = run("testset", "coverage", made, "--least", 1)
+    assert result.status == 0
+    table = pq.read_table(made).to_pylist()
+    for name in ("vcr/brightness", "vcr/blur"):
+        values = np.array([row["delta_v"] for row in table if row["corruption"] == name])
+        (line,) = [each for each in result.out.splitlines() if name in each]
+        assert f"{len(set((values * 39).astype(int))) / 39:.3f}" in line
+        assert f"{len(set((values * 40).astype(int))) / 40:.3f}" in line
+        assert f"{values.max():.3f}" in line
+    assert "0.000" in run("testset", "coverage", made, "--least", 1000).out
+
+
+def test_rendered_pictures_are_those_of_the_python_call(run, made, folder, tmp_path):
+    out = tmp_path / "pictures"
+    result = run("testset", "render", made, folder, "--out", out)
+    assert result.status == 0, result.err
+    assert "32 pictures" in result.out
+    files = {int(path.stem): path for path in out.rglob("*.png")}
+    rows = {row["row"]: row for row in pq.read_table(made).to_pylist()}
+    assert files.keys() == rows.keys()
+    from PIL import Image
+
+    for number, row in rows.items():
+        with Image.open(folder / row["picture"]) as clean, Image.open(files[number]) as written:
+            expected = clean.convert("RGB")
+            if row["corruption"] != "clean":
+                expected = ec.corrupt(
+                    expected, row["corruption"], keys=[row["digest"]], draw=row["draw"], seed=7,
+                    **dict(row["parameters"]),
+                )  # fmt: skip
+            np.testing.assert_array_equal(np.asarray(written), np.asarray(expected))
+    before = {path: path.stat().st_mtime_ns for path in files.values()}
+    assert run("testset", "render", made, folder, "--out", out).status == 0
+    assert {path: path.stat().st_mtime_ns for path in files.values()} == before
+
+
+def test_one_corruption_alone_can_be_rendered(run, made, folder, tmp_path):
+    out = tmp_path / "pictures"
+    assert run("testset", "render", made, folder, "--out", out, "--corruption", "blur").status == 0
+    assert {path.parts[len(out.parts)] for path in out.rglob("*.png")} == {"vcr-blur"}
+
+
+def test_without_options_results_go_where_the_help_says(run, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("testset", "make", folder, *SMALL)
+    assert result.status == 0, result.err
+    assert (tmp_path / "testset.parquet").exists()
+    result = run("testset", "render", "testset.parquet", folder)
+    assert result.status == 0, result.err
+    assert len(list((tmp_path / "rendered").rglob("*.png"))) == 32
+
+
+# What is refused
+
+
+def test_a_test_set_that_is_there_is_never_overwritten(run, made, folder):
+    before = made.read_bytes()
+    assert_refused(run("testset", "make", folder, "--out", made, *SMALL), "is there already")
+    assert made.read_bytes() == before
+
+
+def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
+    path = tmp_path / "mine.parquet"
+    pq.write_table(pa.table({"precious": [1]}), path)
+    before = path.read_bytes()
+    assert_refused(run("testset", "make", folder, "--out", path, *SMALL), "no test set")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("photos", "--out", "t.csv"), (".parquet",)),
+        (("photos", "--out", "none/t.parquet"), ("No such folder",)),
+        (("photos", "--out", "photos.parquet"), ("it is a folder",)),
+        (("photos", "--out", ""), ("empty",)),
+        (("nowhere",), ("No such file or folder",)),
+        (("empty",), ("No pictures",)),
+        (("damaged",), ("1 of 3 pictures", "b.png")),
+        (("list.txt",), ("no list of pictures",)),
+        (("photos", "--n", "0"), ("n must be",)),
+        (("photos", "--n", "many"), ("--n",)),
+        (("photos", "--suite", "vrc"), ("Did you mean 'vcr'",)),
+        (("photos", "--corruption", "bluur"), ("blur",)),
+        (("photos", "--sampling", "even"), ("sampling",)),
+        (("photos", "--labels", "mine"), ("label space",)),
+        (("photos", "--labels", "entry16"), ("16 categories",)),
+        (("photos", "--stimulus", "512"), ("stimulus",)),
+        (("photos", "--device", "tpu"), ("cpu or cuda",)),
+        (("photos", "--delta-v", "0.2:0.6"), ("uniform",)),
+        (("photos", "--delta-v", "low:high"), ("LOW:HIGH",)),
+        (("photos", "--sampling", "uniform", "--delta-v", "0.6:0.2"), ("range",)),
+        (
+            ("photos", "--sampling", "uniform", "--delta-v", "0.99:1", "--corruption", "blur"),
+            ("reaches no Δv",),
+        ),
+    ],
+)
+def test_what_cannot_be_made_is_refused_and_leaves_nothing(
+    run, folder, tmp_path, monkeypatch, arguments, words
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(folder, "photos")
+    for name in ("empty", "photos.parquet"):
+        Path(name).mkdir()
+    Path("list.txt").write_text("a.png\n")
+    for name in "abc":
+        picture(tmp_path / "damaged" / f"{name}.png", 1, (24, 24))
+    Path("damaged", "b.png").write_bytes(b"no picture")
+    before = sorted(tmp_path.rglob("*"))
+    extra = () if "--out" in arguments else ("--out", "t.parquet")
+    small = () if "--n" in arguments else ("--n", 4)
+    native = () if "--stimulus" in arguments else ("--stimulus", "native")
+    assert_refused(run("testset", "make", *arguments, *extra, *small, *native), *words)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("command", ["describe", "coverage", "render"])
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("none.parquet", "No such file"),
+        ("text.parquet", "Parquet"),
+        ("other.parquet", "no test set"),
+    ],
+)
+def test_what_is_no_test_set_is_refused(run, folder, tmp_path, command, name, word):
+    (tmp_path / "text.parquet").write_text("no Parquet")
+    pq.write_table(pa.table({"row": [1]}), tmp_path / "other.parquet")
+    more = (folder, "--out", tmp_path / "out") if command == "render" else ()
+    assert_refused(run("testset", command, tmp_path / name, *more), word)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("keep", [("plan",), ("schema",), ()])
+def test_a_header_that_lacks_something_is_refused_in_a_sentence(run, made, tmp_path, keep):
+    """As a later or an earlier version may write it, or a careless hand."""
+    import json
+
+    table = pq.read_table(made)
+    header = json.loads(table.schema.metadata[testset.HEADER.encode()])
+    short = {name: header[name] for name in keep}
+    path = tmp_path / "short.parquet"
+    pq.write_table(table.replace_schema_metadata({testset.HEADER: json.dumps(short)}), path)
+    assert_refused(run("testset", "describe", path), "short.parquet")
+
+
+def test_pictures_other_than_those_of_the_test_set_are_refused(run, made, tmp_path):
+    others = save_pictures(tmp_path / "others", each=2, side=48)
+    result = run("testset", "render", made, others, "--out", tmp_path / "out")
+    assert_refused(result, "drawn from other pictures", ".png")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corruption_that_the_test_set_lacks_is_refused(run, made, folder, tmp_path):
+    given = ("--out", tmp_path / "out", "--corruption", "brightnes")
+    assert_refused(run("testset", "render", made, folder, *given), "brightness")
+
+
+def test_rendering_into_a_folder_of_other_pictures_replaces_none(run, made, folder, tmp_path):
+    precious = {}
+    for row in pq.read_table(made).to_pylist():
+        label, corruption = row["label"], row["corruption"].replace("/", "-")
+        path = tmp_path / "out" / corruption / label / f"{row['row']:08d}.png"
+        precious[path] = picture(path, row["row"]).read_bytes()
+    assert_refused(run("testset", "render", made, folder, "--out", tmp_path / "out"), "another")
+    assert {path: path.read_bytes() for path in precious} == precious
+
+
+def test_rendering_into_a_file_is_refused(run, made, folder, tmp_path):
+    (tmp_path / "out").write_text("precious")
+    assert_refused(run("testset", "render", made, folder, "--out", tmp_path / "out"), "out")
+    assert (tmp_path / "out").read_text() == "precious"
+
+
+# Going on
+
+
+def test_beginnings_of_another_test_set_are_refused_and_kept(run, folder, tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+    write, calls = testset.Parts.write, []
+
+    def stop_at_the_second(self, name, table):
+        calls.append(name)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        write(self, name, table)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(testset.Parts, "write", stop_at_the_second)
+        stopped = run("testset", "make", folder, "--out", path, *SMALL)
+    assert stopped.status == 130
+    assert len(stopped.err.strip().splitlines()) == 1 and "goes on from there" in stopped.err
+    assert not path.exists()
+    other = run("testset", "make", folder, "--out", path, *SMALL, "--seed", 8)
+    assert_refused(other, "another test set")
+    assert run("testset", "make", folder, "--out", path, *SMALL).status == 0
+    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    assert ec.read_testset(path).table.equals(drawn.table)
+    assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_a_plan_that_was_cut_off_by_a_kill_is_no_crash(run, folder, tmp_path, content):
+    parts = tmp_path / "t.parquet.parts"
+    parts.mkdir()
+    (parts / "plan.json").write_text(content)
+    result = run("testset", "make", folder, "--out", tmp_path / "t.parquet", *SMALL)
+    if result.status != 0:
+        assert_refused(result, "t.parquet.parts")
+
+
+def test_a_folder_of_something_else_in_the_place_of_parts_is_kept(run, folder, tmp_path):
+    parts = tmp_path / "t.parquet.parts"
+    parts.mkdir()
+    (parts / "mine.txt").write_text("precious")
+    result = run("testset", "make", folder, "--out", tmp_path / "t.parquet", *SMALL)
+    assert_refused(result, "something else")
+    assert (parts / "mine.txt").read_text() == "precious"
+
+
+@pytest.mark.slow
+def test_a_process_that_was_killed_goes_on(run, folder, tmp_path):
+    path = tmp_path / "t.parquet"
+    many = ("--n", 3000, "--stimulus", "native", "--seed", 7, *TWO)
+    command = [sys.executable, "-m", "eyechart", "testset", "make", folder, "--out", path, *many]
+    process = subprocess.Popen([str(each) for each in command], env=os.environ)
+    while len(list(tmp_path.glob("t.parquet.parts/vcr-*"))) < 5:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not path.exists()
+    assert run("testset", "make", folder, "--out", path, *many).status == 0
+    drawn = ec.draw(folder, n=3000, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    assert ec.read_testset(path).table.equals(drawn.table)
