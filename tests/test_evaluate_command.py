@@ -595,8 +595,37 @@ def test_a_file_in_the_place_of_the_folder_is_refused_and_kept(evaluate, tmp_pat
 def test_a_folder_of_something_else_keeps_its_files(evaluate, tmp_path):
     (tmp_path / "out" / "predictions").mkdir(parents=True)
     (tmp_path / "out" / "predictions" / "mine.txt").write_text("precious")
-    assert_refused(evaluate("--corruption", "blur"), "something else")
+    assert_refused(evaluate("--corruption", "blur"), "of no run")
     assert (tmp_path / "out" / "predictions" / "mine.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["results.json", "results.csv", "curves.png"])
+def test_a_file_that_only_has_the_name_of_a_result_is_kept(evaluate, tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("precious")
+    assert_refused(evaluate("--corruption", "blur"), name, "another --out")
+    assert (tmp_path / "out" / name).read_text() == "precious"
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "3000000000", "9" * 20])
+def test_a_number_of_rows_that_cannot_be_is_refused_at_once(evaluate, count):
+    assert_refused(evaluate("--n", count), "n must be a whole number from 1 to 10,000,000")
+
+
+def test_a_corruption_of_another_suite_is_said_to_be_there(evaluate):
+    assert_refused(evaluate("--corruption", "fog"), "imagenet-c has")
+
+
+@pytest.mark.parametrize(
+    ("model", "word"), [("imaginary", "real numbers"), ("quitter", "failed"), ("dice()", "failed")]
+)
+def test_a_model_that_is_none_is_told_in_one_sentence(evaluate, model, word):
+    assert_refused(evaluate(*ONE, model=f"small_models:{model}"), word)
+
+
+def test_a_model_that_answers_at_random_does_not_pass_the_check(evaluate, tmp_path):
+    result = evaluate("--corruption", "blur", "--check", model="small_models:dice")
+    assert result.status == 1 and "all but equal" in result.err
 
 
 def test_a_part_that_was_damaged_is_one_sentence(evaluate, tmp_path):

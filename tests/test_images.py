@@ -304,3 +304,21 @@ def test_every_picture_is_counted_while_they_are_read(tmp_path):
     told = []
     load_pictures(find_images(tmp_path), "here", "native", lambda count, _: told.append(count))
     assert sum(told) == 3
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["a"]])
+def test_pictures_are_named_by_a_path(wrong):
+    for call in (lambda: ec.load_images(wrong), lambda: ec.draw(wrong, n=4)):
+        with pytest.raises(ec.UsageError, match="images must be the path"):
+            call()
+
+
+def test_a_picture_must_not_be_listed_twice(tmp_path):
+    (tmp_path / "list.csv").write_text("path,label\na.png,1\nb.png,2\na.png,2\n")
+    with pytest.raises(ec.UsageError, match=r"a\.png twice, in rows 2 and 4"):
+        find_images(tmp_path / "list.csv")
+
+
+def test_columns_are_known_in_any_case(tmp_path):
+    (tmp_path / "list.csv").write_text("Path, LABEL\na.png,cat\n")
+    assert find_images(tmp_path / "list.csv")[0].label == "cat"

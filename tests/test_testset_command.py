@@ -40,7 +40,7 @@ def test_making_says_how_many_rows_there_are_and_leaves_one_file(run, folder, tm
     path = tmp_path / "t.parquet"
     result = run("testset", "make", folder, "--out", path, *SMALL)
     assert result.status == 0
-    assert "32 rows, 2 corruptions" in result.out
+    assert "32 rows of vcr/brightness, vcr/blur and clean pictures" in result.out
     assert "vcr/brightness" in result.out and "vcr/blur" in result.out
     assert [each.name for each in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -144,7 +144,7 @@ def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
     path = tmp_path / "mine.parquet"
     pq.write_table(pa.table({"precious": [1]}), path)
     before = path.read_bytes()
-    assert_refused(run("testset", "make", folder, "--out", path, *SMALL), "no test set")
+    assert_refused(run("testset", "make", folder, "--out", path, *SMALL), "is there already")
     assert path.read_bytes() == before
 
 

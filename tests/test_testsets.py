@@ -535,3 +535,14 @@ def test_rows_do_not_depend_on_torch_threads(images, drawn):
     np.testing.assert_allclose(
         again.table["delta_v"].to_numpy(), drawn.table["delta_v"].to_numpy(), atol=1e-5, rtol=0
     )
+
+
+@pytest.mark.parametrize("wrong", ["blur", 3, [3]])
+def test_corruptions_are_a_list_of_names(wrong):
+    with pytest.raises(ec.UsageError, match="corruptions must be a list of names"):
+        ec.draw("anywhere", n=4, corruptions=wrong)
+
+
+def test_a_test_set_is_read_from_a_path():
+    with pytest.raises(ec.UsageError, match="the path of a file"):
+        ec.read_testset(5)

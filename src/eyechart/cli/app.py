@@ -25,6 +25,7 @@ from eyechart.core.version import __version__
 
 USAGE = 2
 INTERRUPTED = 130
+BROKEN_PIPE = 141
 BUG = 70
 
 app = typer.Typer(
@@ -82,12 +83,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Stop as stop:
         return _say(str(stop), stop.status)
     except UsageError as error:
+        if os.environ.get("EYECHART_DEBUG"):
+            raise
         return _say(str(error), USAGE)
     except OSError as error:
         what = error.strerror or str(error)
         return _say(f"{error.filename}: {what}." if error.filename else f"{what}.", USAGE)
     except KeyboardInterrupt:
         return _say("Stopped.", INTERRUPTED)
+    except SystemExit:
+        # only for a pipe whose reader went away
+        return BROKEN_PIPE
     except Exception as error:
         return _explain(error)
     if status == INTERRUPTED:

@@ -223,7 +223,8 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
     for title, table in tables(evaluation):
         print(title)
         console.print(table)
-    print("Behind each number its 95 % interval, from resampled pictures.")
+    if any(space.means for model in evaluation.models for space in model.spaces):
+        print("Behind each number its 95 % interval, from resampled pictures.")
     bins = task.fit.bins - (task.fit.binning == "paper")
     if is_demo:
         rows = max(own["rows"] for own in evaluation.coverage.values())
@@ -257,7 +258,8 @@ def _unobserved(evaluation: "Evaluation") -> list[str]:
 def _say_check(found: "Comparison") -> None:
     text = (
         f"Check: {found.answers} answers made again; other pixels {found.pixels}, other Δv"
-        f" {found.delta_v}, other answers {found.other}, and {found.close_calls} within the margin."
+        f" {found.delta_v}, other answers {found.other}, and {found.close_calls} where the two best"
+        " were all but equal."
     )
     if not found.passed:
         raise Stop(text, FAILED)
@@ -268,15 +270,20 @@ def _below(evaluation: "Evaluation", name: str, floor: float) -> list[str]:
     """Return a sentence for each model whose score is below the floor."""
     found = []
     for model in evaluation.models:
-        values = [value for space in model.spaces if (value := _mean(space, name)) is not None]
+        values = [
+            (value, space.space)
+            for space in model.spaces
+            if (value := _mean(space, name)) is not None
+        ]
         if not values:
             raise Stop(
                 f"--fail-under {name}: {model.name} has no {name}, see the notes above; results"
                 " were written.",
                 2,
             )
-        if values[0] < floor:
-            found.append(f"{model.name}: {name} {values[0]:.3f} is under {floor:g}.")
+        value, where = values[0]
+        if value < floor:
+            found.append(f"{model.name}: {name} {value:.3f} ({where}) is under {floor:g}.")
     return found
 
 

@@ -65,7 +65,7 @@ def make(
     from eyechart.core.devices import find_device
     from eyechart.images.stimulus import find_stimulus
     from eyechart.testsets.drawing import Plan
-    from eyechart.testsets.testset import count_steps, make_testset, open_parts, read_testset
+    from eyechart.testsets.testset import count_steps, make_testset, open_parts
 
     if out.suffix != ".parquet":
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
@@ -78,7 +78,6 @@ def make(
     find_stimulus(stimulus)
     where = find_device(device)
     if out.exists():
-        read_testset(out)  # what is no test set is not replaced
         raise UsageError(f"{out} is there already: delete it, or choose another --out.")
     with Bars() as bars:
         pictures = load(images, stimulus, bars)
@@ -97,7 +96,7 @@ def make(
             raise
     made.save(out)
     shutil.rmtree(parts)
-    print(f"{out}: {len(made)} rows, {len(made.corruptions)} corruptions.")
+    print(f"{out}: {len(made)} rows of {', '.join(made.corruptions)} and clean pictures.")
     _print_coverage(made.coverage())
 
 

@@ -100,7 +100,9 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
             return file.read(columns)
     except (OSError, pa.ArrowException, KeyError) as error:
         what = " ".join(str(error).split()).rstrip(".")
-        raise UsageError(f"Cannot read {path}: {what}.") from None
+        raise UsageError(
+            f"Cannot read {path}: {what}; if a run left it so, delete it and run again."
+        ) from None
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:

@@ -20,7 +20,7 @@ from eyechart.models.model import Model
 from eyechart.predictions.loop import predict
 from eyechart.scores.evaluation import Evaluation
 from eyechart.scores.scoring import Fit
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.drawing import Plan, names_of
 
 
 def evaluate(
@@ -53,7 +53,9 @@ def evaluate(
     corruption. `labels`: "native", "entry16" or "none". `out`: where predictions are kept, so that
     a run that was stopped goes on; otherwise they are dropped. `fit`: see `Fit`.
     """
-    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions), delta_v)
+    plan = Plan(
+        suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v
+    )
     task = Task(plan, _fit(fit), rule, humans, testset, batch, match_choices)
     task.check()
     where = find_device(device)

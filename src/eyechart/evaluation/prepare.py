@@ -87,8 +87,8 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
     names = {label for label in images.labels if label is not None}
     if len(names) == 1:
         raise UsageError(
-            f"All pictures have one label, {names.pop()!r}, so accuracy says nothing: give the"
-            " folder above the class folders, or --labels none for consistency alone."
+            f"All pictures have one label, {names.pop()!r}, so accuracy says nothing: give pictures"
+            " of several classes (the folder above the class folders), or --labels none."
         )
     for model in models:
         native_labels(images.labels, model.classes or 0)

@@ -241,7 +241,7 @@ def _same_files(job: Job) -> Iterator[str]:
     if found:
         count = "1 picture is" if len(found) == 1 else f"{len(found)} pictures are"
         one, two = found[0]
-        yield f"{count} there twice with two labels: {one} and {two} are the same file."
+        yield f"{count} there twice with two labels: {one} and {two} have the same bytes."
 
 
 def _without_curves(models: Sequence[ModelScore]) -> Iterator[str]:

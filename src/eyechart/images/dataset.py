@@ -65,8 +65,11 @@ def _listed(source: Path) -> list[Picture]:
     label, category = _column(rows[0], LABEL_COLUMNS), _column(rows[0], CATEGORY_COLUMNS)
     known = _column(rows[0], ("imagenet_index",))
     pictures = []
+    seen: dict[str, int] = {}
     for number, row in enumerate(rows, start=2):
         name = row[path].strip()
+        if seen.setdefault(name, number) != number:
+            raise UsageError(f"{source} lists {name} twice, in rows {seen[name]} and {number}.")
         if not name:
             raise UsageError(f"{source} names no picture in row {number}: fill in its {path}.")
         # a WordNet id above ImageNet's classes is marked by a class of −1
@@ -108,7 +111,8 @@ def _read_rows(source: Path) -> Sequence[Mapping[str, str]]:
 
 
 def _column(row: Mapping[str, str], names: Sequence[str]) -> str | None:
-    return next((name for name in names if name in row), None)
+    own = {name.strip().lower(): name for name in row}
+    return next((own[name] for name in names if name in own), None)
 
 
 def _value(row: Mapping[str, str], column: str | None) -> str | None:

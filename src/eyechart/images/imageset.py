@@ -100,6 +100,8 @@ def load_images(
     Damaged pictures are left out; more than 1 % of them are an error. Nothing in the folder
     `leave_out` counts.
     """
+    if not isinstance(source, str | os.PathLike):
+        raise UsageError(f"images must be the path of a folder or a list, got {source!r}.")
     return load_pictures(find_images(Path(source), leave_out), str(source), stimulus)
 
 
@@ -132,8 +134,8 @@ def load_pictures(
                     damaged.append(Damaged(picture.name, made))
                     if len(damaged) > MOST_DAMAGED * len(listed):
                         raise UsageError(
-                            f"{len(damaged)} of {len(listed)} pictures cannot be used, more than"
-                            f" 1 %, the last because: {made} Mend or remove them."
+                            f"At least {len(damaged)} of {len(listed)} pictures cannot be used,"
+                            f" more than 1 %, the last because: {made} Mend or remove them."
                         )
                 else:
                     room -= made.numel()

@@ -29,8 +29,8 @@ def native_labels(labels: Sequence[str | None], classes: int) -> Places:
         pictures = "1 picture has a label" if count == 1 else f"{count} pictures have labels"
         raise UsageError(
             f"{pictures} unknown to a model of {classes} classes, such as {unknown[0]!r}: labels"
-            f" must be ImageNet's WordNet ids, output numbers 0 to {classes - 1}, or {classes}"
-            " names; a manifest can leave labels empty."
+            f" must all be ImageNet's WordNet ids, or all output numbers 0 to {classes - 1}, or"
+            f" {classes} names; a manifest can leave labels empty."
         )
     return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)
 

@@ -31,7 +31,7 @@ def import_object(spec: str) -> tuple[object, bool]:
                 raise UsageError(f"'{spec}' cannot be called: leave out the ().")
             try:
                 return found(), True
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise UsageError(f"'{spec}' failed: {in_one_line(error)}.") from error
     if isinstance(found, type):
         raise UsageError(f"'{spec}' is a class, not a model: write '{spec}()' to make one.")
@@ -49,7 +49,7 @@ def _module(name: str) -> ModuleType:
             f"There is no module '{missing}': it must be a file in the current directory"
             " or an installed package."
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"Importing '{name}' failed: {in_one_line(error)}.") from error
 
 

@@ -80,7 +80,7 @@ class Model:
             return self._answer(ready)
         except UsageError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # Whoever called can try again with fewer pictures.
             if is_out_of_memory(error):
                 raise
@@ -115,6 +115,8 @@ class Model:
                 f"{need}, got {tuple(scores.shape)} for {count} pictures: return one row of scores"
                 " for each."
             )
+        if scores.is_complex() or scores.dtype == torch.bool:
+            raise UsageError(f"{need}, got {scores.dtype}: return real numbers.")
         classes = scores.shape[1]
         if self.classes is not None and classes != self.classes:
             raise UsageError(

@@ -21,6 +21,10 @@ MARGIN = 0.1
 """Answers may differ where the two best log-probabilities were nearer than this."""
 
 
+MOST_CLOSE = 0.1
+"""The share of answers that may differ within the margin; answering at random gives more."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """What was found: answers compared, and how many differed in pixels, Δv and answer.
@@ -36,8 +40,9 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether everything is as it was recorded, close calls aside."""
-        return not (self.pixels or self.delta_v or self.other)
+        """Whether everything is as it was recorded, but for a few close calls."""
+        many = self.close_calls > MOST_CLOSE * self.answers
+        return not (self.pixels or self.delta_v or self.other or many)
 
 
 def check(job: Job, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:

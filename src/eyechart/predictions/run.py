@@ -10,6 +10,8 @@ from eyechart.core.files import atomic_file, remove_leftovers
 
 RECORD = "run.json"
 PREDICTIONS = "predictions"
+OURS = ("results.json", "results.csv", "curves.png", "curves-entry16.png", "testset.parquet")
+"""What a run writes besides; without its record they are somebody else's."""
 
 
 def open_run(out: Path, settings: Mapping[str, Any]) -> Path:
@@ -19,8 +21,11 @@ def open_run(out: Path, settings: Mapping[str, Any]) -> Path:
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if record.exists():
         _check_same(out, _read(record), settings)
-    elif folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"{folder} holds files of something else: choose another --out.")
+    else:
+        foreign = [name for name in OURS if (out / name).exists()]
+        if foreign or (folder.exists() and any(folder.iterdir())):
+            where = out / foreign[0] if foreign else folder
+            raise UsageError(f"{where} is there already and of no run: choose another --out.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers([out, folder])

@@ -1,6 +1,7 @@
 """Curves over visual change as a picture: a panel per corruption, models in colour, people grey."""
 
 import os
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,7 +55,8 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
     count = len(first.corruptions)
     columns = min(COLUMNS, count)
     rows = -(-count // columns)
-    figure = Figure(figsize=(3.1 * columns + 0.4, 2.6 * rows + 1.1), layout="constrained")
+    width = max(4.6, 3.1 * columns + 0.4)
+    figure = Figure(figsize=(width, 2.6 * rows + 1.1), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for place, axis in enumerate(axes.flat):
@@ -74,7 +76,11 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure.legend(
-        list(handles.values()), list(handles), loc="outside lower left", ncols=4, frameon=False
+        list(handles.values()),
+        list(handles),
+        loc="outside lower left",
+        ncols=max(1, int(width / 3.1)),
+        frameon=False,
     )
     with atomic_file(path) as temporary:
         figure.savefig(temporary, dpi=110, format="png")
@@ -123,7 +129,8 @@ def _panel(
             label=_people_label(people),
         )  # fmt: skip
     if not axis.lines:
-        axis.text(0.5, 0.5, "no curve", ha="center", va="center", color="#777777")
+        why = textwrap.fill(scores[0].consistency.why or "no curve", 36)
+        axis.text(0.5, 0.5, why, ha="center", va="center", color="#777777", fontsize=8)
 
 
 def _people_label(people: PeopleScore) -> str:

@@ -33,7 +33,8 @@ CURVE_POINTS = 101
 COLUMNS = (
     "model", "space", "corruption", "property", "answers", "rate", "r", "r_low95", "r_high95",
     "r_low83", "r_high83", "r_bound_low", "r_bound_high", "hmri", "hmri_low95", "hmri_high95",
-    "mrsi", "mrsi_low95", "mrsi_high95", "scenario", "human_reference", "note",
+    "hmri_bound_low", "hmri_bound_high", "mrsi", "mrsi_low95", "mrsi_high95", "scenario",
+    "human_reference", "note",
 )  # fmt: skip
 
 
@@ -209,6 +210,7 @@ def _line(
         people = own.people
         for name, estimate in (("hmri", people.hmri), ("mrsi", people.mrsi)):
             line |= {key: v for key, v in _ends(name, estimate).items() if "83" not in key}
+        line |= dict(zip(("hmri_bound_low", "hmri_bound_high"), people.hmri_bounds, strict=True))
         verdict = space.verdict or people.scenario
         line |= {"scenario": verdict, "human_reference": people.about}
     return {key: round(v, 6) if isinstance(v, float) else v for key, v in line.items()}

@@ -1,6 +1,6 @@
 """Which pictures meet which corruption at which strength: the rows of a test set."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -18,7 +18,7 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import SPACES, category_labels
 from eyechart.suites.apply import draw_random
 from eyechart.suites.strength import STRONGEST, draw_from_domain, resolve
-from eyechart.suites.suite import DRAWN, Entry, load_suite
+from eyechart.suites.suite import DRAWN, PUBLISHED, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
 from eyechart.testsets.draws import Draws, Real, Whole, clean_draws, expand
 from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, read_chunk, rows_of
@@ -31,6 +31,9 @@ FINGERPRINT = "strengths"
 """Under this name a plan's settings stand for all that its suite says of the corruptions."""
 
 TARGET_BINS = 39
+MOST = 10_000_000
+"""Rows per corruption; beyond, a plan would not fit into memory."""
+
 FEW_LEVELS = 12
 """Up to so many levels of strength are all looked at."""
 
@@ -62,10 +65,8 @@ class Plan:
 
     def check(self) -> None:
         """Raise a UsageError unless the plan can be carried out."""
-        if not isinstance(self.n, int) or isinstance(self.n, bool) or self.n < 1:
-            raise UsageError(
-                f"n must be a whole number of pictures per corruption, got {self.n!r}."
-            )
+        if not isinstance(self.n, int) or isinstance(self.n, bool) or not 1 <= self.n <= MOST:
+            raise UsageError(f"n must be a whole number from 1 to {MOST:,}, got {self.n!r}.")
         if not isinstance(self.seed, int) or isinstance(self.seed, bool) or abs(self.seed) >> 63:
             raise UsageError(f"seed must be a whole number below 2⁶³, got {self.seed!r}.")
         if self.sampling not in SAMPLINGS:
@@ -84,13 +85,15 @@ class Plan:
     def entries(self) -> list[Entry]:
         """Return the corruptions of the suite, or those chosen of it."""
         own = {entry.name: entry for entry in load_suite(self.suite)}
+        if not all(isinstance(name, str) for name in self.corruptions):
+            raise UsageError(f"corruptions must be a list of names, got {self.corruptions!r}.")
         if not self.corruptions:
             return list(own.values())
         chosen = []
         for name in self.corruptions:
             full = name if name in own else f"{self.suite}/{name}"
             if full not in own:
-                raise unknown_name(f"corruption of {self.suite}", name, own)
+                raise _not_there(name, self.suite, own)
             chosen.append(own[full])
         return chosen
 
@@ -102,6 +105,23 @@ class Plan:
             "delta_v": list(self.delta_v),
             FINGERPRINT: f"{hash64(*(repr(entry) for entry in self.entries())):016x}",
         }
+
+
+def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
+    """Return names as a plan wants them; one name alone is taken for a mistake."""
+    if isinstance(corruptions, str) or not isinstance(corruptions, Sequence):
+        raise UsageError(f"corruptions must be a list of names, got {corruptions!r}.")
+    return tuple(corruptions)
+
+
+def _not_there(name: str, suite: str, own: Mapping[str, Entry]) -> UsageError:
+    """Return the error for a corruption that a suite lacks, and who has it."""
+    others = [each for each in PUBLISHED if name in {entry.name for entry in load_suite(each)}]
+    if others:
+        return UsageError(
+            f"{suite} has no corruption '{name}', but {others[0]} has: use that suite."
+        )
+    return unknown_name("corruption", name, own)
 
 
 def usable_pictures(images: ImageSet, plan: Plan) -> Whole:

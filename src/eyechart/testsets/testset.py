@@ -31,6 +31,7 @@ from eyechart.testsets.drawing import (
     find_reach,
     find_values,
     is_uniform,
+    names_of,
     plan_draws,
 )
 from eyechart.testsets.draws import CLEAN, Draws
@@ -115,6 +116,8 @@ class TestSet:
 
 def read_testset(path: str | os.PathLike[str]) -> TestSet:
     """Return the test set that `TestSet.save` wrote."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"A test set is read from the path of a file, got {path!r}.")
     where = Path(path)
     stored = read_header(where).get(HEADER)
     if stored is None:
@@ -166,7 +169,9 @@ def draw(
     Corruptions with published levels (ImageNet-C) have every picture at each level instead, unless
     sampling is "uniform". Classes are drawn equally often unless not `balanced`.
     """
-    plan = Plan(suite, n, seed, sampling, labels, balanced, definition, tuple(corruptions), delta_v)
+    plan = Plan(
+        suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v
+    )
     plan.check()
     where = find_device(device)
     own = images if isinstance(images, ImageSet) else load_images(images, stimulus)
