@@ -193,9 +193,26 @@ def test_the_interval_of_a_mean_is_that_of_resampled_pictures():
         np.testing.assert_allclose(ends, expected, atol=0.12 * error)
 
 
-def test_answers_to_one_picture_have_no_interval():
-    found = estimate_mean(np.array([0.0, 1.0, 1.0, 1.0]), np.zeros(4, dtype=np.int64), Fit())
-    assert found.value == 0.75 and found.interval == found.narrow_interval == (0.75, 0.75)
+def test_five_pictures_that_are_all_right_do_not_make_a_sure_thing():
+    """Wilson's interval of 5 of 5, from tables: 0.566 to 1."""
+    found = estimate_mean(np.ones(20), np.repeat(np.arange(5), 4), Fit(replicates=200))
+    assert found.value == 1 and found.interval[1] == 1
+    assert found.interval[0] == pytest.approx(0.5655, abs=1e-4)
+    assert found.interval[0] < found.narrow_interval[0] < 1
+
+
+@pytest.mark.parametrize("count", [5, 12, 30])
+def test_intervals_from_few_pictures_hold_the_truth_as_often_as_they_say(count):
+    random = np.random.default_rng(count)
+    picture = np.repeat(np.arange(count), 6)
+    held = []
+    for _ in range(200):
+        # pictures that are mostly right or mostly wrong, four of five the former
+        rates = np.where(random.random(count) < 0.8, 0.95, 0.1)
+        hits = (random.random((count, 6)) < rates[:, None]).astype(float).ravel()
+        low, high = estimate_mean(hits, picture, Fit(replicates=100)).interval
+        held.append(low <= 0.8 * 0.95 + 0.2 * 0.1 <= high)
+    assert np.mean(held) >= 0.93
 
 
 def test_pictures_with_more_answers_weigh_more():

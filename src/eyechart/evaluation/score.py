@@ -28,7 +28,7 @@ from eyechart.scores.evaluation import (
     Paired,
     SpaceScore,
 )
-from eyechart.scores.scoring import Fit, estimate_mean, is_too_few, score_corruption
+from eyechart.scores.scoring import ENOUGH, Fit, estimate_mean, is_too_few, score_corruption
 from eyechart.scores.significance import difference
 from eyechart.scores.similar import SimilarClass, compare_corruptions
 from eyechart.suites.suite import Entry
@@ -125,6 +125,7 @@ def _score_space(
         )
         step(1, "")
     known = used.take(used.label != NONE)
+    is_few = is_too_few(space, known.label) if labelled else len(used) < ENOUGH
     return SpaceScore(
         space,
         pictures=len(used),
@@ -134,7 +135,7 @@ def _score_space(
             estimate_mean(known.correct, known.picture, task.fit) if labelled else None
         ),
         corruptions=tuple(scores),
-        verdict=TOO_FEW if labelled and is_too_few(space, known.label) else "",
+        verdict=TOO_FEW if is_few else "",
         similar=tuple(_similar(scores)) if space == ENTRY16 else (),
     )
 

@@ -14,6 +14,9 @@ from eyechart.testsets.drawing import each_chunk
 from eyechart.testsets.making import rows_of
 
 SHARE = 0.01
+FEWEST = 20
+"""Rows of each corruption that are made again at least."""
+
 CLOSE = 1e-5
 """How far two values of Δv of the same pixels may be apart."""
 
@@ -46,11 +49,11 @@ class Comparison:
 
 
 def check(job: Job, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
-    """Make a random share of the rows again, in other batches, and compare them."""
+    """Make a random share of each corruption's rows again, in other batches, and compare them."""
     chance = np.random.default_rng(seed)
     groups = []
     for draws in job.groups:
-        count = min(len(draws), max(1, round(share * len(draws))))
+        count = min(len(draws), max(FEWEST, round(share * len(draws))))
         groups.append(draws.take(np.sort(chance.choice(len(draws), count, replace=False))))
     again: list[pa.Table] = []
     for chunk in each_chunk(job.images, groups, job.plan, job.device):

@@ -1,10 +1,13 @@
 """From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -24,8 +27,12 @@ from eyechart.scores.people import (
     significant_ranges,
 )
 from eyechart.scores.scenario import scenario
+from eyechart.scores.significance import Interval
 
 LEVELS = (0.95, 0.83)
+ENOUGH = 40
+"""Pictures from which on resampling them is trusted: 8 categories of 5."""
+
 RIGHT_ANCHORS = ("none", "chance", "measured")
 
 
@@ -149,12 +156,15 @@ def _score(
         )
     except UsageError as error:
         return PropertyScore(rate, len(hits), why=f"no curve: {error}", why_no_people="no curve")
-    people, why = _next_to_people(which, corruption, curve, fit, reference, why_no_reference)
+    pictures = len(np.unique(outcomes.picture))
+    people, why = _next_to_people(
+        which, corruption, curve, fit, reference, why_no_reference, pictures
+    )
     return PropertyScore(
         rate,
         len(hits),
         curve,
-        Estimate(curve.area, *(curve.interval(level) for level in LEVELS)),
+        _estimate(curve.area, [curve.interval(level) for level in LEVELS], pictures),
         curve.bounds,
         tuple(curve.observed),
         people=people,
@@ -182,6 +192,7 @@ def _next_to_people(
     fit: Fit,
     reference: Reference | None,
     why_no_reference: str,
+    pictures: int,
 ) -> tuple[PeopleScore | None, str]:
     if reference is None:
         return None, why_no_reference
@@ -198,14 +209,14 @@ def _next_to_people(
     except UsageError:
         return None, "people and model were observed at no common visual change"
     areas = compared_areas(human, curve)
-    wide, narrow = (compared_intervals(human, curve, level) for level in LEVELS)
+    hmri, mrsi = zip(*(compared_intervals(human, curve, level) for level in LEVELS), strict=True)
     return (
         PeopleScore(
             reference.about(corruption),
             reference.kind(corruption) or "",
-            Estimate(areas.hmri, wide[0], narrow[0]),
+            _estimate(areas.hmri, hmri, pictures),
             _hmri_bounds(human, curve),
-            Estimate(areas.mrsi, wide[1], narrow[1]),
+            _estimate(areas.mrsi, mrsi, pictures),
             areas,
             verdict,
             tuple(ranges(human, curve)),
@@ -255,8 +266,32 @@ def estimate_mean(hits: Real, picture: NDArray[np.int64], fit: Fit) -> Estimate:
         # one at a time: a table of weights would grow with the pictures
         weights = np.bincount(numbers.integers(0, groups, groups), minlength=groups)
         means.append(float(weights @ totals) / max(int(weights @ counts), 1))
-    wide, narrow = (percentile_interval(np.array(means), level) for level in LEVELS)
-    return Estimate(float(hits.mean()), wide, narrow)
+    intervals = [percentile_interval(np.array(means), level) for level in LEVELS]
+    return _estimate(float(hits.mean()), intervals, groups)
+
+
+def _estimate(value: float, intervals: Sequence[Interval], pictures: int) -> Estimate:
+    """Return a number with its intervals, widened where there are few pictures.
+
+    Resampling is too sure of itself then: five pictures that are all right give an interval of no
+    width. What is estimated is a mean over pictures of something in 0…1, which spreads no more than
+    right and wrong do; so Wilson's interval for as many right or wrong pictures is wide enough.
+    """
+    if pictures >= ENOUGH or not 0 <= value <= 1:
+        return Estimate(value, intervals[0], intervals[1])
+    widened = []
+    for level, (low, high) in zip(LEVELS, intervals, strict=True):
+        least, most = wilson_interval(value, pictures, level)
+        widened.append((min(low, least), max(high, most)))
+    return Estimate(value, widened[0], widened[1])
+
+
+def wilson_interval(share: float, count: int, level: float) -> Interval:
+    """Return Wilson's score interval of a share of so many independent cases."""
+    z = float(ndtri((1 + level) / 2))
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * sqrt(share * (1 - share) / count + z * z / (4 * count**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _by_severity(outcomes: Outcomes) -> dict[float, float]:
@@ -277,4 +312,4 @@ def is_too_few(space: str, labels: NDArray[np.int64]) -> bool:
     values, counts = np.unique(labels[labels != NONE], return_counts=True)
     if space == "entry16" or len(values) <= len(CATEGORIES):
         return bool((counts >= 5).sum() < 8)
-    return bool(counts.sum() < 40)
+    return bool(counts.sum() < ENOUGH)
