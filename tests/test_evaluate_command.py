@@ -390,7 +390,7 @@ def test_rows_are_made_again_and_compared(evaluate, tmp_path):
     wrong = table["delta_v"].to_numpy() * 0.9
     pq.write_table(table.set_column(place, table.schema.field("delta_v"), [wrong]), path)
     failed = evaluate(*once, "--check")
-    assert failed.status == 1 and "other Δv 1" in failed.err
+    assert failed.status == 1 and "other Δv 20" in failed.err
 
 
 # Labels

@@ -450,8 +450,13 @@ def test_an_honest_run_passes_the_check(images, tmp_path):
     found = check(own, tmp_path, share=1.0)
     assert found.passed and found.answers == 2 * (8 + 3 * 12)
     assert (found.pixels, found.delta_v, found.other) == (0, 0, 0)
-    few = check(own, tmp_path, share=0.01)
-    assert few.passed and few.answers == 2 * 4
+
+
+def test_a_check_makes_a_share_of_the_rows_again_but_some_of_each_corruption(images, tmp_path):
+    own = job(images, small_models.colours, n=60, corruptions=("blur",))
+    predict(own, tmp_path, silent)
+    assert check(own, tmp_path, share=0.5).answers == 8 + 30
+    assert check(own, tmp_path, share=0.01).answers == 8 + 20
 
 
 @pytest.mark.parametrize(
