@@ -93,6 +93,7 @@ def _title(evaluation: Evaluation, space: SpaceScore) -> str:
     return (
         f"{evaluation.config['suite']}: {space.pictures} pictures, {where},"
         f" {bins} bins of at least {fit['least']:g} answers"
+        + (f": {space.verdict}" if space.verdict else "")
     )
 
 

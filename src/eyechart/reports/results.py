@@ -266,7 +266,11 @@ def _columns(space: SpaceScore) -> list[str]:
     there = {name for score in space.corruptions for name in values_of(score)}
     names = [name for name in ("R_a", "R_p") if _key(name) in there]
     names += [name for name in ("HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p") if _key(name) in there]
-    if any(score.error_by_severity for score in space.corruptions) or not names:
+    # an error rate where there are levels, or where it is all there is
+    bare = [
+        score.error_by_severity or score.consistency.curve is None for score in space.corruptions
+    ]
+    if any(bare) and any(score.accuracy for score in space.corruptions):
         names.append("error")
     if any(own.people for score in space.corruptions for own in score.properties.values()):
         names.append("verdict")
