@@ -374,12 +374,12 @@ def test_the_right_anchor_is_resampled_with_the_answers(clustered):
     assert curve.refits(0.0).std() == pytest.approx(clean.std() / 3000**0.5, rel=0.15)
 
 
-def test_right_anchors_of_a_cluster_count_once():
+def test_anchors_count_by_answers_as_the_curve_does():
     change, hits, _ = answers(1100, 13)
     clusters = np.r_[np.zeros(100), np.arange(1, 1001)]
     destroyed = (clusters == 0).astype(float)
     curve = ec.fit_curve(change, hits, right_anchor=destroyed, clusters=clusters, replicates=5)
-    assert curve.right == pytest.approx(1 / 1001)
+    assert curve.right == pytest.approx(100 / 1100)
 
 
 def test_a_draw_whose_ends_change_places_is_flat():
@@ -488,3 +488,25 @@ def test_bounds_hold_the_truth_where_low_changes_were_not_observed():
         curve = ec.fit_curve(change, hits, anchor=clean, replicates=200, seed=seed)
         inside.append(curve.bounds[0] <= TRUE_AREA <= curve.bounds[1])
     assert np.mean(inside) >= 0.95
+
+
+def test_weights_count_answers_as_if_they_were_there_so_often():
+    change, hits, _ = answers(600, 21)
+    often = np.random.default_rng(3).integers(0, 4, 600)
+    whole = ec.fit_curve(
+        np.repeat(change, often), np.repeat(hits, often), replicates=1, smoothing=1
+    )
+    # weights are brought to a mean of 1, so bins are judged by that scale
+    share = often.sum() / 600
+    weighted = ec.fit_curve(
+        change, hits, weights=often, replicates=1, smoothing=1 / share, least=19.5 / share
+    )
+    places = np.linspace(0, 1, 50)
+    np.testing.assert_allclose(weighted(places), whole(places), atol=1e-6)
+
+
+def test_weights_that_are_none_are_refused():
+    change, hits, _ = answers(100, 22)
+    for wrong in (np.zeros(100), -np.ones(100), np.full(100, np.nan), np.ones(99)):
+        with pytest.raises(ec.UsageError, match="weights must"):
+            ec.fit_curve(change, hits, weights=wrong)

@@ -444,3 +444,22 @@ def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_
         scores.append(score_corruption(name, moved, Fit(**QUICK), **known))
     assert all(score.accuracy.people is not None for score in scores)
     list(_similar(scores))
+
+
+def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
+    """900 answers to dogs that are all right, 100 to cats that are all wrong."""
+    random = np.random.default_rng(0)
+    label = np.r_[np.zeros(900, dtype=np.int64), np.ones(100, dtype=np.int64)]
+    right, ones = 1.0 - label, np.ones(1000)
+    own = Outcomes(
+        random.random(1000), np.full(1000, np.nan), np.arange(1000), label, right, ones, right,
+        ones * 0, ones * 0,
+    )  # fmt: skip
+    options = dict(geometric=False, classes=16, labelled=True, reference=None, why_no_reference="")
+    fit = Fit(bins=11, least=5, replicates=20)
+    plain = score_corruption("x", own, fit, **options)
+    even = score_corruption("x", own, fit, **options, equal_classes=True)
+    assert plain.accuracy.robustness.value == pytest.approx(0.9, abs=0.02)
+    assert even.accuracy.robustness.value == pytest.approx(0.5, abs=0.03)
+    assert even.accuracy.rate.value == pytest.approx(0.5)
+    assert even.accuracy.curve.left == pytest.approx(0.5)

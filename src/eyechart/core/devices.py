@@ -20,6 +20,8 @@ def find_device(name: str) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
             raise UsageError(f"Device '{name}' is not there: {count} CUDA devices can be used.")
+        # kernels and events go to the current device
+        torch.cuda.set_device(device.index or 0)
     return device
 
 

@@ -38,7 +38,7 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        file = (folder / LOCK).open("w")
+        file = (folder / LOCK).open("a")
     except OSError as error:
         raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
     with file:
@@ -49,7 +49,6 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
                 f"Another run is writing into {folder}: wait for it, or choose another --out."
             ) from None
         yield
-        (folder / LOCK).unlink(missing_ok=True)
 
 
 def remove_leftovers(folders: Iterable[Path]) -> None:

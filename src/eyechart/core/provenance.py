@@ -29,6 +29,8 @@ def git_hash() -> str | None:
     """
     here = Path(__file__).resolve().parent
     try:
+        # a user's own repository around an installed package is not meant
+        _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
         commit = _git(here, "rev-parse", "HEAD")
         return commit + ("+" if _git(here, "status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):

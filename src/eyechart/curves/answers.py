@@ -15,7 +15,8 @@ class Answers:
     """Visual change and hit of each answer, and its cluster, if there are clusters.
 
     `fixed`: the left and the right anchor, where it is a number. `anchors`: where it is one value
-    per answer. `left_out`: how many answers had no visual change.
+    per answer. `left_out`: how many answers had no visual change. `weights`: how many answers each
+    stands for, 1 on average; None: one each.
     """
 
     delta_v: Numbers
@@ -24,15 +25,20 @@ class Answers:
     fixed: tuple[float | None, float | None]
     anchors: tuple[Numbers | None, Numbers | None]
     left_out: int
+    weights: Numbers | None = None
 
 
-def read_answers(delta_v: Any, hits: Any, anchor: Any, right_anchor: Any, clusters: Any) -> Answers:
+def read_answers(
+    delta_v: Any, hits: Any, anchor: Any, right_anchor: Any, clusters: Any, weights: Any = None
+) -> Answers:
     """Return the answers with a visual change; refuse what is not one value in 0…1 for each."""
     change, right = _numbers("delta_v", delta_v), _numbers("hits", hits)
     clean, destroyed = _anchor("anchor", anchor), _anchor("right_anchor", right_anchor)
     groups = None if clusters is None else np.asarray(clusters)
+    counted = None if weights is None else _numbers("weights", weights)
     for name, given in (
         ("hits", right), ("anchor", clean), ("right_anchor", destroyed), ("clusters", groups),
+        ("weights", counted),
     ):  # fmt: skip
         if given is not None and given.ndim and len(given) != len(change):
             raise UsageError(
@@ -48,7 +54,17 @@ def read_answers(delta_v: Any, hits: Any, anchor: Any, right_anchor: Any, cluste
         (_fixed(clean), _fixed(destroyed)),
         (_seen(clean, seen), _seen(destroyed, seen)),
         int((~seen).sum()),
+        _weights(counted, seen),
     )
+
+
+def _weights(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
+    if values is None:
+        return None
+    own = values[seen]
+    if not (np.isfinite(own).all() and (own >= 0).all() and own.sum() > 0):
+        raise UsageError("weights must be numbers from 0 up, not all of them 0.")
+    return np.asarray(own * (len(own) / own.sum()))
 
 
 def _anchor(name: str, given: Any) -> Numbers | None:

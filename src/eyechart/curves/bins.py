@@ -72,9 +72,12 @@ def bin_index(delta_v: Numbers, edges: Numbers) -> NDArray[np.int64]:
     return np.minimum((delta_v * bins).astype(np.int64), bins - 1)
 
 
-def count_bins(delta_v: Numbers, hits: Numbers, edges: Numbers) -> Bins:
-    """Return the counts of answers with Δv in 0…1 and hits in 0…1."""
+def count_bins(
+    delta_v: Numbers, hits: Numbers, edges: Numbers, weights: Numbers | None = None
+) -> Bins:
+    """Return the counts of answers with Δv in 0…1 and hits in 0…1, weighted if asked."""
+    each = np.ones(len(delta_v)) if weights is None else weights
     place = bin_index(delta_v, edges)
     bins = len(edges) - 1
-    counts = np.bincount(place, minlength=bins).astype(np.float64)
-    return Bins(edges, counts, np.bincount(place, hits, minlength=bins).astype(np.float64))
+    counts = np.bincount(place, each, minlength=bins).astype(np.float64)
+    return Bins(edges, counts, np.bincount(place, hits * each, minlength=bins).astype(np.float64))

@@ -35,7 +35,7 @@ class Draws:
 class Drawn:
     """Resampled counts, a row for each replicate, and the anchors of the answers and of each.
 
-    An anchor is the mean over clusters, not answers; None where no values were given for it.
+    An anchor is the mean over answers, as the curve is; None where no values were given for it.
     """
 
     bins: Bins
@@ -60,41 +60,47 @@ def resampled(
     clusters: NDArray[Any] | None,
     replicates: int,
     seed: int,
+    weights: Numbers | None = None,
 ) -> Drawn:
     """Return the counts of `replicates` sets drawn from the answers with replacement.
 
     `anchors`: whether the answers to each one's clean and destroyed picture were hits. `clusters`:
-    which answers are drawn together; without them each stands for itself. The weights of clusters
-    depend on nothing but the seed and the number of clusters, in the order of their names.
+    which answers are drawn together; without them each stands for itself. How often a cluster is
+    drawn depends on nothing but the seed and the number of clusters, in the order of their names.
+    `weights`: how many answers each stands for.
     """
     bins = len(edges) - 1
     place = bin_index(delta_v, edges)
     numbers = np.random.default_rng(seed)
     binary = all(_is_binary(each) for each in (hits, *anchors))
-    if clusters is None and binary:
+    if clusters is None and binary and weights is None:
         return _by_cells(place, hits, edges, anchors, replicates, numbers)
     count = len(place)
     group = np.arange(count) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     groups = int(group.max()) + 1
+    each: Numbers = np.ones(count) if weights is None else weights
     cells = csr_matrix(
-        (np.concatenate([np.ones(count), hits]), (np.tile(group, 2), np.r_[place, place + bins])),
+        (np.concatenate([each, hits * each]), (np.tile(group, 2), np.r_[place, place + bins])),
         shape=(groups, 2 * bins),
     ).T.tocsr()
-    sizes = np.bincount(group)
-    own = [None if each is None else np.bincount(group, each) / sizes for each in anchors]
+    sizes: Numbers = np.bincount(group, each).astype(np.float64)
+    own: list[Numbers | None] = [
+        None if end is None else np.bincount(group, end * each).astype(np.float64)
+        for end in anchors
+    ]
     counts = np.empty((replicates, 2 * bins))
     ends = np.empty((2, replicates))
     for start in range(0, replicates, AT_ONCE):
         part = slice(start, min(start + AT_ONCE, replicates))
         size = part.stop - start
-        weights = numbers.multinomial(groups, np.full(groups, 1 / groups), size).astype(np.float64)
-        counts[part] = (cells @ weights.T).T
-        for side, each in enumerate(own):
-            if each is not None:
-                ends[side, part] = weights @ each / groups
+        drawn = numbers.multinomial(groups, np.full(groups, 1 / groups), size).astype(np.float64)
+        counts[part] = (cells @ drawn.T).T
+        for side, sums in enumerate(own):
+            if sums is not None:
+                ends[side, part] = drawn @ sums / np.maximum(drawn @ sizes, 1e-12)
     return Drawn(
         Bins(edges, counts[:, :bins], counts[:, bins:]),
-        (_mean(own[0]), _mean(own[1])),
+        (_share(own[0], sizes), _share(own[1], sizes)),
         (None if own[0] is None else ends[0], None if own[1] is None else ends[1]),
     )
 
@@ -126,6 +132,10 @@ def _by_cells(
         (_mean(left), _mean(right)),
         (None if left is None else lefts, None if right is None else rights),
     )
+
+
+def _share(sums: Numbers | None, sizes: Numbers) -> float | None:
+    return None if sums is None else float(sums.sum() / sizes.sum())
 
 
 def _mean(values: Numbers | None) -> float | None:

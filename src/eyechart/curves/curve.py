@@ -22,7 +22,7 @@ from eyechart.curves.spline import choose_smoothing
 
 FEWEST_BINS = 2
 
-SEEN = 1
+SEEN = 1e-6
 """How many answers make a bin of a resampled set usable, if it was usable before."""
 
 
@@ -148,6 +148,7 @@ def fit_curve(
     replicates: int = 1000,
     seed: int = 0,
     density: AnyDensity = None,
+    weights: Any = None,
 ) -> Curve:
     """Return the falling curve of how often `hits` hold, over visual change.
 
@@ -157,7 +158,8 @@ def fit_curve(
     `clusters` says which answers stand or fall together, such as those to one picture; resampling
     is over clusters. `smoothing` is chosen by cross-validation unless given. `method`:
     "least-squares", "cobs" or "pava". `density`: how much each visual change counts in the area;
-    "uniform", weights over equal bins, a function or a `Density`.
+    "uniform", weights over equal bins, a function or a `Density`. `weights`: how much each answer
+    counts, next to the others; bins are then judged by the sum of theirs.
 
     Curves with the same seed, replicates and set of clusters are resampled alike: replicate i of
     each has the same weight for each cluster.
@@ -167,9 +169,9 @@ def fit_curve(
     if replicates < 1:
         raise UsageError(f"replicates must be at least 1, got {replicates}.")
     weighting = to_density(density)
-    given = read_answers(delta_v, hits, anchor, right_anchor, clusters)
+    given = read_answers(delta_v, hits, anchor, right_anchor, clusters, weights)
     edges = bin_edges(binning, bins)
-    whole = count_bins(given.delta_v, given.hits, edges)
+    whole = count_bins(given.delta_v, given.hits, edges, given.weights)
     usable = whole.usable(least)
     if usable.sum() < FEWEST_BINS:
         raise UsageError(
@@ -177,8 +179,9 @@ def fit_curve(
             " or a smaller least."
         )
     drawn = resampled(
-        given.delta_v, given.hits, edges, given.anchors, given.clusters, replicates, seed
-    )
+        given.delta_v, given.hits, edges, given.anchors, given.clusters, replicates, seed,
+        given.weights,
+    )  # fmt: skip
     # an anchor is a number as it is, or the mean of the answers' own
     start, end = (
         mean if fixed is None else fixed

@@ -1,5 +1,6 @@
 """Before the work: everything that can be wrong is looked at, and the rows are drawn."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,7 +40,8 @@ def prepare(
         _check_same(given.plan, task.plan)
     plan = task.plan if given is None else replace(given.plan, labels=task.plan.labels)
     check_labels(plan, models, images)
-    job = Job(images, plan, groups or [], models, device, task.batch)
+    digest = "" if given is None else given.digest
+    job = Job(images, plan, groups or [], models, device, task.batch, digest)
     folder = open_run(out, job.settings())
     if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
         groups = _uniform(plan, images, device, out, progress).draws(images)
@@ -139,4 +141,5 @@ def _uniform(
     steps = count_steps(images, plan)
     made = make_testset(images, plan, device, parts, progress.begin("strengths", steps))
     made.save(target)
+    shutil.rmtree(parts)
     return made

@@ -28,8 +28,15 @@ from eyechart.scores.evaluation import (
     Paired,
     SpaceScore,
 )
-from eyechart.scores.scoring import ENOUGH, Fit, estimate_mean, is_too_few, score_corruption
-from eyechart.scores.significance import difference
+from eyechart.scores.scoring import (
+    ENOUGH,
+    Fit,
+    class_weights,
+    estimate_mean,
+    is_too_few,
+    score_corruption,
+)
+from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import SimilarClass, compare_corruptions
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
@@ -55,6 +62,7 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
             **job.settings(),
             "rule": task.rule,
             "humans": task.humans,
+            "match_choices": task.match_choices,
             "fit": _plain(task.fit),
         },
         images=_about_images(job),
@@ -62,7 +70,11 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
         coverage=coverage,
         paired=tuple(_paired(models)),
         warnings=tuple(_warnings(task, job, models)),
-        provenance={"versions": versions(), "git": git_hash()},
+        provenance={
+            "versions": versions(),
+            "git": git_hash(),
+            "device": str(job.device),
+        },
     )
 
 
@@ -81,7 +93,14 @@ def _spaces(task: Task, job: Job, model: Model) -> Iterator[tuple[str, Whole]]:
         if plan.labels == "none":
             labels = unlabelled
         used = np.unique(np.concatenate([draws.image for draws in job.groups]))
-        if plan.labels == ENTRY16 or (labels[used] != NONE).any():
+        reference, _ = people_of(task)
+        # without any label, only people's consistency has something to say
+        blind = (
+            reference is not None
+            and bool((labels == NONE).all())
+            and bool(np.isfinite(reference.answers.consistent).any())
+        )
+        if plan.labels == ENTRY16 or (labels[used] != NONE).any() or blind:
             yield ENTRY16, labels
 
 
@@ -121,18 +140,22 @@ def _score_space(
                 labelled=labelled,
                 reference=theirs,
                 why_no_reference=why,
+                # drawn by the data set's classes, people's categories have uneven shares
+                equal_classes=space == ENTRY16 and labelled and job.plan.labels != ENTRY16,
             )
         )
         step(1, "")
     known = used.take(used.label != NONE)
+    # as the curves start: every class counts as much, if pictures were drawn so
+    shares = class_weights(known.label) if job.plan.balanced and labelled else None
     is_few = is_too_few(space, known.label) if labelled else len(used) < ENOUGH
     return SpaceScore(
         space,
         pictures=len(used),
         classes=len(np.unique(known.label)),
-        left_out=len(clean) - len(used),
+        left_out=int((labels == NONE).sum()) if space == ENTRY16 and labelled else 0,
         clean_accuracy=(
-            estimate_mean(known.correct, known.picture, task.fit) if labelled else None
+            estimate_mean(known.correct, known.picture, task.fit, shares) if labelled else None
         ),
         corruptions=tuple(scores),
         verdict=TOO_FEW if is_few else "",
@@ -150,8 +173,11 @@ def _similar(scores: Sequence[CorruptionScore]) -> Iterator[tuple[str, str, Simi
         one, two = first.accuracy, second.accuracy
         if one is None or two is None or one.people is None or two.people is None:
             continue
-        assert one.curve is not None and two.curve is not None
-        found = compare_corruptions(one.people.curve, one.curve, two.curve)
+        if one.people.curve is not two.people.curve:
+            continue  # people answered to both, and each has a curve of its own
+        found = compare_corruptions(
+            one.people.curve, one.people.model_curve, two.people.model_curve
+        )
         yield first.corruption, second.corruption, found
 
 
@@ -167,8 +193,9 @@ def _paired(models: Sequence[ModelScore]) -> Iterator[Paired]:
                     if own is None or theirs is None or own.curve is None or theirs.curve is None:
                         continue
                     found = difference(own.curve, theirs.curve, paired=True)
+                    overlap = intervals_overlap(own.curve, theirs.curve).areas
                     yield Paired(
-                        space.space, one.corruption, letter, first.name, second.name, found
+                        space.space, one.corruption, letter, first.name, second.name, found, overlap
                     )
 
 
@@ -268,5 +295,6 @@ def _plain(fit: Fit) -> dict[str, Any]:
         "method": fit.method,
         "right_anchor": fit.right_anchor,
         "replicates": fit.replicates,
+        "seed": fit.seed,
         "density": "uniform" if fit.density is None else str(fit.density),
     }

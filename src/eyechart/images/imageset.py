@@ -72,6 +72,13 @@ class ImageSet:
         """Return 16 hexadecimal digits that stand for all pictures, whatever their order."""
         return f"{hash64(*sorted(self.digests)):016x}"
 
+    @property
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits for the pictures in their order, their names and labels."""
+        each = zip(self.pictures, self.digests, strict=True)
+        parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in each)
+        return f"{hash64(*parts):016x}"
+
     def batch(self, places: Sequence[int]) -> Tensor:
         """Return the stimuli at these places, uint8 (B, 3, H, W); all must have one size."""
         missing = [place for place in dict.fromkeys(places) if place not in self.kept]

@@ -39,7 +39,10 @@ BATCH = {"cpu": 32, "cuda": 512}
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What is to be predicted: the rows of a test set, by which models, and where."""
+    """What is to be predicted: the rows of a test set, by which models, and where.
+
+    `testset`: a digest of rows that were given, "" for those that follow from the plan.
+    """
 
     images: ImageSet
     plan: Plan
@@ -47,16 +50,18 @@ class Job:
     models: Sequence[Model]
     device: torch.device
     batch: int | None = None
+    testset: str = ""
 
     def settings(self) -> dict[str, Any]:
         """Return all that decides the predictions, as plain values."""
         return {
             "schema": VERSION,
             "eyechart": __version__,
-            "images": self.images.digest,
+            "images": self.images.fingerprint,
             "stimulus": self.images.stimulus.name,
             **self.plan.settings(),
-            "models": {model.name: model.identity for model in self.models},
+            "models": {m.name: f"{m.identity} {m.dtype}".strip() for m in self.models},
+            "testset": self.testset,
         }
 
 
@@ -116,6 +121,8 @@ class _Loop:
     def _work(self, chunk: Chunk, draws: Draws) -> None:
         start = 0
         while start < len(draws):
+            # at most one batch that was computed is not on disk
+            self._wait()
             # batches of equal size rather than a small one at the end
             rest = len(draws) - start
             size = -(-rest // -(-rest // self.size))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,8 @@ class Outcomes:
     `correct` and `consistent` are 0 or 1, NaN where there is no label or no answer; so are
     `clean_correct` (was the clean picture's answer right?) and, as shares, `lost_correct` and
     `lost_consistent`: how often answers to pictures of nothing would have been right, or the same.
-    `picture`: which answers are to the same picture. `label`: −1 for none.
+    `picture`: which answers are to the same picture. `label`: −1 for none. `weights`: how much each
+    counts, if not all the same.
     """
 
     delta_v: Real
@@ -40,13 +42,18 @@ class Outcomes:
     clean_correct: Real
     lost_correct: Real
     lost_consistent: Real
+    weights: Real | None = None
 
     def __len__(self) -> int:
         return len(self.delta_v)
 
     def take(self, kept: NDArray[np.bool_]) -> "Outcomes":
         """Return some of the answers."""
-        return Outcomes(*(getattr(self, name)[kept] for name in self.__dataclass_fields__))
+        values: dict[str, Any] = {
+            name: None if (own := getattr(self, name)) is None else own[kept]
+            for name in self.__dataclass_fields__
+        }
+        return Outcomes(**values)
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,8 @@ def _people(evaluation: Evaluation, place: int) -> PeopleScore | None:
     for model in evaluation.models:
         for space in model.spaces:
             for own in space.corruptions[place].properties.values():
-                if own.people is not None:
+                # curves that are corrected for chance are on another scale than the models'
+                if own.people is not None and not own.people.corrected:
                     return own.people
     return None
 
@@ -127,16 +128,11 @@ def _panel(
         axis.fill_between(GRID, low, high, color=PEOPLE, alpha=0.12, linewidth=0)
         axis.plot(
             GRID, people.curve(GRID), color=PEOPLE, linewidth=1.4, linestyle=":",
-            label=_people_label(people),
+            label="people, accuracy among 16 categories",
         )  # fmt: skip
     if not axis.lines:
         why = textwrap.fill(scores[0].consistency.why or "no curve", 36)
         axis.text(0.5, 0.5, why, ha="center", va="center", color="#777777", fontsize=8)
-
-
-def _people_label(people: PeopleScore) -> str:
-    how = "corrected for chance" if people.corrected else "among 16 categories"
-    return f"people, accuracy {how}"
 
 
 def _draw(

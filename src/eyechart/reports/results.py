@@ -89,7 +89,9 @@ def _space(space: SpaceScore) -> dict[str, Any]:
         "verdict": space.verdict,
         "clean_accuracy": _estimate(space.clean_accuracy),
         "means": space.means,
-        "corruptions": {score.corruption: _corruption(score) for score in space.corruptions},
+        "corruptions": {
+            score.corruption: _corruption(score, space.verdict) for score in space.corruptions
+        },
         "similar": [
             {"first": first, "second": second, **asdict(found)}
             for first, second, found in space.similar
@@ -97,15 +99,15 @@ def _space(space: SpaceScore) -> dict[str, Any]:
     }
 
 
-def _corruption(score: CorruptionScore) -> dict[str, Any]:
+def _corruption(score: CorruptionScore, verdict: str) -> dict[str, Any]:
     return {
         "unmeasurable": score.unmeasurable,
         "error_by_severity": {f"{k:g}": v for k, v in score.error_by_severity.items()},
-        **{PROPERTIES[letter]: _property(own) for letter, own in score.properties.items()},
+        **{PROPERTIES[letter]: _property(own, verdict) for letter, own in score.properties.items()},
     }
 
 
-def _property(score: PropertyScore) -> dict[str, Any]:
+def _property(score: PropertyScore, verdict: str) -> dict[str, Any]:
     return {
         "rate": _estimate(score.rate),
         "answers": score.answers,
@@ -113,20 +115,21 @@ def _property(score: PropertyScore) -> dict[str, Any]:
         "bounds": score.bounds,
         "observed": score.observed,
         "note": score.why,
-        "people": _people(score.people) if score.people is not None else None,
+        "people": _people(score.people, verdict) if score.people is not None else None,
         "people_note": score.why_no_people,
         "curve": _curve(score) if score.curve is not None else None,
     }
 
 
-def _people(people: PeopleScore) -> dict[str, Any]:
+def _people(people: PeopleScore, verdict: str) -> dict[str, Any]:
     return {
         "about": people.about,
         "kind": people.kind,
         "hmri": _estimate(people.hmri),
         "hmri_bounds": people.hmri_bounds,
         "mrsi": _estimate(people.mrsi),
-        "scenario": people.scenario,
+        "scenario": verdict or people.scenario,
+        "corrected_for_chance": people.corrected,
         "areas": asdict(people.areas),
         "leads": [asdict(lead) for lead in people.leads],
         "significant": [asdict(lead) for lead in people.significant],

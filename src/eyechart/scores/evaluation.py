@@ -31,7 +31,8 @@ class Estimate:
 class PeopleScore:
     """A model's curve next to people's.
 
-    `about`: whose answers; `corrected`: whether both sides are, for chance. `hmri_bounds`: between
+    `about`: whose answers; `corrected`: whether both curves, `curve` of people and `model_curve`,
+    are for chance. `hmri_bounds`: between
     what HMRI lies whatever the model's curve does where nothing was observed, sampling error aside.
     `leads`: ranges of Δv where either curve is above the other; `significant`: those where their
     83 % intervals do not overlap.
@@ -47,6 +48,7 @@ class PeopleScore:
     leads: tuple[Lead, ...]
     significant: tuple[Lead, ...]
     curve: Curve
+    model_curve: Curve
     corrected: bool = False
 
 
@@ -134,7 +136,10 @@ class ModelScore:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two models on the same test set: how the first differs from the second, and by how much."""
+    """Two models on the same test set: how the first differs from the second, and by how much.
+
+    `intervals_overlap`: whether the 83 % intervals of the areas do, the published rule.
+    """
 
     space: str
     corruption: str
@@ -142,6 +147,7 @@ class Paired:
     first: str
     second: str
     difference: Difference
+    intervals_overlap: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
 
@@ -33,6 +33,7 @@ LEVELS = (0.95, 0.83)
 ENOUGH = 40
 """Pictures from which on resampling them is trusted: 8 categories of 5."""
 
+PUBLISHED_LEVELS = (1, 2, 3, 4, 5)
 RIGHT_ANCHORS = ("none", "chance", "measured")
 
 
@@ -96,12 +97,16 @@ def score_corruption(
     labelled: bool,
     reference: Reference | None,
     why_no_reference: str,
+    equal_classes: bool = False,
 ) -> CorruptionScore:
     """Return the scores of a model under one corruption.
 
-    `classes`: how many answers there are to choose from. `reference` is None where people's answers
-    do not apply, for the reason given.
+    `equal_classes`: answers are weighted so that every class counts as much, for pictures that were
+    not drawn so. `classes`: how many answers there are to choose from. `reference` is None where
+    people's answers do not apply, for the reason given.
     """
+    if equal_classes:
+        outcomes = replace(outcomes, weights=class_weights(outcomes.label))
     known = outcomes.label != NONE
     accuracy = None
     if labelled and known.any():
@@ -137,7 +142,7 @@ def _score(
     reference: Reference | None,
     why_no_reference: str,
 ) -> PropertyScore:
-    rate = estimate_mean(hits, outcomes.picture, fit)
+    rate = estimate_mean(hits, outcomes.picture, fit, outcomes.weights)
     if geometric:
         return PropertyScore(
             rate, len(hits), why="no visual change: things move in the picture",
@@ -150,8 +155,9 @@ def _score(
             outcomes.delta_v,
             hits,
             anchor=anchor,
-            right_anchor=_right_anchor(fit, which, clean, lost, classes),
+            right_anchor=_right_anchor(fit, clean, lost, classes, outcomes.weights),
             clusters=outcomes.picture,
+            weights=outcomes.weights,
             **fit.options(),
         )
     except UsageError as error:
@@ -173,15 +179,15 @@ def _score(
 
 
 def _right_anchor(
-    fit: Fit, which: str, clean: Real, lost: Real, classes: int
+    fit: Fit, clean: Real, lost: Real, classes: int, weights: Real | None
 ) -> float | Real | None:
     end = fit.right_anchor
     if end == "none":
         return None
-    start = float(clean.mean())
+    start = float(np.average(clean, weights=weights))
     if end == "measured":
         # a model that is worse than its answers to nothing ends where it starts
-        return lost if lost.mean() <= start else start
+        return lost if np.average(lost, weights=weights) <= start else start
     return min(start, 1 / classes if end == "chance" else float(end))
 
 
@@ -201,27 +207,29 @@ def _next_to_people(
     )
     if human is None:
         return None, "no human reference"
+    own = curve
     if reference.corrected:
         # people's curve is; the model chose among the 16 categories
-        curve = corrected_curve(curve, len(CATEGORIES))
+        own = corrected_curve(curve, len(CATEGORIES))
     try:
-        verdict = scenario(human, curve).name
+        verdict = scenario(human, own).name
     except UsageError:
         return None, "people and model were observed at no common visual change"
-    areas = compared_areas(human, curve)
-    hmri, mrsi = zip(*(compared_intervals(human, curve, level) for level in LEVELS), strict=True)
+    areas = compared_areas(human, own)
+    hmri, mrsi = zip(*(compared_intervals(human, own, level) for level in LEVELS), strict=True)
     return (
         PeopleScore(
             reference.about(corruption),
             reference.kind(corruption) or "",
             _estimate(areas.hmri, hmri, pictures),
-            _hmri_bounds(human, curve),
+            _hmri_bounds(human, own),
             _estimate(areas.mrsi, mrsi, pictures),
             areas,
             verdict,
-            tuple(ranges(human, curve)),
-            tuple(significant_ranges(human, curve)),
+            tuple(ranges(human, own)),
+            tuple(significant_ranges(human, own)),
             human,
+            own,
             reference.corrected,
         ),
         "",
@@ -255,19 +263,28 @@ def _hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
     return low, min(1.0, high)
 
 
-def estimate_mean(hits: Real, picture: NDArray[np.int64], fit: Fit) -> Estimate:
-    """Return the mean of hits with intervals from resampled pictures."""
+def class_weights(labels: NDArray[np.int64]) -> Real:
+    """Return a weight for each answer that makes every class count as much as any other."""
+    _, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.asarray(len(labels) / (len(counts) * counts[which]), dtype=np.float64)
+
+
+def estimate_mean(
+    hits: Real, picture: NDArray[np.int64], fit: Fit, weights: Real | None = None
+) -> Estimate:
+    """Return the mean of hits, weighted if asked, with intervals from resampled pictures."""
     group = np.unique(picture, return_inverse=True)[1]
-    totals, counts = np.bincount(group, hits), np.bincount(group)
+    each = np.ones(len(hits)) if weights is None else weights
+    totals, counts = np.bincount(group, hits * each), np.bincount(group, each)
     groups = len(counts)
     numbers = np.random.default_rng(fit.seed)
     means = []
     for _ in range(fit.replicates):
         # one at a time: a table of weights would grow with the pictures
-        weights = np.bincount(numbers.integers(0, groups, groups), minlength=groups)
-        means.append(float(weights @ totals) / max(int(weights @ counts), 1))
+        drawn = np.bincount(numbers.integers(0, groups, groups), minlength=groups)
+        means.append(float(drawn @ totals) / float(drawn @ counts))
     intervals = [percentile_interval(np.array(means), level) for level in LEVELS]
-    return _estimate(float(hits.mean()), intervals, groups)
+    return _estimate(float(totals.sum() / counts.sum()), intervals, groups)
 
 
 def _estimate(value: float, intervals: Sequence[Interval], pictures: int) -> Estimate:
@@ -296,7 +313,7 @@ def wilson_interval(share: float, count: int, level: float) -> Interval:
 
 def _by_severity(outcomes: Outcomes) -> dict[float, float]:
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
-    if not len(levels) or len(levels) > 5:
+    if not np.isin(levels, PUBLISHED_LEVELS).all():
         return {}
     return {
         float(level): float(1 - outcomes.correct[outcomes.severity == level].mean())

@@ -177,7 +177,9 @@ def _apart(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return, for each point of the grid, whether the first is above the second, and below it."""
     (low, high), (other_low, other_high) = first.band(GRID, level), second.band(GRID, level)
-    return low > other_high + TOUCHING, other_low > high + TOUCHING
+    # what a curve does where nothing was observed is no evidence
+    seen = _is_within(first.observed) & _is_within(second.observed)
+    return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)
 
 
 def _share(cases: NDArray[np.bool_]) -> float:

@@ -139,8 +139,11 @@ def corrupt_batch(
         for part in parts:
             work(part)
     # severity 0 is the clean image itself, whatever the parameters round to
-    untouched = torch.from_numpy((severity == 0) & (not given)).to(batch.device)
-    return torch.where(untouched.reshape(-1, 1, 1, 1), batch, result) if untouched.any() else result
+    untouched = (severity == 0) & (not given)
+    if not untouched.any():
+        return result
+    same = torch.from_numpy(untouched).to(batch.device).reshape(-1, 1, 1, 1)
+    return torch.where(same, batch, result)
 
 
 def draw_random(

@@ -189,13 +189,16 @@ def _plan_entry(images: ImageSet, entry: Entry, counts: Counts, plan: Plan, firs
 
 
 def pool_factor(entry: Entry, plan: Plan) -> int:
-    """Return how many rows are drawn for each that is used.
+    """Return how many rows are looked at for each that is used.
 
-    Where strength leads to the picture's own draw, few draws lead far.
+    Where strength leads to the picture's own draw, few draws lead far; where it has a few levels,
+    all of them are looked at.
     """
     if not is_uniform(entry, plan):
         return 1
-    return 8 if DRAWN in entry.path.values() else 2
+    if len(severities_of(entry)) > 2:
+        return 2
+    return 8 if DRAWN in entry.path.values() else 4
 
 
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:

@@ -18,6 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, one_at_a_time
 from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
 from eyechart.core.provenance import versions
+from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.images.imageset import ImageSet, load_images
 from eyechart.testsets.coverage import Coverage, coverage_of
@@ -34,7 +35,7 @@ from eyechart.testsets.drawing import (
     names_of,
     plan_draws,
 )
-from eyechart.testsets.draws import CLEAN, Draws
+from eyechart.testsets.draws import CLEAN, Draws, clean_draws
 from eyechart.testsets.making import rows_of
 from eyechart.testsets.table import SCHEMA, VERSION, from_table, to_table
 
@@ -70,6 +71,12 @@ class TestSet:
     def coverage(self, least: int = 20) -> list[Coverage]:
         """Return how much of 0…1 each corruption covers, in the two published ways."""
         return coverage_of(self.table, least)
+
+    @property
+    def digest(self) -> str:
+        """Return 16 hexadecimal digits for the rows: pictures, corruptions and their strengths."""
+        columns = ("row", "digest", "corruption", "draw", "seed", "pixels")
+        return f"{hash64(*(str(self.table[name].to_pylist()) for name in columns)):016x}"
 
     def count(self, corruption: str) -> int:
         """Return how many rows a corruption has."""
@@ -111,7 +118,13 @@ class TestSet:
                 f"The test set was drawn for stimulus {self.header['stimulus']}, the pictures were"
                 f" loaded as {images.stimulus.name}."
             )
-        return from_table(self.table, images, self.plan.entries())
+        groups = from_table(self.table, images, self.plan.entries())
+        if groups[0].entry is None:
+            return groups
+        # part of a test set may lack the clean pictures, which everything is compared with
+        used = np.unique(np.concatenate([draws.image for draws in groups]))
+        first = max(int(draws.row.max()) for draws in groups) + 1
+        return [clean_draws(used, first), *groups]
 
 
 def read_testset(path: str | os.PathLike[str]) -> TestSet:
@@ -229,8 +242,8 @@ def _used(draws: Draws, reach: Reach | None) -> Draws:
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     """Return the folder beside `out` in which its rows gather; one of another plan is refused."""
     folder = out.with_name(f"{out.name}.parts")
-    record, settings = folder / "plan.json", {**plan.settings(), "images": images.digest}
-    settings["stimulus"] = images.stimulus.name
+    record, settings = folder / "plan.json", plan.settings()
+    settings |= {"stimulus": images.stimulus.name, "images": images.fingerprint}
     try:
         folder.mkdir(exist_ok=True)
         if not record.exists():

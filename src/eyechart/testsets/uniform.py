@@ -5,7 +5,7 @@ from nothing (severity 0) to its end (severity 5); so Δv is a function of one n
 bracketed from the start.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -33,57 +33,71 @@ def draw_targets(
 ) -> Real:
     """Return a Δv for `count` of the rows, spread evenly over the bins; NaN for other rows.
 
-    `low` and `high`: between what a row's Δv can lie; `names` make its place in the draw. Every bin
-    gets an equal share of what is left to give, those that the fewest rows reach first; within a
+    `low` and `high`: between what a row's Δv can lie; `names` make its place in the draw. Within a
     bin targets are drawn uniformly.
     """
-    chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     spread = np.array([hash64(seed, "target", name) / 2**64 for name in names])
     target = np.full(len(low), np.nan)
-    able = [(high > start) & (low < end) for start, end in pairwise(edges)]
-    reached = [place for place, own in enumerate(able) if own.any()]
-    left = min(count, int(np.any(able, axis=0).sum()))
-    order = sorted(reached, key=lambda place: int(able[place].sum()))
-    for number, place in enumerate(order):
-        start, end = edges[place], edges[place + 1]
-        free = np.flatnonzero(able[place] & np.isnan(target))
-        # those that reach through the bin before those that end in it, else as chance will
-        partly = (high[free] < end) | (low[free] > start)
-        chosen = free[np.lexsort((chance[free], partly))][: -(-left // (len(order) - number))]
-        first, last = np.maximum(start, low[chosen]), np.minimum(end, high[chosen])
+    able = np.array([(high > start) & (low < end) for start, end in pairwise(edges)])
+    for place, chosen in _share_out(able, count, names, seed):
+        first = np.maximum(edges[place], low[chosen])
+        last = np.minimum(edges[place + 1], high[chosen])
         target[chosen] = first + spread[chosen] * (last - first)
-        left -= len(chosen)
     return target
 
 
 def choose_levels(found: Real, names: Sequence[str], count: int, edges: Real, seed: int) -> Whole:
     """Return for each row which of its Δv in `found` (levels × rows) it is to have; −1 for none.
 
-    The counterpart of `draw_targets` where strength has a few levels only: `count` rows are spread
-    over the bins as evenly as their levels allow, the bins that the fewest rows reach first.
+    The counterpart of `draw_targets` where strength has a few levels only.
     """
-    chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
     chosen = np.full(found.shape[1], -1)
-    bins = len(edges) - 1
     with np.errstate(invalid="ignore"):
         inside = (found >= edges[0]) & (found <= edges[-1])
     place_of = np.where(inside, np.searchsorted(edges[1:-1], found, side="right"), -1)
-    able = [(place_of == place).any(axis=0) for place in range(bins)]
-    usable = np.any(able, axis=0)
-    order = sorted(
-        (place for place in range(bins) if able[place].any()), key=lambda p: int(able[p].sum())
-    )
-    left = min(count, int(usable.sum()))
-    for number, place in enumerate(order):
-        free = np.flatnonzero(able[place] & (chosen < 0))
-        own = free[np.argsort(chance[free])][: -(-left // (len(order) - number))]
+    able = np.array([(place_of == place).any(axis=0) for place in range(len(edges) - 1)])
+    for place, own in _share_out(able, count, names, seed):
         chosen[own] = (place_of[:, own] == place).argmax(axis=0)
-        left -= len(own)
-    # what the last bins had no rows for goes to rows that are free, at a level of theirs
-    free = np.flatnonzero(usable & (chosen < 0))
-    rest = free[np.argsort(chance[free])][:left]
-    chosen[rest] = inside[:, rest].argmax(axis=0)
     return chosen
+
+
+def _share_out(
+    able: NDArray[np.bool_], count: int, names: Sequence[str], seed: int
+) -> Iterator[tuple[int, Whole]]:
+    """Yield bins with the rows that they are given, `count` in all, as even as can be.
+
+    `able` (bins × rows) says which rows can be in which bin. Bins that most rows reach choose
+    first, by chance alone, so that near bins hold near and far reaching rows alike; what far bins
+    then lack is given to the others.
+    """
+    chance = np.array([hash64(seed, "order", name) for name in names], dtype=np.float64)
+    reached = able.sum(axis=1)
+    order = np.argsort(-reached, kind="stable")
+    order = order[reached[order] > 0]
+    free = np.array(able.any(axis=0))
+    left = min(count, int(free.sum()))
+    quota = _quotas(reached[order], left)
+    while left and len(order):
+        for place, most in zip(order.tolist(), quota.tolist(), strict=True):
+            rows = np.flatnonzero(able[place] & free)
+            rows = rows[np.argsort(chance[rows])][: min(most, left)]
+            free[rows] = False
+            left -= len(rows)
+            if len(rows):
+                yield place, rows
+        # a second round, and more, among bins that still have rows
+        order = order[[bool((able[place] & free).any()) for place in order]]
+        quota = np.full(len(order), max(1, -(-left // max(len(order), 1))))
+
+
+def _quotas(reached: Whole, count: int) -> Whole:
+    """Return even shares of `count` for bins, none more than the bin has rows, rarest last."""
+    quota = np.zeros(len(reached), dtype=np.int64)
+    left = count
+    for number, place in enumerate(np.argsort(reached, kind="stable")):
+        quota[place] = min(int(reached[place]), -(-left // (len(reached) - number)))
+        left -= int(quota[place])
+    return quota
 
 
 def find_strengths(
