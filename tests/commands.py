@@ -1,5 +1,6 @@
 """What the tests of the command share: its result, pictures to give to it, a refusal."""
 
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -26,3 +27,8 @@ def assert_refused(result: Result, *words: str) -> None:
     assert result.err.strip().endswith((".", "?")), result.err
     for word in words:
         assert word in result.err, result.err
+
+
+def hear_interrupts() -> None:
+    """For a process that is started: Ctrl-C counts, also where tests run in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from commands import assert_refused, picture
+from commands import assert_refused, hear_interrupts, picture
 from eyechart.images.identity import file_digest
 from eyechart.suites import work
 
@@ -223,6 +223,7 @@ def test_ctrl_c_on_the_real_process(photos, tmp_path):
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=hear_interrupts,
     )
     deadline = time.monotonic() + 60
     while not list(out.glob("*.png")) and time.monotonic() < deadline:

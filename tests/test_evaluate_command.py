@@ -21,7 +21,7 @@ from PIL import Image
 
 import eyechart as ec
 import small_models
-from commands import assert_refused, picture
+from commands import assert_refused, hear_interrupts, picture
 from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.testsets import testset
@@ -686,6 +686,7 @@ def start(folder, out, batch=4, **options):
     return subprocess.Popen(
         [sys.executable, "-m", "eyechart", *given],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(**options),
+        preexec_fn=hear_interrupts,
     )  # fmt: skip
 
 
