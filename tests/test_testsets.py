@@ -546,3 +546,14 @@ def test_corruptions_are_a_list_of_names(wrong):
 def test_a_test_set_is_read_from_a_path():
     with pytest.raises(ec.UsageError, match="the path of a file"):
         ec.read_testset(5)
+
+
+@pytest.mark.parametrize("name", ["clean", "a--b", "a[1]", "", "two words"])
+def test_a_corruption_that_cannot_name_a_file_is_refused(tmp_path, name):
+    text = (
+        "name: own\ntitle: own\nsource: me\ncorruptions:\n"
+        f"  - {{name: '{name}', function: brightness, group: weather, domain: {{amount: [0, 1]}}}}\n"
+    )
+    (tmp_path / "own.yaml").write_text(text)
+    with pytest.raises(ec.UsageError, match="cannot hold a corruption called"):
+        ec.draw("anywhere", str(tmp_path / "own.yaml"), n=4)

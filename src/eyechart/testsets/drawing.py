@@ -1,5 +1,6 @@
 """Which pictures meet which corruption at which strength: the rows of a test set."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.core.parts import file_name
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.core.registry import unknown_name
 from eyechart.images.identity import named_keys
@@ -20,12 +22,16 @@ from eyechart.suites.apply import draw_random
 from eyechart.suites.strength import STRONGEST, draw_from_domain, resolve
 from eyechart.suites.suite import DRAWN, PUBLISHED, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
-from eyechart.testsets.draws import Draws, Real, Whole, clean_draws, expand
+from eyechart.testsets.draws import CLEAN, Draws, Real, Whole, clean_draws, expand
 from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, read_chunk, rows_of
 from eyechart.testsets.uniform import choose_levels, draw_targets, find_strengths
 from eyechart.visual_change.measure import find_definition
 
 SAMPLINGS = ("paper", "uniform")
+NAME = re.compile(r"[A-Za-z0-9_]+([-/][A-Za-z0-9_]+)*")
+RESERVED = (CLEAN, "destroyed")
+"""What rows are called that belong to no corruption."""
+
 LEVELS = np.arange(1.0, 6.0)
 FINGERPRINT = "strengths"
 """Under this name a plan's settings stand for all that its suite says of the corruptions."""
@@ -80,7 +86,7 @@ class Plan:
             raise UsageError('A range of delta_v needs sampling "uniform".')
         if find_definition(self.definition).pixel:
             raise UsageError("A test set needs a definition with subbands: vcr or sheikh2006.")
-        self.entries()
+        _check_names([entry.name for entry in self.entries()])
 
     def entries(self) -> list[Entry]:
         """Return the corruptions of the suite, or those chosen of it."""
@@ -105,6 +111,19 @@ class Plan:
             "delta_v": list(self.delta_v),
             FINGERPRINT: f"{hash64(*(repr(entry) for entry in self.entries())):016x}",
         }
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse names that cannot be those of files, or mean something else in a table."""
+    files = [file_name(name) for name in names]
+    for name, file in zip(names, files, strict=True):
+        if not NAME.fullmatch(name) or name in RESERVED:
+            raise UsageError(
+                f"A test set cannot hold a corruption called {name!r}: letters, digits, _ and"
+                " single - and / can be in its name."
+            )
+        if files.count(file) > 1:
+            raise UsageError(f"{name} is there twice, or differs from another only by a slash.")
 
 
 def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
