@@ -552,7 +552,7 @@ def test_a_test_set_is_read_from_a_path():
 def test_a_corruption_that_cannot_name_a_file_is_refused(tmp_path, name):
     text = (
         "name: own\ntitle: own\nsource: me\ncorruptions:\n"
-        f"  - {{name: '{name}', function: brightness, group: weather, domain: {{amount: [0, 1]}}}}\n"
+        f"  - {{name: '{name}', function: brightness, group: light, domain: {{amount: [0, 1]}}}}\n"
     )
     (tmp_path / "own.yaml").write_text(text)
     with pytest.raises(ec.UsageError, match="cannot hold a corruption called"):
