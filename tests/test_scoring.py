@@ -6,12 +6,17 @@ from scipy.integrate import quad
 
 import eyechart as ec
 import small_models
+from eyechart.evaluation.prepare import people_of
+from eyechart.evaluation.task import Task
+from eyechart.humans.importers import import_answers
+from eyechart.humans.records import write_answers
 from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.scores.evaluation import values_of
 from eyechart.scores.scoring import Fit, estimate_mean, is_too_few, score_corruption
+from eyechart.testsets.drawing import Plan
 from small_models import save_pictures
 
 CLEAN_ACCURACY = 0.9
@@ -463,3 +468,21 @@ def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
     assert even.accuracy.robustness.value == pytest.approx(0.5, abs=0.03)
     assert even.accuracy.rate.value == pytest.approx(0.5)
     assert even.accuracy.curve.left == pytest.approx(0.5)
+
+
+def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
+    (tmp_path / "counts.csv").write_text(
+        "IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.8,0.5,40,20\n"
+    )
+    told = {"corruption": "gaussian_noise", "choices": 2}
+    answers = import_answers([tmp_path / "counts.csv"], "counts", **told)
+    write_answers(tmp_path / "two.parquet", answers)
+    humans = str(tmp_path / "two.parquet")
+    assert people_of(Task(Plan(), Fit(), humans=humans)) == (
+        None,
+        "people chose between 2 answers, not 16",
+    )
+    with pytest.raises(ec.UsageError, match="--match-choices"):
+        people_of(Task(Plan(labels="entry16"), Fit(), humans=humans))
+    found, _ = people_of(Task(Plan(), Fit(), humans=humans, match_choices=True))
+    assert found.corrected and "corrected for chance" in found.about("gaussian_noise")

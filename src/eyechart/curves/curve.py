@@ -89,6 +89,13 @@ class Curve:
         edges = self.bins.edges[turns].tolist()
         return list(zip(edges[::2], edges[1::2], strict=True))
 
+    def is_observed(self, delta_v: Numbers) -> NDArray[np.bool_]:
+        """Return which of these visual changes lie in an observed range."""
+        within = np.zeros(len(delta_v), dtype=np.bool_)
+        for start, end in self.observed:
+            within |= (start <= delta_v) & (end >= delta_v)
+        return within
+
     def smoothed(self, smoothing: float) -> "Curve":
         """Return the curve of the same answers, resampled as they were, with another smoothing."""
         if smoothing == self.smoothing:

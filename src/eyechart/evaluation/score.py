@@ -47,7 +47,7 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
     """Return the scores of predictions that are all there."""
     people = people_of(task)
     entries = [draws.entry for draws in job.groups if draws.entry is not None]
-    spaces = {model.name: list(_spaces(task, job, model)) for model in job.models}
+    spaces = {model.name: list(_spaces(task, job, model, people[0])) for model in job.models}
     step = progress.begin("curves", len(entries) * sum(map(len, spaces.values())))
     models = []
     for model in job.models:
@@ -78,7 +78,9 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
     )
 
 
-def _spaces(task: Task, job: Job, model: Model) -> Iterator[tuple[str, Whole]]:
+def _spaces(
+    task: Task, job: Job, model: Model, reference: Reference | None
+) -> Iterator[tuple[str, Whole]]:
     """Yield the label spaces to score in, with each picture's label, −1 for none."""
     images, plan = job.images, job.plan
     has_categories = model.classes == CLASSES
@@ -93,7 +95,6 @@ def _spaces(task: Task, job: Job, model: Model) -> Iterator[tuple[str, Whole]]:
         if plan.labels == "none":
             labels = unlabelled
         used = np.unique(np.concatenate([draws.image for draws in job.groups]))
-        reference, _ = people_of(task)
         # without any label, only people's consistency has something to say
         blind = (
             reference is not None

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from eyechart.core.errors import UsageError
@@ -32,7 +31,7 @@ def bands_apart(one: Curve, two: Curve, level: float = LEVEL) -> list[tuple[floa
     Only where both were observed counts: elsewhere, as next to an anchor that is one number, bands
     can be narrower than what is known. No stretch: nothing speaks against their being alike.
     """
-    both = _observed(one) & _observed(two)
+    both = one.is_observed(GRID) & two.is_observed(GRID)
     if not both.any():
         raise UsageError("The two have no range of visual change in common.")
     (low_one, high_one), (low_two, high_two) = one.band(GRID, level), two.band(GRID, level)
@@ -52,10 +51,3 @@ def asked(judgements: Sequence[Judgements], a: str, b: str) -> Asked | None:
         return None
     same = sum(each.same for each in own)
     return Asked(same, total, float(binomtest(same, total, 0.5).pvalue))
-
-
-def _observed(curve: Curve) -> NDArray[np.bool_]:
-    seen = np.zeros(len(GRID), dtype=np.bool_)
-    for start, end in curve.observed:
-        seen |= (start <= GRID) & (end >= GRID)
-    return seen

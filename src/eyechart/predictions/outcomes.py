@@ -1,7 +1,7 @@
 """From recorded answers to right or wrong, same or other than on the clean picture."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,10 +67,7 @@ class Recorded:
     folder: Path
     labels: Mapping[str, int]
     rule: str | None = None
-
-    def corruptions(self) -> list[str]:
-        """Return the file names of the corruptions that there are."""
-        return [name for name in Parts(self.folder).names() if name not in (CLEAN, DESTROYED)]
+    _shared: dict[str, pa.Table] = field(default_factory=dict, repr=False)
 
     def clean(self, model: str) -> Outcomes:
         """Return the answers to the clean pictures."""
@@ -103,7 +100,12 @@ class Recorded:
         columns = ["row", "picture", "delta_v", "severity", "model", "answer"]
         if self.rule is not None:
             columns += ["category_max", "category_sum"]
-        table = Parts(self.folder).read(name, columns)
+        table = self._shared.get(name)
+        if table is None:
+            table = Parts(self.folder).read(name, columns)
+        if name in (CLEAN, DESTROYED):
+            # they go with every corruption
+            self._shared[name] = table
         return table.filter(pc.equal(table["model"], model))
 
     def _answers(self, table: pa.Table) -> Whole:

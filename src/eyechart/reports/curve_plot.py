@@ -143,9 +143,7 @@ def _draw(
         return
     values = curve(GRID)
     low, high = curve.band(GRID, 0.95)
-    seen = np.zeros(len(GRID), dtype=bool)
-    for start, end in score.observed:
-        seen |= (start <= GRID) & (end >= GRID)
+    seen = curve.is_observed(GRID)
     axis.fill_between(GRID, low, high, color=colour, alpha=0.13, linewidth=0)
     axis.plot(GRID, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
     axis.plot(

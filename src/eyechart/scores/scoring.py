@@ -1,7 +1,7 @@
 """From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -53,7 +53,6 @@ class Fit:
     replicates: int = 1000
     seed: int = 0
     density: AnyDensity = None
-    people: dict[str, Any] = field(default_factory=dict)
 
     def options(self) -> dict[str, Any]:
         """Return the arguments of `fit_curve` that are the same for all curves."""
@@ -202,9 +201,7 @@ def _next_to_people(
 ) -> tuple[PeopleScore | None, str]:
     if reference is None:
         return None, why_no_reference
-    human = reference.curve(
-        corruption, which, replicates=fit.replicates, density=fit.density, **fit.people
-    )
+    human = reference.curve(corruption, which, replicates=fit.replicates, density=fit.density)
     if human is None:
         return None, "no human reference"
     own = curve

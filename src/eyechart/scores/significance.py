@@ -154,7 +154,7 @@ def resampled_gaps(first: Curve, second: Curve, paired: bool) -> tuple[Numbers, 
     The second has a column for each pair of resampled curves. Both curves are made as smooth as the
     rougher one: different smoothing alone makes equal truths look different.
     """
-    places = GRID[_is_within(first.observed) & _is_within(second.observed)]
+    places = GRID[first.is_observed(GRID) & second.is_observed(GRID)]
     if not len(places):
         raise UsageError("The curves have no range of visual change that both observed.")
     smoothing = min(first.smoothing, second.smoothing)
@@ -165,20 +165,13 @@ def resampled_gaps(first: Curve, second: Curve, paired: bool) -> tuple[Numbers, 
     return gap, drawn - gap[:, None], places
 
 
-def _is_within(ranges: list[Interval]) -> NDArray[np.bool_]:
-    within = np.zeros(len(GRID), dtype=np.bool_)
-    for start, end in ranges:
-        within |= (start <= GRID) & (end >= GRID)
-    return within
-
-
 def _apart(
     first: Curve, second: Curve, level: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return, for each point of the grid, whether the first is above the second, and below it."""
     (low, high), (other_low, other_high) = first.band(GRID, level), second.band(GRID, level)
     # what a curve does where nothing was observed is no evidence
-    seen = _is_within(first.observed) & _is_within(second.observed)
+    seen = first.is_observed(GRID) & second.is_observed(GRID)
     return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)
 
 
