@@ -2,29 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from eyechart.curves.curve import Curve
+from eyechart.scores.estimate import Estimate, complement, mean_estimate
 from eyechart.scores.people import Areas
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarClass
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of results.json; grows when a field changes its meaning."""
 
 PROPERTIES = {"a": "accuracy", "p": "consistency"}
 """The two properties by the letter of their scores: R_a, R_p."""
 
 TOO_FEW = "too few photographs for a claim"
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with the intervals that hold it in 95 % and 83 % of resampled sets of pictures."""
-
-    value: float
-    interval: tuple[float, float]
-    narrow_interval: tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +70,22 @@ class CorruptionScore:
     """One model under one corruption, in one label space.
 
     `error_by_severity`: share of wrong answers at each published level, where there are levels.
-    `unmeasurable`: answers to pictures without a visual change.
+    `clean_error`: of the clean pictures, each counting as often as it is among the answers.
+    `unmeasurable`: answers to pictures without a visual change. `consistency`: None where there
+    were no clean pictures.
     """
 
     corruption: str
     accuracy: PropertyScore | None
-    consistency: PropertyScore
+    consistency: PropertyScore | None
     error_by_severity: Mapping[float, float]
     unmeasurable: int
+    clean_error: Estimate | None = None
+
+    @cached_property
+    def error(self) -> Estimate | None:
+        """The share of wrong answers over all strengths, if there are labels."""
+        return None if self.accuracy is None else complement(self.accuracy.rate)
 
     @property
     def properties(self) -> dict[str, PropertyScore]:
@@ -94,10 +95,39 @@ class CorruptionScore:
 
 
 @dataclass(frozen=True, eq=False)
+class Normalised:
+    """Errors of a model divided by a baseline's: CE, and relative CE (what clean pictures add off).
+
+    `baseline`: whose. `ce` and `relative_ce`: of each corruption that the baseline has, as shares;
+    the means over all corruptions of the suite, mCE and relative mCE, are None where one is missing
+    or there is no clean error; `note` says what is.
+    """
+
+    baseline: str
+    ce: Mapping[str, Estimate]
+    relative_ce: Mapping[str, Estimate]
+    mce: Estimate | None
+    relative_mce: Estimate | None
+    note: str = ""
+
+    @property
+    def tables(self) -> dict[str, Mapping[str, Estimate]]:
+        """Both scores of all corruptions, by name."""
+        return {"ce": self.ce, "relative_ce": self.relative_ce}
+
+    @property
+    def means(self) -> dict[str, Estimate]:
+        """The means that there are, by name."""
+        both = {"mce": self.mce, "relative_mce": self.relative_mce}
+        return {name: own for name, own in both.items() if own is not None}
+
+
+@dataclass(frozen=True, eq=False)
 class SpaceScore:
     """One model in one label space: "native" classes, or the 16 categories of people.
 
     `classes` of `pictures` are scored; `left_out` pictures have no place in this space.
+    `clean_accuracy`: every class counts as much, if pictures were drawn so.
     `verdict`: empty, or that there are too few photographs.
     """
 
@@ -109,15 +139,16 @@ class SpaceScore:
     corruptions: tuple[CorruptionScore, ...]
     verdict: str
     similar: tuple[tuple[str, str, SimilarClass], ...] = ()
+    normalised: Normalised | None = None
 
-    @property
-    def means(self) -> dict[str, float]:
-        """The mean over corruptions of every score there is, by its name (r_a, hmri_a)."""
-        found: dict[str, list[float]] = {}
+    @cached_property
+    def means(self) -> dict[str, Estimate]:
+        """The mean over corruptions of every score there is, by its name (r_a, hmri_a, error)."""
+        found: dict[str, list[Estimate]] = {}
         for score in self.corruptions:
             for name, value in values_of(score).items():
                 found.setdefault(name, []).append(value)
-        return {name: sum(values) / len(values) for name, values in found.items()}
+        return {name: mean_estimate(each, self.pictures) for name, each in found.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +181,20 @@ class Paired:
     intervals_overlap: bool
 
 
+@dataclass(frozen=True)
+class Agreement:
+    """Whether a model errs on the same pictures as another, or as people: error consistency κ.
+
+    1: on the very same, 0: as often as chance has it. `trials`: answers that were compared.
+    """
+
+    space: str
+    first: str
+    second: str
+    kappa: Estimate
+    trials: int
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """All that one run found; `write_results` and `draw_curves` make files of it.
@@ -164,6 +209,7 @@ class Evaluation:
     coverage: Mapping[str, Mapping[str, Any]]
     paired: tuple[Paired, ...]
     warnings: tuple[str, ...]
+    agreements: tuple[Agreement, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -171,13 +217,15 @@ class Evaluation:
         return f"<Evaluation of {names} on {self.images['source']}>"
 
 
-def values_of(score: CorruptionScore) -> dict[str, float]:
-    """Return the numbers of a corruption by their names: r_a, r_p, hmri_a, mrsi_a."""
-    found: dict[str, float] = {}
+def values_of(score: CorruptionScore) -> dict[str, Estimate]:
+    """Return the scores of a corruption by their names: r_a, r_p, hmri_a, mrsi_a, error."""
+    found: dict[str, Estimate] = {}
     for letter, own in score.properties.items():
         if own.robustness is not None:
-            found[f"r_{letter}"] = own.robustness.value
+            found[f"r_{letter}"] = own.robustness
         if own.people is not None:
-            found[f"hmri_{letter}"] = own.people.hmri.value
-            found[f"mrsi_{letter}"] = own.people.mrsi.value
+            found[f"hmri_{letter}"] = own.people.hmri
+            found[f"mrsi_{letter}"] = own.people.mrsi
+    if score.error is not None:
+        found["error"] = score.error
     return found

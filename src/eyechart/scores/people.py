@@ -70,12 +70,20 @@ def compared_intervals(
     human_curve: Curve, model_curve: Curve, level: float = 0.95
 ) -> tuple[Interval, Interval]:
     """Return the percentile intervals of HMRI and MRSI; people and model are resampled apart."""
-    check_comparable(human_curve, model_curve, ROLES)
-    order, other = pair_orders(human_curve, model_curve, paired=False)
-    humans = [human_curve.replicates[place] for place in order]
-    models = [model_curve.replicates[place] for place in other]
-    relative, superior = compared_scores(humans, models, human_curve.density)
+    relative, superior = compared_replicates(human_curve, model_curve)
     return percentile_interval(relative, level), percentile_interval(superior, level)
+
+
+def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[Numbers, Numbers]:
+    """Return HMRI and MRSI of each resampled curve of the model, next to one of people's.
+
+    In the order of the model's, so that those of other models and corruptions belong to them.
+    """
+    check_comparable(human_curve, model_curve, ROLES)
+    order, other = pair_orders(model_curve, human_curve, paired=False)
+    models = [model_curve.replicates[place] for place in order]
+    humans = [human_curve.replicates[place] for place in other]
+    return compared_scores(humans, models, human_curve.density)
 
 
 def ranges(human_curve: Curve, model_curve: Curve) -> list[Lead]:

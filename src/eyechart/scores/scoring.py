@@ -1,39 +1,33 @@
 """From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import bin_edges
-from eyechart.curves.curve import Curve, fit_curve, percentile_interval
+from eyechart.curves.curve import Curve, fit_curve
 from eyechart.curves.density import AnyDensity
 from eyechart.curves.methods import METHODS
 from eyechart.humans.chance import corrected_curve
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.outcomes import Outcomes, Real
-from eyechart.scores.evaluation import CorruptionScore, Estimate, PeopleScore, PropertyScore
+from eyechart.scores.estimate import ENOUGH, Estimate, make_estimate, resampled_pictures
+from eyechart.scores.evaluation import CorruptionScore, PeopleScore, PropertyScore
 from eyechart.scores.people import (
     compared_areas,
-    compared_intervals,
+    compared_replicates,
     ranges,
     significant_ranges,
 )
 from eyechart.scores.scenario import scenario
-from eyechart.scores.significance import Interval
-
-LEVELS = (0.95, 0.83)
-ENOUGH = 40
-"""Pictures from which on resampling them is trusted: 8 categories of 5."""
 
 PUBLISHED_LEVELS = (1, 2, 3, 4, 5)
+NO_CLEAN = "only errors, no curves and no consistency: --clean FOLDER with clean pictures adds them"
 RIGHT_ANCHORS = ("none", "chance", "measured")
 
 
@@ -107,15 +101,18 @@ def score_corruption(
     if equal_classes:
         outcomes = replace(outcomes, weights=class_weights(outcomes.label))
     known = outcomes.label != NONE
-    accuracy = None
+    accuracy = clean_error = None
     if labelled and known.any():
         own = outcomes.take(known)
+        if not np.isnan(own.clean_correct).any():
+            clean_error = estimate_mean(1 - own.clean_correct, own.picture, fit, own.weights)
         accuracy = _score(
             "accuracy", own.correct, own.clean_correct, own.lost_correct, own, corruption, fit,
             geometric, classes, reference, why_no_reference,
         )  # fmt: skip
     ones = np.ones(len(outcomes))
-    consistency = _score(
+    no_clean = bool(np.isnan(outcomes.consistent).all())
+    consistency = None if no_clean else _score(
         "consistency", outcomes.consistent, ones, outcomes.lost_consistent, outcomes, corruption,
         fit, geometric, classes, reference, why_no_reference,
     )  # fmt: skip
@@ -125,6 +122,7 @@ def score_corruption(
         consistency,
         _by_severity(outcomes.take(known)) if labelled else {},
         int(np.isnan(outcomes.delta_v).sum()),
+        clean_error,
     )
 
 
@@ -147,6 +145,8 @@ def _score(
             rate, len(hits), why="no visual change: things move in the picture",
             why_no_people="no visual change",
         )  # fmt: skip
+    if np.isnan(outcomes.clean_correct).all() and np.isnan(outcomes.delta_v).all():
+        return PropertyScore(rate, len(hits), why=NO_CLEAN, why_no_people="no visual change")
     # a model's answers to the same pixels are the same: its consistency starts at 1
     anchor = 1.0 if which == "consistency" else clean
     try:
@@ -169,7 +169,7 @@ def _score(
         rate,
         len(hits),
         curve,
-        _estimate(curve.area, [curve.interval(level) for level in LEVELS], pictures),
+        make_estimate(curve.area, curve.areas, pictures),
         curve.bounds,
         tuple(curve.observed),
         people=people,
@@ -213,14 +213,14 @@ def _next_to_people(
     except UsageError:
         return None, "people and model were observed at no common visual change"
     areas = compared_areas(human, own)
-    hmri, mrsi = zip(*(compared_intervals(human, own, level) for level in LEVELS), strict=True)
+    hmri, mrsi = compared_replicates(human, own)
     return (
         PeopleScore(
             reference.about(corruption),
             reference.kind(corruption) or "",
-            _estimate(areas.hmri, hmri, pictures),
+            make_estimate(areas.hmri, hmri, pictures),
             _hmri_bounds(human, own),
-            _estimate(areas.mrsi, mrsi, pictures),
+            make_estimate(areas.mrsi, mrsi, pictures),
             areas,
             verdict,
             tuple(ranges(human, own)),
@@ -271,41 +271,12 @@ def estimate_mean(
 ) -> Estimate:
     """Return the mean of hits, weighted if asked, with intervals from resampled pictures."""
     group = np.unique(picture, return_inverse=True)[1]
-    each = np.ones(len(hits)) if weights is None else weights
-    totals, counts = np.bincount(group, hits * each), np.bincount(group, each)
+    share = np.ones(len(hits)) if weights is None else weights
+    totals, counts = np.bincount(group, hits * share), np.bincount(group, share)
     groups = len(counts)
-    numbers = np.random.default_rng(fit.seed)
-    means = []
-    for _ in range(fit.replicates):
-        # one at a time: a table of weights would grow with the pictures
-        drawn = np.bincount(numbers.integers(0, groups, groups), minlength=groups)
-        means.append(float(drawn @ totals) / float(drawn @ counts))
-    intervals = [percentile_interval(np.array(means), level) for level in LEVELS]
-    return _estimate(float(totals.sum() / counts.sum()), intervals, groups)
-
-
-def _estimate(value: float, intervals: Sequence[Interval], pictures: int) -> Estimate:
-    """Return a number with its intervals, widened where there are few pictures.
-
-    Resampling is too sure of itself then: five pictures that are all right give an interval of no
-    width. What is estimated is a mean over pictures of something in 0…1, which spreads no more than
-    right and wrong do; so Wilson's interval for as many right or wrong pictures is wide enough.
-    """
-    if pictures >= ENOUGH or not 0 <= value <= 1:
-        return Estimate(value, intervals[0], intervals[1])
-    widened = []
-    for level, (low, high) in zip(LEVELS, intervals, strict=True):
-        least, most = wilson_interval(value, pictures, level)
-        widened.append((min(low, least), max(high, most)))
-    return Estimate(value, widened[0], widened[1])
-
-
-def wilson_interval(share: float, count: int, level: float) -> Interval:
-    """Return Wilson's score interval of a share of so many independent cases."""
-    z = float(ndtri((1 + level) / 2))
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * sqrt(share * (1 - share) / count + z * z / (4 * count**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    drawn = resampled_pictures(groups, fit.replicates, fit.seed)
+    means = np.array([(each @ totals) / (each @ counts) for each in drawn])
+    return make_estimate(float(totals.sum() / counts.sum()), means, groups)
 
 
 def _by_severity(outcomes: Outcomes) -> dict[float, float]:

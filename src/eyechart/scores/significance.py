@@ -111,10 +111,10 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
         area,
         percentile_interval(areas, 0.95),
         percentile_interval(areas, PUBLISHED_LEVEL),
-        _share(np.abs(areas - area) >= abs(area)),
+        p_value(np.abs(areas - area) >= abs(area)),
         largest,
         float(places[widest]),
-        _share(np.abs(chance).max(axis=0) >= largest),
+        p_value(np.abs(chance).max(axis=0) >= largest),
         paired,
     )
 
@@ -175,6 +175,7 @@ def _apart(
     return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)
 
 
-def _share(cases: NDArray[np.bool_]) -> float:
+def p_value(cases: NDArray[np.bool_]) -> float:
+    """Return the share of resampled cases that are as extreme as the one found."""
     # the set found counts as one of those that chance made, so that no p-value is 0
     return (1 + int(cases.sum())) / (1 + len(cases))

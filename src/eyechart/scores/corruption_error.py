@@ -1,0 +1,271 @@
+"""Corruption errors: a model's errors as shares of a baseline's, and their mean, the mCE.
+
+Only numbers come in; `baselines` has the published tables and says where they hold.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.curves.bins import Numbers
+from eyechart.curves.curve import percentile_interval
+from eyechart.scores.baselines import (
+    Baseline,
+    Errors,
+    as_baseline,
+    as_share,
+    mean_errors,
+)
+from eyechart.suites.catalogue import list_corruptions
+
+
+@dataclass(frozen=True)
+class CorruptionErrors:
+    """Corruption errors as shares of the baseline's: 0.767 where a table prints 76.7.
+
+    `relative`: whether both sides are what corruption adds to the clean error.
+    """
+
+    values: Mapping[str, float]
+    relative: bool
+    baseline: Baseline
+
+
+@dataclass(frozen=True)
+class MeanCorruptionError:
+    """The mean of corruption errors (mCE, or relative mCE), and what it is the mean of."""
+
+    value: float
+    each: CorruptionErrors
+
+    @property
+    def relative(self) -> bool:
+        """Whether it is the relative form."""
+        return self.each.relative
+
+    @property
+    def baseline(self) -> Baseline:
+        """What it is relative to."""
+        return self.each.baseline
+
+    @property
+    def title(self) -> str:
+        """What the number is, for a table's head: "mCE (baseline alexnet)"."""
+        return f"{'relative mCE' if self.relative else 'mCE'} (baseline {self.baseline.name})"
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledErrors:
+    """Corruption errors of each replicate, and their means, as arrays (B,).
+
+    A replicate in which the baseline's denominator is not positive is infinite: an interval that
+    reaches it has no upper end.
+    """
+
+    values: Mapping[str, Numbers]
+    mean: Numbers
+    relative: bool
+    baseline: Baseline
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Return the percentile interval of the mean."""
+        return percentile_interval(self.mean, level)
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Return the percentile interval of each corruption error."""
+        return {name: percentile_interval(drawn, level) for name, drawn in self.values.items()}
+
+
+def corruption_error(
+    errors: Errors,
+    baseline: Baseline | str | Errors,
+    clean: float | None = None,
+    relative: bool = False,
+) -> CorruptionErrors:
+    """Return the corruption error of each corruption, as a share of the baseline's.
+
+    CE = Σ E(s) / Σ E_b(s) over the five severities s; relative, Σ (E(s) − E_clean) divided by
+    Σ (E_b(s) − E_b,clean). `baseline`: a built-in name ("alexnet", "noc-alexnet"), a `Baseline`,
+    or errors of the same kind as `errors`. `clean`: the model's own error on clean pictures.
+    """
+    table = as_baseline(baseline)
+    own = mean_errors(errors)
+    _check_known(own, table)
+    start, base_start = _clean_errors(clean, table) if relative else (0.0, 0.0)
+    values = {}
+    for name, error in own.items():
+        below = table.errors[name] - base_start
+        if not below > 0:
+            raise _no_denominator(name, table, relative)
+        values[name] = (error - start) / below
+    return CorruptionErrors(values, relative, table)
+
+
+def mean_corruption_error(
+    errors: Errors,
+    baseline: Baseline | str | Errors,
+    clean: float | None = None,
+    relative: bool = False,
+    corruptions: Sequence[str] | None = None,
+) -> MeanCorruptionError:
+    """Return the mean corruption error, as a share: 0.767 where a table prints 76.7.
+
+    The mean is over the corruptions of the baseline's suite (15 for "alexnet", 8 for
+    "noc-alexnet"), and `errors` must hold just these; or over `corruptions`. ImageNet-NOC's
+    published score is the relative form.
+    """
+    table = as_baseline(baseline)
+    chosen = _chosen(errors, table, corruptions)
+    each = corruption_error({name: errors[name] for name in chosen}, table, clean, relative)
+    return MeanCorruptionError(float(np.mean(list(each.values.values()))), each)
+
+
+def mean_corruption_error_replicates(
+    errors: Mapping[str, Numbers],
+    baseline: Baseline | str | Errors,
+    clean: Numbers | None = None,
+    relative: bool = False,
+    corruptions: Sequence[str] | None = None,
+    baseline_errors: Mapping[str, Numbers] | None = None,
+    baseline_clean: Numbers | None = None,
+) -> ResampledErrors:
+    """Return corruption errors of resampled pictures: arrays (B,) of errors in, arrays (B,) out.
+
+    Each error is the mean over severities. `baseline_errors` and `baseline_clean`: the baseline's
+    own errors, resampled with the same weights; without them its table is taken as it is.
+    """
+    table = as_baseline(baseline)
+    chosen = _chosen(errors, table, corruptions)
+    start: Numbers | float = 0.0
+    base_start: Numbers | float = 0.0
+    if relative:
+        if clean is None:
+            raise _no_clean("the model's")
+        start = _replicates(clean, "clean")
+        if baseline_clean is not None:
+            base_start = _replicates(baseline_clean, "baseline_clean")
+        elif baseline_errors is not None:
+            raise _no_clean("the baseline's resampled")
+        else:
+            base_start = _clean_of(table)
+    values = {}
+    for name in chosen:
+        base: Numbers | float = table.errors[name]
+        if baseline_errors is not None:
+            if name not in baseline_errors:
+                raise UsageError(
+                    f"baseline_errors must hold every corruption, '{name}' is missing."
+                )
+            base = _replicates(baseline_errors[name], f"baseline_errors of '{name}'")
+        values[name] = _ratios(_replicates(errors[name], f"'{name}'"), start, base, base_start)
+    return ResampledErrors(values, np.mean(list(values.values()), axis=0), relative, table)
+
+
+def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError]) -> None:
+    """Refuse results that cannot stand in one table: different baselines, forms or corruptions."""
+    first: CorruptionErrors | None = None
+    for result in results:
+        each = result.each if isinstance(result, MeanCorruptionError) else result
+        first = first or each
+        if each.relative != first.relative:
+            raise UsageError(
+                "Corruption errors must all be plain or all be relative to be compared, got both."
+            )
+        _check_same_table(first.baseline, each.baseline)
+        if set(each.values) != set(first.values):
+            other = sorted(set(each.values) ^ set(first.values))[0]
+            raise UsageError(
+                "Corruption errors must be of the same corruptions to be compared, and only one"
+                f" has '{other}'."
+            )
+
+
+def _replicates(values: Numbers, what: str) -> Numbers:
+    drawn: Numbers = np.asarray(values, dtype=np.float64)
+    if drawn.ndim != 1 or not ((drawn >= 0) & (drawn <= 1)).all():
+        raise UsageError(f"Replicates ({what}) must be a row of shares between 0 and 1.")
+    return drawn
+
+
+def _ratios(*parts: Numbers | float) -> Numbers:
+    """Return (first − second) / (third − fourth), infinite where that is not positive."""
+    try:
+        own, start, base, base_start = np.broadcast_arrays(*parts)
+    except ValueError:
+        raise UsageError("All replicates must be equally many.") from None
+    ratios: Numbers = np.full(own.shape, np.inf)
+    below = base - base_start
+    np.divide(own - start, below, out=ratios, where=below > 0)
+    return ratios
+
+
+def _check_known(own: Iterable[str], table: Baseline) -> None:
+    for name in own:
+        if name not in table.errors:
+            raise unknown_name(f"corruption for baseline '{table.name}':", name, table.errors)
+
+
+def _chosen(
+    errors: Mapping[str, Any], table: Baseline, corruptions: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the corruptions that the mean is over; all are there, and no other is."""
+    if not isinstance(errors, Mapping) or not errors:
+        raise UsageError("errors must map names of corruptions to error shares 0…1.")
+    chosen = tuple(corruptions or table.corruptions or table.errors)
+    _check_known(chosen, table)
+    missing = [name for name in chosen if name not in errors]
+    if missing:
+        raise UsageError(
+            f"The mean needs the errors of {len(chosen)} corruptions, missing:"
+            f" {', '.join(missing)}."
+        )
+    extra = [name for name in errors if name not in chosen]
+    if not extra and not table.corruptions:
+        extra = [name for name in list_corruptions("imagenet-c-extra") if name in chosen]
+    if extra and not corruptions:
+        raise UsageError(
+            f"{', '.join(extra)} must not enter the mean unasked: leave it out of the errors, or"
+            " name all corruptions of the mean with corruptions=."
+        )
+    return chosen
+
+
+def _clean_errors(clean: float | None, table: Baseline) -> tuple[float, float]:
+    if clean is None:
+        raise _no_clean("the model's")
+    return as_share(clean, "clean"), _clean_of(table)
+
+
+def _clean_of(table: Baseline) -> float:
+    if table.clean is None:
+        raise _no_clean(f"baseline '{table.name}' with its")
+    return table.clean
+
+
+def _no_clean(whose: str) -> UsageError:
+    return UsageError(f"Relative corruption errors need {whose} error on clean pictures.")
+
+
+def _no_denominator(name: str, table: Baseline, relative: bool) -> UsageError:
+    more = f"more than the {table.clean} of clean pictures" if relative else "more than 0"
+    return UsageError(
+        f"The error of baseline '{table.name}' under '{name}' must be {more} to divide by,"
+        f" got {table.errors[name]}."
+    )
+
+
+def _check_same_table(first: Baseline, other: Baseline) -> None:
+    if first.name != other.name:
+        raise UsageError(
+            "Corruption errors must have one baseline to be compared, got"
+            f" '{first.name}' and '{other.name}'."
+        )
+    if (dict(first.errors), first.clean) != (dict(other.errors), other.clean):
+        raise UsageError(
+            f"Two baselines are called '{first.name}' and have different errors: compare results"
+            " of the same one."
+        )
