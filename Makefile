@@ -9,13 +9,21 @@ DEMO := build/demo
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
-.PHONY: help install demo test validate lint format docs clean
+# What the leaderboard is of: LIST.csv of labelled photographs, models, and whose errors CE divides by
+PHOTOS ?=
+MODELS ?= efficientnet_lite0 efficientnet_lite1 efficientnet_lite2
+BASELINE ?= efficientnet_lite0
+BOARD := build/leaderboard
+ASK := $(MODELS) --images $(PHOTOS) --label-map background-first --bins 14 --least 8
+
+.PHONY: help install demo test validate leaderboard lint format docs clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo      how well a model sees as 20 photographs degrade, next to people"
+	@echo "make demo      how well three models see as 20 photographs degrade, next to people"
 	@echo "make test      lint, tests, docs"
 	@echo "make validate  the long tests, and the timing of every step"
+	@echo "make leaderboard PHOTOS=list.csv  models side by side on ImageNet-C and VCR"
 	@echo "make lint      ruff, mypy, import layers"
 	@echo "make format    let ruff rewrite the files"
 	@echo "make docs      build the documentation into site/"
@@ -27,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP)
 
-# The main job on what comes along: EfficientNet-Lite0, 20 photographs, 14 corruptions.
+# The main job on what comes along: EfficientNet-Lite 0, 1 and 2, 20 photographs, 14 corruptions.
 demo: $(STAMP)
 	@mkdir -p $(DEMO)
 	$(BIN)/eyechart evaluate --out $(DEMO)/evaluation
@@ -59,10 +67,23 @@ test: lint
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against
 validate: $(STAMP)
 	$(PYTEST) -m "slow or not slow"
+	PYTHON=$(PYTHON) sh tests/adapters_check.sh
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))
 	$(BIN)/eyechart bench vif
 	$(BIN)/eyechart bench curves
 	$(BIN)/eyechart bench loop --n 64 --pictures 32
+
+# 80 photographs at every level of ImageNet-C, 400 rows per corruption of VCR, 300 next to people
+leaderboard: $(STAMP)
+	@test -n "$(PHOTOS)" || { echo "Give the photographs: make leaderboard PHOTOS=list.csv"; exit 2; }
+	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --baseline $(BASELINE) \
+	    --suite imagenet-c --out $(BOARD)/imagenet-c
+	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --baseline $(BASELINE) \
+	    --suite imagenet-c-extra --corruption gaussian_blur --out $(BOARD)/imagenet-c-extra
+	$(BIN)/eyechart evaluate $(ASK) --humans none --n 400 --out $(BOARD)/vcr
+	$(BIN)/eyechart evaluate $(ASK) --labels entry16 --n 300 --out $(BOARD)/people
+	$(BIN)/eyechart compare $(BOARD)/imagenet-c $(BOARD)/imagenet-c-extra $(BOARD)/vcr --out $(BOARD)
+	$(BIN)/eyechart compare $(BOARD)/people --by hmri_a
 
 clean:
 	rm -rf build site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

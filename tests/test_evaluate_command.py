@@ -93,7 +93,7 @@ def predictions(out):
 def test_results_say_what_made_them(finished, folder):
     out, _ = finished
     found = results(out)
-    assert found["schema"] == 1
+    assert found["schema"] == 2
     config = found["config"]
     assert (config["suite"], config["n"], config["seed"]) == ("vcr", 40, 0)
     assert config["corruptions"] == ["vcr/gaussian_noise", "vcr/color_jitter"]
@@ -358,7 +358,7 @@ def test_a_uniform_run_goes_on_and_keeps_its_test_set(evaluate, tmp_path):
 def test_a_floor_that_is_kept_passes_and_one_that_is_not_fails(evaluate, tmp_path):
     once = ("--corruption", "gaussian_noise")
     assert evaluate(*once, "--fail-under", "r_p=0.0").status == 0
-    found = results(tmp_path / "out")["models"][0]["spaces"]["native"]["means"]["r_p"]
+    found = results(tmp_path / "out")["models"][0]["spaces"]["native"]["means"]["r_p"]["value"]
     assert evaluate(*once, "--fail-under", f"r_p={found - 0.001}").status == 0
     failed = evaluate(*once, "--fail-under", f"r_p={found + 0.001}")
     assert failed.status == 1

@@ -129,7 +129,9 @@ def test_moved_pictures_have_rates_and_no_curve():
         assert which.curve is None and which.robustness is None and which.people is None
         assert "move" in which.why
         assert which.rate.value == pytest.approx(hits.mean())
-    assert values_of(found) == {}
+    assert {name: each.value for name, each in values_of(found).items()} == {
+        "error": pytest.approx(1 - own.correct.mean())
+    }
 
 
 def test_without_labels_there_is_consistency_alone():
@@ -386,7 +388,10 @@ def test_means_are_over_the_corruptions(evaluation):
     space = evaluation.models[0].space("native")
     areas = [score.consistency.robustness.value for score in space.corruptions]
     assert len(areas) == 2
-    assert space.means["r_p"] == pytest.approx(sum(areas) / 2, abs=1e-12)
+    assert space.means["r_p"].value == pytest.approx(sum(areas) / 2, abs=1e-12)
+    # both corruptions see the same resampled pictures, so the mean's replicates are their mean
+    each = [score.consistency.robustness.replicates for score in space.corruptions]
+    assert space.means["r_p"].replicates == pytest.approx((each[0] + each[1]) / 2)
 
 
 def test_two_models_are_compared_on_the_same_answers(tmp_path):

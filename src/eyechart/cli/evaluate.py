@@ -11,16 +11,15 @@ from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.cli.progress import Bars
+    from rich.console import Console
+
     from eyechart.evaluation.task import Task
-    from eyechart.images.imageset import ImageSet
     from eyechart.predictions.check import Comparison
     from eyechart.scores.evaluation import Evaluation, SpaceScore
 
-DEMO_MODEL = "efficientnet_lite0"
+DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 METRICS = ("r_a", "r_p", "hmri_a", "hmri_p", "mrsi_a", "mrsi_p", "clean_accuracy")
 FAILED = 1
-WIDE = 140
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ def evaluate(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]...",
-            help="Names (efficientnet_lite0), module:attribute, or files; all share one pass."
-            f" Without any: {DEMO_MODEL}.",
+            help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card; all share one"
+            " pass; see eyechart list models. Without any: EfficientNet-Lite0, 1 and 2.",
         ),
     ] = None,
     images: Annotated[
@@ -49,8 +48,8 @@ def evaluate(
         typer.Option(
             metavar="PATH",
             parser=folder_or_file,
-            help="Class folders, or a CSV or Parquet file with path and label; without it 20 demo"
-            " photographs.",
+            help="Class folders, a CSV or Parquet file with path and label, or ImageNet-C's or"
+            " CIFAR-10-C's own files; without it 20 demo photographs.",
         ),
     ] = None,
     suite: Annotated[str, typer.Option(help="A suite's name or YAML file.")] = "vcr",
@@ -96,6 +95,26 @@ def evaluate(
     stimulus: Annotated[
         str, typer.Option(help="224 (shorter side 256, middle 224) or native.")
     ] = "224",
+    clean: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="With ImageNet-C's or CIFAR-10-C's own files as --images: the clean pictures, as"
+            " class folders or a .npy file; without them there are only error rates.",
+        ),
+    ] = None,
+    jpeg: Annotated[
+        int | None,
+        typer.Option(
+            metavar="QUALITY",
+            help="Store every corrupted picture as JPEG and read it back; ImageNet-C's files are"
+            " at 85.",
+        ),
+    ] = None,
+    pictures: Annotated[
+        int | None, typer.Option(help="Use so many pictures only, as many of every class.")
+    ] = None,
     balanced: Annotated[
         bool, typer.Option("--balanced/--unbalanced", help="Draw classes equally often, or not.")
     ] = True,
@@ -110,6 +129,26 @@ def evaluate(
     replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
     batch: Annotated[int | None, typer.Option(help="Pictures predicted at once.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="Whose errors CE divides by: alexnet, a model (also named as above), people, or"
+            " none; auto: a built-in table where it holds."
+        ),
+    ] = "auto",
+    label_map: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What the outputs are of models that have not ImageNet's 1,000: background-first,"
+            " or a file with a line for each; repeatable."
+        ),
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch weights that are not on this machine.")
+    ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Also load files that can run code when loaded.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Afterwards make 1 % of the rows again and compare.")
     ] = False,
@@ -125,11 +164,13 @@ def evaluate(
     floors = [parse_floor(text) for text in fail_under or ()]
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
+    from eyechart.evaluation.baseline import with_baseline
     from eyechart.evaluation.evaluate import run_task
+    from eyechart.evaluation.loading import find_source
     from eyechart.evaluation.prepare import prepare
     from eyechart.evaluation.task import Task
-    from eyechart.images.stimulus import find_stimulus
     from eyechart.models.find import load_model
+    from eyechart.models.model import Model
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
 
@@ -138,7 +179,7 @@ def evaluate(
         usual = replace(usual, n=USUAL.n)
     plan = Plan(
         suite, usual.n if n is None else n, seed, sampling, labels, balanced, "vcr",
-        tuple(corruption or ()),
+        tuple(corruption or ()), jpeg=jpeg, pictures=pictures,
     )  # fmt: skip
     fit = Fit(
         binning, usual.bins if bins is None else bins, usual.least if least is None else least,
@@ -147,14 +188,22 @@ def evaluate(
     reference = None if humans == "none" else humans
     given = None if testset is None else str(testset)
     task = Task(plan, fit, rule, reference, given, batch, match_choices)
+    source = find_source(images, stimulus, clean, out)
+    task = source.task(task)
     task.check()
-    find_stimulus(stimulus)
     where = find_device(device)
-    loaded = [load_model(spec, where) for spec in models or [DEMO_MODEL]]
+
+    def load_one(spec: str) -> Model:
+        return load_model(spec, where, trust=trust, download=download, label_maps=label_map or ())
+
+    loaded, divisor = with_baseline(
+        [load_one(spec) for spec in models or DEMO_MODELS], baseline, load_one
+    )
+    task = replace(task, baseline=divisor)
     with Bars() as bars:
         try:
-            pictures = load(images, stimulus, bars, out)
-            evaluation = run_task(task, loaded, pictures, where, out, bars)
+            own = source.load(task.plan, bars)
+            evaluation = run_task(task, loaded, own, where, out, bars)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: what was predicted is in {out}; the same command goes on from there.",
@@ -165,26 +214,10 @@ def evaluate(
         from eyechart.predictions.check import check as check_rows
 
         with Bars() as bars:
-            _say_check(check_rows(*prepare(task, loaded, pictures, where, out, bars)))
+            _say_check(check_rows(*prepare(task, loaded, own, where, out, bars)))
     failures = [line for name, floor in floors for line in _below(evaluation, name, floor)]
     if failures:
         raise Stop(" ".join(failures), FAILED)
-
-
-def load(
-    images: Path | None, stimulus: str, bars: "Bars", leave_out: Path | None = None
-) -> "ImageSet":
-    """Return the pictures, or those of the demo, with a bar while they are read.
-
-    Nothing in the folder `leave_out`, where results go, is a picture.
-    """
-    from eyechart.images.dataset import find_images
-    from eyechart.images.demo import SOURCE, demo_pictures
-    from eyechart.images.imageset import load_pictures
-
-    listed = demo_pictures() if images is None else find_images(images, leave_out)
-    step = bars.begin("pictures", len(listed))
-    return load_pictures(listed, SOURCE if images is None else str(images), stimulus, step)
 
 
 def parse_floor(text: str) -> tuple[str, float]:
@@ -211,15 +244,12 @@ def _right_anchor(text: str) -> str | float:
 
 
 def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) -> None:
-    from rich.console import Console
-
+    from eyechart.cli.tables import wide_console
     from eyechart.reports.curve_plot import draw_curves
-    from eyechart.reports.results import tables, write_results
+    from eyechart.reports.result_tables import tables
+    from eyechart.reports.results import write_results
 
-    console = Console()
-    if not console.is_terminal:
-        # a file or a pipe has no edge to wrap at
-        console = Console(width=WIDE)
+    console = wide_console()
     for title, table in tables(evaluation):
         print(title)
         console.print(table)
@@ -237,9 +267,23 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
     for text in _unobserved(evaluation):
         print(f"Note: {text}")
     written = write_results(evaluation, out)
+    if len(evaluation.models) > 1:
+        _rank(console, out)
     print("Written:")
     for path in (*draw_curves(evaluation, out), *written):
         print(f"  {path}")
+
+
+def _rank(console: "Console", out: Path) -> None:
+    """Print the models of the run in order."""
+    from eyechart.cli.compare import print_board
+    from eyechart.evaluation.comparison import stand
+    from eyechart.evaluation.runs import make_boards, read_run
+
+    for board in make_boards([read_run(out)]):
+        if board.spaces:
+            print()
+            print_board(console, stand(board))
 
 
 def _unobserved(evaluation: "Evaluation") -> list[str]:
@@ -290,4 +334,5 @@ def _below(evaluation: "Evaluation", name: str, floor: float) -> list[str]:
 def _mean(space: "SpaceScore", name: str) -> float | None:
     if name == "clean_accuracy":
         return None if space.clean_accuracy is None else space.clean_accuracy.value
-    return space.means.get(name)
+    mean = space.means.get(name)
+    return None if mean is None else mean.value

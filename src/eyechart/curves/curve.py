@@ -225,10 +225,18 @@ def fit_curve(
 
 
 def percentile_interval(values: Numbers, level: float) -> tuple[float, float]:
-    """Return the ends between which the middle share `level` of the values lies."""
+    """Return the ends between which the middle share `level` of the values lies.
+
+    With infinite values among them the ends are values that were seen: between an infinite one and
+    its neighbour nothing can be interpolated.
+    """
     check_level(level)
     tail = 50 * (1 - level)
-    low, high = np.percentile(values, [tail, 100 - tail])
+    ends = [tail, 100 - tail]
+    if np.isinf(values).any():
+        low, high = np.percentile(values, ends, method="closest_observation")
+    else:
+        low, high = np.percentile(values, ends)
     return float(low), float(high)
 
 

@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import torch
 
 from eyechart.core.devices import find_device
 from eyechart.core.registry import unknown_name
+from eyechart.evaluation.baseline import with_baseline
+from eyechart.evaluation.loading import find_source
 from eyechart.evaluation.prepare import prepare
 from eyechart.evaluation.score import score_run
 from eyechart.evaluation.task import Progress, Silent, Task
-from eyechart.images.imageset import ImageSet, load_images
+from eyechart.images.imageset import ImageSet
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.predictions.loop import predict
@@ -43,26 +46,41 @@ def evaluate(
     device: str = "cpu",
     batch: int | None = None,
     match_choices: bool = False,
+    jpeg: int | None = None,
+    pictures: int | None = None,
+    clean: str | os.PathLike[str] | None = None,
+    baseline: Any = "auto",
     out: str | os.PathLike[str] | None = None,
     **fit: Any,
 ) -> Evaluation:
     """Return how robust models are: R_a, R_p, and HMRI and MRSI next to people, per corruption.
 
     `model`: a name, `module:attribute`, a file, a module or a callable, or a list of these, which
-    then share one pass. `images`: a class folder, a manifest, or an ImageSet. `n`: pictures per
-    corruption. `labels`: "native", "entry16" or "none". `out`: where predictions are kept, so that
-    a run that was stopped goes on; otherwise they are dropped. `fit`: see `Fit`.
+    then share one pass. `images`: a class folder, a manifest, or an ImageSet; or a folder with
+    ImageNet-C's or CIFAR-10-C's own files, for which `clean` is the place of the clean pictures.
+    `n`: pictures per corruption. `pictures`: use so many pictures only, as many of every class.
+    `labels`: "native", "entry16" or "none". `jpeg`: the quality at which corrupted pictures are
+    stored and read back; ImageNet-C's are at 85. `out`: where predictions are kept, so that
+    a run that was stopped goes on; otherwise they are dropped. `baseline`: whose errors CE divides
+    by: "alexnet" and such, a model as above, "people", or None. `fit`: see `Fit`.
     """
     plan = Plan(
-        suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v
-    )
+        suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v,
+        jpeg, pictures,
+    )  # fmt: skip
     task = Task(plan, _fit(fit), rule, humans, testset, batch, match_choices)
+    source = find_source(images, stimulus, clean, out)
+    task = source.task(task)
     task.check()
     where = find_device(device)
     given = list(model) if isinstance(model, list | tuple) else [model]
-    models = [each if isinstance(each, Model) else load_model(each, where) for each in given]
-    results = None if out is None else Path(out)
-    own = images if isinstance(images, ImageSet) else load_images(images, stimulus, results)
+
+    def load(each: Any) -> Model:
+        return each if isinstance(each, Model) else load_model(each, where)
+
+    models, divisor = with_baseline([load(each) for each in given], baseline, load)
+    task = replace(task, baseline=divisor)
+    own = source.load(task.plan, Silent())
     with ExitStack() as stack:
         if out is None:
             out = stack.enter_context(tempfile.TemporaryDirectory(prefix="eyechart-"))

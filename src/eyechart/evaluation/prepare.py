@@ -8,11 +8,12 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
+from eyechart.evaluation.baseline import PEOPLE, choose_baseline
 from eyechart.evaluation.task import ENTRY16, Progress, Task
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, CLASSES
-from eyechart.labels.spaces import native_labels
+from eyechart.labels.spaces import map_hint, native_labels
 from eyechart.models.model import Model
 from eyechart.predictions.destroyed import by_halves, destroyed_pictures
 from eyechart.predictions.loop import Job
@@ -40,6 +41,7 @@ def prepare(
         _check_same(given.plan, task.plan)
     plan = task.plan if given is None else replace(given.plan, labels=task.plan.labels)
     check_labels(plan, models, images)
+    _check_baseline(task, plan, images, models)
     digest = "" if given is None else given.digest
     job = Job(images, plan, groups or [], models, device, task.batch, digest)
     folder = open_run(out, job.settings())
@@ -48,10 +50,21 @@ def prepare(
     return replace(job, groups=groups or plan_draws(images, plan)), folder
 
 
+def _check_baseline(task: Task, plan: Plan, images: ImageSet, models: Sequence[Model]) -> None:
+    """Refuse a baseline that does not hold for these pictures."""
+    choose_baseline(task.baseline, plan, images, [model.name for model in models])
+    reference, why = people_of(task)
+    if task.baseline == PEOPLE and (reference is None or reference.corrected):
+        raise UsageError(
+            f"--baseline people needs people's errors: {why or 'they are corrected for chance'};"
+            " name another baseline, or none."
+        )
+
+
 def _check_same(own: Plan, asked: Plan) -> None:
     """Refuse what was asked for and is otherwise in a test set that was given."""
     usual, settings = Plan(), own.settings()
-    for name in ("suite", "n", "seed", "sampling", "balanced", "corruptions", "delta_v"):
+    for name in ("suite", "n", "seed", "sampling", "balanced", "corruptions", "delta_v", "jpeg"):
         is_asked = getattr(asked, name) != getattr(usual, name)
         if is_asked and asked.settings()[name] != settings[name]:
             raise UsageError(
@@ -76,12 +89,17 @@ def check_models(models: Sequence[Model], images: ImageSet, device: torch.device
 def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
     """Refuse labels that make no sense for the models."""
     counts_of(images, plan)
+    if not images.has_clean and (plan.labels == "none" or not any(images.labels)):
+        raise UsageError(
+            "Without labels and without clean pictures there is nothing to score: give --clean."
+        )
     if plan.labels == ENTRY16:
         for model in models:
-            if model.classes != CLASSES:
+            if not model.has_imagenet:
+                own = "names of its own" if model.classes == CLASSES else f"{model.classes}"
                 raise UsageError(
                     f"--labels entry16 needs a model of ImageNet's {CLASSES} classes,"
-                    f" {model.name} has {model.classes}."
+                    f" {model.name} has {own}: {map_hint(model.classes)}."
                 )
         return
     if plan.labels == "none" or all(label is None for label in images.labels):
@@ -93,7 +111,7 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
             " of several classes (the folder above the class folders), or --labels none."
         )
     for model in models:
-        native_labels(images.labels, model.classes or 0)
+        native_labels(images.labels, model.classes or 0, model.class_names)
 
 
 def people_of(task: Task) -> tuple[Reference | None, str]:

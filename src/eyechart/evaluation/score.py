@@ -1,6 +1,7 @@
 """After the work: recorded predictions become scores in every label space."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,27 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from eyechart.core.parts import Parts
 from eyechart.core.provenance import git_hash, versions
+from eyechart.evaluation.agreement import agreements
+from eyechart.evaluation.baseline import (
+    PEOPLE,
+    Divisor,
+    choose_baseline,
+    normalise,
+    people_error,
+)
+from eyechart.evaluation.notes import notes_on
 from eyechart.evaluation.prepare import people_of
 from eyechart.evaluation.task import ENTRY16, Progress, Task
 from eyechart.humans.reference import Reference
 from eyechart.humans.transfer import class_of
-from eyechart.labels.categories import CATEGORIES, CLASSES, NONE
+from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import category_labels, native_labels
 from eyechart.models.model import Model
 from eyechart.predictions.loop import Job
 from eyechart.predictions.outcomes import Recorded, Whole
+from eyechart.predictions.unreadable import left_out, read_rows
+from eyechart.scores.estimate import ENOUGH
 from eyechart.scores.evaluation import (
     PROPERTIES,
     TOO_FEW,
@@ -29,7 +40,6 @@ from eyechart.scores.evaluation import (
     SpaceScore,
 )
 from eyechart.scores.scoring import (
-    ENOUGH,
     Fit,
     class_weights,
     estimate_mean,
@@ -50,26 +60,38 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
     spaces = {model.name: list(_spaces(task, job, model, people[0])) for model in job.models}
     step = progress.begin("curves", len(entries) * sum(map(len, spaces.values())))
     models = []
+    names = [model.name for model in job.models]
+    choice = choose_baseline(task.baseline, job.plan, job.images, names)
+    wrong: dict[str, dict[str, Divisor]] = {}
     for model in job.models:
         own = tuple(
-            _score_space(task, job, model, space, labels, folder, entries, people, step)
+            _score_space(task, job, model, space, labels, folder, entries, people, step, wrong)
             for space, labels in spaces[model.name]
         )
         models.append(ModelScore(model.name, model.identity, model.classes or 0, own))
-    coverage = _coverage(folder, entries, task.fit)
+    models = normalise(models, choice, job.plan, wrong)
+    answers: dict[str, dict[str, Recorded]] = {}
+    for name, own_spaces in spaces.items():
+        for space, labels in own_spaces:
+            own_answers = _recorded(task, job, space, labels, folder)
+            answers.setdefault(space, {})[name] = own_answers
+    coverage = _coverage(folder, entries, task.fit) if job.images.has_clean else {}
+    job = _with_left_out(job, folder)
     return Evaluation(
         config={
             **job.settings(),
             "rule": task.rule,
             "humans": task.humans,
             "match_choices": task.match_choices,
+            "baseline": choice.name,
             "fit": _plain(task.fit),
         },
         images=_about_images(job),
         models=tuple(models),
         coverage=coverage,
         paired=tuple(_paired(models)),
-        warnings=tuple(_warnings(task, job, models)),
+        warnings=tuple(notes_on(job, models, choice)),
+        agreements=tuple(agreements(answers, entries, people[0], task.fit)),
         provenance={
             "versions": versions(),
             "git": git_hash(),
@@ -83,10 +105,10 @@ def _spaces(
 ) -> Iterator[tuple[str, Whole]]:
     """Yield the label spaces to score in, with each picture's label, −1 for none."""
     images, plan = job.images, job.plan
-    has_categories = model.classes == CLASSES
+    has_categories = model.has_imagenet
     unlabelled = np.full(len(images), NONE)
     if plan.labels == "native":
-        labels = native_labels(images.labels, model.classes or 0)
+        labels = native_labels(images.labels, model.classes or 0, model.class_names)
         yield "native", labels
     elif plan.labels == "none":
         yield "native", unlabelled
@@ -105,6 +127,14 @@ def _spaces(
             yield ENTRY16, labels
 
 
+def _recorded(task: Task, job: Job, space: str, labels: Whole, folder: Path) -> Recorded:
+    """Return the predictions of a run with the labels of a label space."""
+    names = [picture.name for picture in job.images.pictures]
+    known = dict(zip(names, labels.tolist(), strict=True))
+    rule = task.rule if space == ENTRY16 else None
+    return Recorded(folder, known, rule, job.images.has_clean)
+
+
 def _score_space(
     task: Task,
     job: Job,
@@ -115,10 +145,9 @@ def _score_space(
     entries: Sequence[Entry],
     people: tuple[Reference | None, str],
     step: Step,
+    wrong: dict[str, dict[str, Divisor]],
 ) -> SpaceScore:
-    rule = task.rule if space == ENTRY16 else None
-    names = [picture.name for picture in job.images.pictures]
-    recorded = Recorded(folder, dict(zip(names, labels.tolist(), strict=True)), rule)
+    recorded = _recorded(task, job, space, labels, folder)
     clean = recorded.clean(model.name)
     labelled = bool((clean.label != NONE).any())
     # in people's space only pictures of their categories count
@@ -145,6 +174,9 @@ def _score_space(
                 equal_classes=space == ENTRY16 and labelled and job.plan.labels != ENTRY16,
             )
         )
+        if task.baseline == PEOPLE and theirs is not None and labelled:
+            own = people_error(theirs, entry.name, outcomes, task.fit)
+            wrong.setdefault(space, {}).update({} if own is None else {entry.name: own})
         step(1, "")
     known = used.take(used.label != NONE)
     # as the curves start: every class counts as much, if pictures were drawn so
@@ -156,7 +188,9 @@ def _score_space(
         classes=len(np.unique(known.label)),
         left_out=int((labels == NONE).sum()) if space == ENTRY16 and labelled else 0,
         clean_accuracy=(
-            estimate_mean(known.correct, known.picture, task.fit, shares) if labelled else None
+            estimate_mean(known.correct, known.picture, task.fit, shares)
+            if labelled and job.images.has_clean
+            else None
         ),
         corruptions=tuple(scores),
         verdict=TOO_FEW if is_few else "",
@@ -201,9 +235,9 @@ def _paired(models: Sequence[ModelScore]) -> Iterator[Paired]:
 
 
 def _coverage(folder: Path, entries: Sequence[Entry], fit: Fit) -> dict[str, dict[str, Any]]:
-    parts, found = Parts(folder), {}
+    found = {}
     for entry in entries:
-        table = parts.read(entry.name, ["row", "model", "corruption", "delta_v"])
+        table = read_rows(folder, entry.name, ["row", "picture", "model", "corruption", "delta_v"])
         first = table["model"][0]
         (own,) = coverage_of(table.filter(pc.equal(table["model"], first)), int(fit.least))
         found[entry.name] = {
@@ -214,6 +248,14 @@ def _coverage(folder: Path, entries: Sequence[Entry], fit: Fit) -> dict[str, dic
             "largest": own.largest,
         }
     return found
+
+
+def _with_left_out(job: Job, folder: Path) -> Job:
+    """Return the job with the pictures of which a file could not be read among the damaged."""
+    more = left_out(folder)
+    if not more:
+        return job
+    return replace(job, images=replace(job.images, damaged=(*job.images.damaged, *more)))
 
 
 def _about_images(job: Job) -> dict[str, Any]:
@@ -228,64 +270,6 @@ def _about_images(job: Job) -> dict[str, Any]:
         "damaged": [{"name": each.name, "why": each.why} for each in images.damaged],
         "digests": {images.pictures[place].name: images.digests[place] for place in used},
     }
-
-
-def _warnings(task: Task, job: Job, models: Sequence[ModelScore]) -> Iterator[str]:
-    if all(space.clean_accuracy is None for model in models for space in model.spaces):
-        yield "No labels: only consistency was scored, no accuracy."
-    if job.images.damaged:
-        names = ", ".join(each.name for each in job.images.damaged[:3])
-        yield f"{len(job.images.damaged)} damaged pictures were left out: {names}."
-    scales = {min(size) for size in job.images.sizes}
-    if min(scales) < 72:
-        yield "Pictures under 72 px have fewer scales: their Δv is another ruler than others have."
-    if job.plan.labels == "native" and any(label is None for label in job.images.labels):
-        count = sum(label is None for label in job.images.labels)
-        yield f"{count} of {len(job.images)} pictures have no label: accuracy is without them."
-    for space in dict.fromkeys(s.space for model in models for s in model.spaces):
-        own = [each for model in models for each in model.spaces if each.space == space]
-        if own[0].verdict:
-            what = f"{own[0].pictures} pictures of {own[0].classes} classes"
-            yield f"{space}: {what}: {own[0].verdict}."
-    yield from _same_files(job)
-    yield from _without_curves(models)
-    lacking = {
-        score.corruption: score.unmeasurable
-        for model in models[:1] for space in model.spaces[:1] for score in space.corruptions
-        if score.unmeasurable
-    }  # fmt: skip
-    if lacking:
-        count = sum(lacking.values())
-        yield f"{count} answers are to pictures too even for Δv; curves are without them."
-
-
-def _same_files(job: Job) -> Iterator[str]:
-    """Yield a sentence if the same file has two labels."""
-    first: dict[str, int] = {}
-    found = []
-    for place, digest in enumerate(job.images.digests):
-        other = first.setdefault(digest, place)
-        if job.images.labels[other] != job.images.labels[place]:
-            found.append((job.images.pictures[other].name, job.images.pictures[place].name))
-    if found:
-        count = "1 picture is" if len(found) == 1 else f"{len(found)} pictures are"
-        one, two = found[0]
-        yield f"{count} there twice with two labels: {one} and {two} have the same bytes."
-
-
-def _without_curves(models: Sequence[ModelScore]) -> Iterator[str]:
-    """Yield for each label space which corruptions have no curve, and why."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for model in models:
-        for space in model.spaces:
-            for score in space.corruptions:
-                for own in score.properties.values():
-                    if own.why:
-                        names = found.setdefault((space.space, own.why), [])
-                        names += [] if score.corruption in names else [score.corruption]
-    for (where, why), names in found.items():
-        which = names[0] if len(names) == 1 else f"{len(names)} corruptions, such as {names[0]}"
-        yield f"{where}: {which}: {why.rstrip('.')}."
 
 
 def _plain(fit: Fit) -> dict[str, Any]:

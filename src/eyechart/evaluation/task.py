@@ -34,7 +34,7 @@ class Task:
     `rule`: how 1,000 classes become the 16 categories. `humans`: a reference's name or file, or
     None. `match_choices`: people who had another number of choices than 16 are compared all the
     same, both sides corrected for chance. `testset`: the path of a manifest to use instead of
-    drawing one.
+    drawing one. `baseline`: whose errors CE divides by, see `choose_baseline`.
     """
 
     plan: Plan
@@ -44,11 +44,14 @@ class Task:
     testset: str | None = None
     batch: int | None = None
     match_choices: bool = False
+    baseline: str = "auto"
 
     def check(self) -> None:
         """Raise a UsageError unless this can be done."""
         self.plan.check()
         self.fit.check()
+        if self.testset is not None and self.plan.pictures is not None:
+            raise UsageError("A test set has its own pictures: leave out the number of pictures.")
         if self.rule not in RULES:
             raise unknown_name("rule", str(self.rule), RULES)
         if self.batch is not None and self.batch < 1:

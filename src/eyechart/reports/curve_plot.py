@@ -131,7 +131,8 @@ def _panel(
             label="people, accuracy among 16 categories",
         )  # fmt: skip
     if not axis.lines:
-        why = textwrap.fill(scores[0].consistency.why or "no curve", 36)
+        reasons = [own.why for own in scores[0].properties.values() if own.why]
+        why = textwrap.fill(("no curve", *reasons)[-1], 36)
         axis.text(0.5, 0.5, why, ha="center", va="center", color="#777777", fontsize=8)
 
 

@@ -1,32 +1,30 @@
-"""An evaluation as files and as a table: results.json, results.csv, and what the terminal shows."""
+"""An evaluation as files: results.json, results.csv and scores.parquet."""
 
 import csv
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
+from eyechart.evaluation.scores_file import SCORES_FILE, write_scores
+from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import (
     PROPERTIES,
     SCHEMA_VERSION,
     CorruptionScore,
-    Estimate,
     Evaluation,
     ModelScore,
+    Normalised,
     PeopleScore,
     PropertyScore,
     SpaceScore,
-    values_of,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 JSON_FILE, CSV_FILE = "results.json", "results.csv"
 CURVE_POINTS = 101
@@ -34,12 +32,13 @@ COLUMNS = (
     "model", "space", "corruption", "property", "answers", "rate", "r", "r_low95", "r_high95",
     "r_low83", "r_high83", "r_bound_low", "r_bound_high", "hmri", "hmri_low95", "hmri_high95",
     "hmri_bound_low", "hmri_bound_high", "mrsi", "mrsi_low95", "mrsi_high95", "scenario",
-    "human_reference", "note",
+    "human_reference", "error", "error_low95", "error_high95", "baseline", "ce", "ce_low95",
+    "ce_high95", "relative_ce", "relative_ce_low95", "relative_ce_high95", "note",
 )  # fmt: skip
 
 
 def write_results(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
-    """Write results.json and results.csv into a folder and return their paths."""
+    """Write results.json, results.csv and scores.parquet into a folder and return their paths."""
     folder = Path(out)
     texts = {
         JSON_FILE: json.dumps(to_json(evaluation), indent=1, allow_nan=False) + "\n",
@@ -53,7 +52,8 @@ def write_results(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[P
             raise UsageError(
                 f"Cannot write {folder / name}: {error.strerror or error}; predictions are kept."
             ) from None
-    return [folder / name for name in texts]
+    write_scores(evaluation, folder / SCORES_FILE)
+    return [folder / name for name in (*texts, SCORES_FILE)]
 
 
 def to_json(evaluation: Evaluation) -> dict[str, Any]:
@@ -67,6 +67,16 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
         "coverage": evaluation.coverage,
         "models": [_model(model) for model in evaluation.models],
         "paired": [asdict(paired) for paired in evaluation.paired],
+        "agreements": [
+            {
+                "space": own.space,
+                "first": own.first,
+                "second": own.second,
+                "kappa": _estimate(own.kappa),
+                "trials": own.trials,
+            }
+            for own in evaluation.agreements
+        ],
     }
     plain: dict[str, Any] = _without_nan(found)
     return plain
@@ -88,10 +98,11 @@ def _space(space: SpaceScore) -> dict[str, Any]:
         "left_out": space.left_out,
         "verdict": space.verdict,
         "clean_accuracy": _estimate(space.clean_accuracy),
-        "means": space.means,
+        "means": {name: _estimate(mean) for name, mean in space.means.items()},
         "corruptions": {
             score.corruption: _corruption(score, space.verdict) for score in space.corruptions
         },
+        "corruption_error": _normalised(space.normalised),
         "similar": [
             {"first": first, "second": second, **asdict(found)}
             for first, second, found in space.similar
@@ -99,9 +110,24 @@ def _space(space: SpaceScore) -> dict[str, Any]:
     }
 
 
+def _normalised(own: Normalised | None) -> dict[str, Any] | None:
+    if own is None:
+        return None
+    return {
+        "baseline": own.baseline,
+        "ce": {name: _estimate(value) for name, value in own.ce.items()},
+        "mce": _estimate(own.mce),
+        "relative_ce": {name: _estimate(value) for name, value in own.relative_ce.items()},
+        "relative_mce": _estimate(own.relative_mce),
+        "note": own.note,
+    }
+
+
 def _corruption(score: CorruptionScore, verdict: str) -> dict[str, Any]:
     return {
         "unmeasurable": score.unmeasurable,
+        "error": _estimate(score.error),
+        "clean_error": _estimate(score.clean_error),
         "error_by_severity": {f"{k:g}": v for k, v in score.error_by_severity.items()},
         **{PROPERTIES[letter]: _property(own, verdict) for letter, own in score.properties.items()},
     }
@@ -206,17 +232,28 @@ def _line(
         "rate": own.rate.value,
         "note": own.why or own.why_no_people,
     }
+    if letter == "a" and score.error is not None:
+        line |= _wide("error", score.error)
+        if space.normalised is not None:
+            line["baseline"] = space.normalised.baseline
+            for name, table in space.normalised.tables.items():
+                if score.corruption in table:
+                    line |= _wide(name, table[score.corruption])
     if own.robustness is not None and own.bounds is not None:
         line |= _ends("r", own.robustness)
         line |= {"r_bound_low": own.bounds[0], "r_bound_high": own.bounds[1]}
     if own.people is not None:
         people = own.people
         for name, estimate in (("hmri", people.hmri), ("mrsi", people.mrsi)):
-            line |= {key: v for key, v in _ends(name, estimate).items() if "83" not in key}
+            line |= _wide(name, estimate)
         line |= dict(zip(("hmri_bound_low", "hmri_bound_high"), people.hmri_bounds, strict=True))
         verdict = space.verdict or people.scenario
         line |= {"scenario": verdict, "human_reference": people.about}
     return {key: round(v, 6) if isinstance(v, float) else v for key, v in line.items()}
+
+
+def _wide(name: str, estimate: Estimate) -> dict[str, float]:
+    return {key: own for key, own in _ends(name, estimate).items() if "83" not in key}
 
 
 def _ends(name: str, estimate: Estimate) -> dict[str, float]:
@@ -227,87 +264,3 @@ def _ends(name: str, estimate: Estimate) -> dict[str, float]:
         f"{name}_low83": estimate.narrow_interval[0],
         f"{name}_high83": estimate.narrow_interval[1],
     }
-
-
-def tables(evaluation: Evaluation) -> Iterator[tuple[str, "Table"]]:
-    """Yield a title and a table for the terminal for each model and label space."""
-    for model in evaluation.models:
-        for space in model.spaces:
-            clean = space.clean_accuracy
-            title = f"{model.name}, {_space_title(space)}"
-            title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
-            yield title, _table(space)
-
-
-def _table(space: SpaceScore) -> "Table":
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("corruption", no_wrap=True)
-    names = _columns(space)
-    for name in names:
-        table.add_column(name, justify="left" if name == "verdict" else "right")
-    for score in space.corruptions:
-        cells = [_verdict(space, score) if n == "verdict" else _cell(score, n) for n in names]
-        table.add_row(escape(score.corruption), *cells)
-    means = space.means
-    if len(space.corruptions) > 1 and means:
-        cells = [f"{means[key]:.3f}" if (key := _key(name)) in means else "" for name in names]
-        table.add_section()
-        table.add_row("mean", *cells)
-    return table
-
-
-def _space_title(space: SpaceScore) -> str:
-    where = "16 categories" if space.space == "entry16" else "own classes"
-    return f"{where} ({space.pictures} pictures)"
-
-
-def _columns(space: SpaceScore) -> list[str]:
-    there = {name for score in space.corruptions for name in values_of(score)}
-    names = [name for name in ("R_a", "R_p") if _key(name) in there]
-    names += [name for name in ("HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p") if _key(name) in there]
-    # an error rate where there are levels, or where it is all there is
-    bare = [
-        score.error_by_severity or score.consistency.curve is None for score in space.corruptions
-    ]
-    if any(bare) and any(score.accuracy for score in space.corruptions):
-        names.append("error")
-    if any(own.people for score in space.corruptions for own in score.properties.values()):
-        names.append("verdict")
-    return names
-
-
-def _key(name: str) -> str:
-    return name.lower()
-
-
-def _cell(score: CorruptionScore, name: str) -> str:
-    if name == "error":
-        own = score.accuracy
-        return "–" if own is None else f"{1 - own.rate.value:.3f}"
-    kind, letter = name.lower().split("_")
-    own = score.properties.get(letter)
-    if own is None:
-        return "–"
-    if kind == "r":
-        return _number(own.robustness)
-    if own.people is None:
-        return "–"
-    return _number(own.people.hmri if kind == "hmri" else own.people.mrsi)
-
-
-def _verdict(space: SpaceScore, score: CorruptionScore) -> str:
-    found = [own.people.scenario for own in score.properties.values() if own.people is not None]
-    if not found:
-        return "no human reference"
-    return "too few photographs" if space.verdict else " / ".join(found)
-
-
-def _number(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
-    low, high = estimate.interval
-    return f"{estimate.value:.3f} [dim]{low:.2f}–{high:.2f}[/dim]"

@@ -1,0 +1,114 @@
+"""`eyechart compare`: a leaderboard of finished runs, and where rankings disagree."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.paths import folder
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from eyechart.evaluation.comparison import Discrete, Rankings, Standings
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...", parser=folder, help="Folders that eyechart evaluate wrote (--out)."
+        ),
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Rank by this score: mce, relative_mce, error, r_a, r_p, hmri_a, clean_accuracy, …"
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="In this label space: native or entry16.")
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the tables as Markdown.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            parser=folder,
+            help="Also write leaderboard.csv, pairs.csv and rankings.json there.",
+        ),
+    ] = None,
+) -> None:
+    """Print models in order, with intervals of their ranks and paired tests, from finished runs.
+
+    Runs of the same test are put together. With runs of ImageNet-C and VCR, also how fixed and
+    continuous severities rank the models; with ImageNet-C and ImageNet-NOC, how both benchmarks do.
+    """
+    from eyechart.cli.tables import wide_console
+    from eyechart.evaluation.comparison import fixed_against_continuous, stand, two_benchmarks
+    from eyechart.evaluation.runs import make_boards, read_run
+
+    found = make_boards([read_run(Path(run)) for run in runs])
+    boards = [stand(board, labels, by) for board in found]
+    discrete = fixed_against_continuous(found, labels)
+    benchmarks = two_benchmarks(found, labels)
+    console = wide_console()
+    for standings in boards:
+        print_board(console, standings, markdown)
+    if discrete is not None:
+        _print_discrete(console, discrete, markdown)
+    if benchmarks:
+        print("ImageNet-C against ImageNet-NOC, each line by one and the same metric")
+        _print_rankings(console, benchmarks, markdown)
+    if out is not None:
+        from eyechart.reports.leaderboard import write_comparison
+
+        print("Written:")
+        for path in write_comparison(Path(out), boards, discrete, benchmarks):
+            print(f"  {path}")
+
+
+def print_board(console: "Console", standings: "Standings", markdown: bool = False) -> None:
+    """Print one board, and what its last column means."""
+    from eyechart.reports.leaderboard import board_table, board_title
+
+    print(board_title(standings))
+    console.print(board_table(standings, markdown))
+    count = len(standings.pairs)
+    if standings.verdict:
+        print(f"Note: {standings.board.pictures} pictures: {standings.verdict}.")
+    elif count:
+        pairs = "1 pair" if count == 1 else f"{count} pairs"
+        print(
+            "Ahead of: paired bootstrap tests over pictures, p < 0.05 after Holm's correction for"
+            f" {pairs}."
+        )
+    print()
+
+
+def _print_discrete(console: "Console", found: "Discrete", markdown: bool) -> None:
+    from eyechart.reports.leaderboard import coverage_table
+
+    print("Fixed severities (ImageNet-C) against continuous ones (VCR)")
+    if found.missing:
+        print(f"Not in both: {', '.join(found.missing)} (gaussian_blur is in imagenet-c-extra).")
+    _print_rankings(console, found.corruptions, markdown)
+    print(f"Share of 39 bins of Δv that hold at least {found.least:g} pictures:")
+    console.print(coverage_table(found, markdown))
+
+
+def _print_rankings(console: "Console", found: "Sequence[Rankings]", markdown: bool) -> None:
+    from eyechart.reports.leaderboard import rankings_table, swap_lines
+
+    console.print(rankings_table(found, markdown))
+    lines = swap_lines(found)
+    count = sum(len(each.swaps) for each in found)
+    few = next((each.verdict for each in found if each.verdict), "")
+    sure = few or f"{len(lines)} of them by more than chance in both"
+    print(f"Pairs of models in opposite orders: {count}; {sure}.")
+    for line in lines:
+        print(f"  {line}")
+    print()

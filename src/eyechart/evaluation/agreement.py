@@ -1,0 +1,144 @@
+"""Do models err on the same pictures, as each other and as people? κ over a whole run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import PurePath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.humans.records import Answers
+from eyechart.humans.reference import Reference
+from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
+from eyechart.scores.error_consistency import (
+    ErrorConsistency,
+    error_consistency,
+    error_consistency_with_people,
+)
+from eyechart.scores.evaluation import Agreement
+from eyechart.scores.scoring import PUBLISHED_LEVELS, Fit
+from eyechart.suites.suite import Entry
+
+PEOPLE = "people"
+STEPS = 10
+"""Into how many ranges Δv is cut where there are no severities: κ is taken within each."""
+
+SAME_CHANGE = 1e6
+"""Δv that agree to a millionth, of one picture and corruption, are of one and the same stimulus."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """A model's answers to all corruptions in the order of the rows; `right`: 0, 1 or NaN.
+
+    `corruption`: by its place among the entries. `condition`: it and strength as one number.
+    """
+
+    right: NDArray[np.float64]
+    picture: Whole
+    condition: Whole
+    delta_v: NDArray[np.float64]
+    corruption: Whole
+
+
+def agreements(
+    recorded: Mapping[str, Mapping[str, Recorded]],
+    entries: Sequence[Entry],
+    reference: Reference | None,
+    fit: Fit,
+) -> Iterator[Agreement]:
+    """Yield κ of every two models, and of each with people who saw the very same pictures.
+
+    `recorded`: the answers by label space and model. κ is taken within each corruption and
+    severity, or tenth of Δv, and averaged.
+    """
+    for space, own in recorded.items():
+        trials = {model: _trials(answers, model, entries) for model, answers in own.items()}
+        for one, two in combinations(trials, 2):
+            found = _kappa(trials[one], trials[two], fit)
+            if found is not None:
+                yield Agreement(space, one, two, found.kappa, found.trials)
+        if space != "entry16" or reference is None:
+            continue
+        for model, each in trials.items():
+            names = own[model].pictures(model)
+            found = _with_people(each, names, entries, reference.answers, fit)
+            if found is not None:
+                yield Agreement(space, model, PEOPLE, found.kappa, found.trials)
+
+
+def _trials(recorded: Recorded, model: str, entries: Sequence[Entry]) -> Trials:
+    parts = [recorded.outcomes(model, entry.name) for entry in entries]
+    corruption = np.repeat(np.arange(len(parts)), [len(own) for own in parts])
+    strength = np.concatenate([_strengths(own) for own in parts])
+    return Trials(
+        np.concatenate([own.correct for own in parts]),
+        np.concatenate([own.picture for own in parts]),
+        corruption * (STEPS + 1) + strength,
+        np.concatenate([own.delta_v for own in parts]),
+        corruption,
+    )
+
+
+def _strengths(outcomes: Outcomes) -> Whole:
+    """Return the published level of each answer, or its tenth of Δv; one more for neither."""
+    known = outcomes.severity[~np.isnan(outcomes.severity)]
+    if len(known) and np.isin(known, PUBLISHED_LEVELS).all():
+        return np.nan_to_num(outcomes.severity, nan=STEPS).astype(np.int64)
+    steps = np.minimum(np.floor(outcomes.delta_v * STEPS), STEPS - 1)
+    return np.nan_to_num(steps, nan=STEPS).astype(np.int64)
+
+
+def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
+    try:
+        return error_consistency(
+            one.right, two.right, one.picture, one.condition, fit.replicates, fit.seed
+        )
+    except UsageError:
+        return None  # without labels nobody is right or wrong
+
+
+def _with_people(
+    trials: Trials,
+    names: Sequence[str],
+    entries: Sequence[Entry],
+    answers: Answers,
+    fit: Fit,
+) -> ErrorConsistency | None:
+    """Return κ with people, None where they saw none of the pictures."""
+    change = np.rint(trials.delta_v * SAME_CHANGE)
+    places = {
+        (entries[corruption].name, _stem(names[picture]), level): place
+        for place, (corruption, picture, level) in enumerate(
+            zip(trials.corruption.tolist(), trials.picture.tolist(), change.tolist(), strict=True)
+        )
+    }
+    theirs = np.rint(answers.delta_v * SAME_CHANGE)
+    rows: dict[str, NDArray[np.float64]] = {}
+    for corruption, picture, level, subject, right in zip(
+        answers.corruption.tolist(), answers.picture.tolist(), theirs.tolist(),
+        answers.subject.tolist(), answers.correct.tolist(), strict=True,
+    ):  # fmt: skip
+        place = places.get((corruption, _stem(picture), level))
+        if place is None or not picture or right not in (0.0, 1.0):
+            continue
+        if subject not in rows:
+            rows[subject] = np.full(len(trials.right), np.nan)
+        rows[subject][place] = right
+    if not rows:
+        return None
+    seen = np.flatnonzero(~np.isnan(np.stack(list(rows.values()))).all(axis=0))
+    return error_consistency_with_people(
+        trials.right[seen],
+        [own[seen] for own in rows.values()],
+        trials.picture[seen],
+        trials.condition[seen],
+        fit.replicates,
+        fit.seed,
+    )
+
+
+def _stem(name: str) -> str:
+    return PurePath(name).stem

@@ -1,0 +1,281 @@
+"""Runs next to each other: a ranking with intervals, paired tests, and where rankings disagree."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.evaluation.runs import Board
+from eyechart.scores.estimate import Estimate, complement
+from eyechart.scores.ranking import Ranking, Swap, holm, paired_difference, rank, swaps
+
+HIGHER_IS_BETTER = {
+    "clean_accuracy": True, "error": False, "mce": False, "relative_mce": False,
+    "r_a": True, "r_p": True, "hmri_a": True, "mrsi_a": True, "hmri_p": True, "mrsi_p": True,
+}  # fmt: skip
+"""The scores that models can be ranked by."""
+
+MAIN = {
+    "imagenet-c": ("mce", "error"),
+    "imagenet-c-extra": ("mce", "error"),
+    "imagenet-noc": ("relative_mce", "error"),
+}
+"""What models are ranked by in a suite, the first that there is; elsewhere by R_a or R_p."""
+
+SHARED = (
+    "gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "glass_blur", "defocus_blur",
+    "motion_blur", "brightness", "frost",
+)  # fmt: skip
+"""The corruptions that both ImageNet-C, with its extras, and VCR have."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models of a board: how much higher the first scores than the second.
+
+    `p_value`: of a paired bootstrap test; `corrected`: by Holm's method for all pairs of the board.
+    """
+
+    first: str
+    second: str
+    difference: float
+    interval: tuple[float, float]
+    p_value: float
+    corrected: float
+
+
+@dataclass(frozen=True, eq=False)
+class Standings:
+    """A board's models in order, by one score in one label space.
+
+    `scores`: every overall score of each model. `ranks`: with their intervals. `pairs`: tests of
+    all pairs. `verdict`: empty, or that there are too few photographs.
+    """
+
+    board: Board
+    space: str
+    by: str
+    scores: Mapping[str, Mapping[str, Estimate]]
+    ranks: Ranking
+    pairs: tuple[Pair, ...]
+    verdict: str
+
+    @property
+    def order(self) -> list[str]:
+        """The models, best first."""
+        return sorted(self.board.models, key=lambda name: self.ranks.ranks[name])
+
+    def worse_than(self, model: str, level: float = 0.05) -> list[str]:
+        """Return the models that are behind this one by more than chance, after correction.
+
+        None where there are too few photographs for a claim.
+        """
+        if self.verdict:
+            return []
+        sign = 1 if HIGHER_IS_BETTER[self.by] else -1
+        found = []
+        for pair in self.pairs:
+            if pair.corrected >= level or model not in (pair.first, pair.second):
+                continue
+            ahead = pair.first if sign * pair.difference > 0 else pair.second
+            if ahead == model:
+                found.append(pair.second if ahead == pair.first else pair.first)
+        return [name for name in self.order if name in found]
+
+
+def stand(board: Board, space: str | None = None, by: str | None = None) -> Standings:
+    """Return the models of a board in order; `by` is the usual score of its suite unless given."""
+    spaces = board.spaces
+    if not spaces:
+        raise UsageError("The runs have no label space in common: evaluate with the same --labels.")
+    if space is not None and space not in spaces:
+        raise unknown_name("label space of these runs", space, spaces)
+    where = space or spaces[0]
+    scores = _overall(board, where)
+    if by is not None and by not in HIGHER_IS_BETTER:
+        raise unknown_name("score", by, HIGHER_IS_BETTER)
+    wanted = (by,) if by else (*MAIN.get(board.suite, ()), "r_a", "r_p", "error")
+    chosen = next((name for name in wanted if name in scores), None)
+    if chosen is None:
+        raise UsageError(
+            f"The runs of {board.suite} have no {by or 'score'} in the label space {where}; they"
+            f" have {', '.join(scores) or 'none'}."
+        )
+    own = scores[chosen]
+    higher = HIGHER_IS_BETTER[chosen]
+    return Standings(
+        board,
+        where,
+        chosen,
+        scores,
+        rank(own, higher),
+        tuple(_pairs(own)),
+        _verdict([board], where),
+    )
+
+
+def _verdict(boards: Sequence[Board], space: str) -> str:
+    found = [run.verdicts.get(space, "") for board in boards for run in board.runs]
+    return next((verdict for verdict in found if verdict), "")
+
+
+def _overall(board: Board, space: str) -> dict[str, dict[str, Estimate]]:
+    found = {name: board.overall(space, name) for name in HIGHER_IS_BETTER}
+    if space != "entry16" and "entry16" in board.spaces:
+        # people are compared with in their own space
+        for name in ("hmri_a", "mrsi_a", "hmri_p", "mrsi_p"):
+            found[name] = found[name] or board.overall("entry16", name)
+    return {name: own for name, own in found.items() if own}
+
+
+def _pairs(scores: Mapping[str, Estimate]) -> list[Pair]:
+    pairs = list(combinations(scores, 2))
+    found = [paired_difference(scores[first], scores[second]) for first, second in pairs]
+    corrected = holm([each.p_value for each in found])
+    return [
+        Pair(first, second, each.difference, each.interval, each.p_value, float(p))
+        for (first, second), each, p in zip(pairs, found, corrected, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Rankings:
+    """Models ranked in several ways, under one corruption or over all.
+
+    `scores` and `ranks` by the name of the way. `swaps`: pairs of models that two ways put in
+    opposite orders. `verdict`: empty, or that there are too few photographs.
+    """
+
+    what: str
+    scores: Mapping[str, Mapping[str, Estimate]]
+    ranks: Mapping[str, Ranking]
+    swaps: tuple[tuple[str, str, Swap], ...]
+    verdict: str = ""
+
+    def is_sure(self, swap: Swap) -> bool:
+        """Whether two models change places by more than chance."""
+        return swap.significant and not self.verdict
+
+
+def rank_in_ways(
+    what: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
+) -> Rankings:
+    """Return rankings by several scores, each with whether higher is better, of the same models."""
+    ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
+    found = [
+        (one, two, swap)
+        for one, two in combinations(ways, 2)
+        for swap in swaps(ways[one], ways[two])
+    ]
+    scores = {name: own for name, (own, _) in ways.items()}
+    return Rankings(what, scores, ranks, tuple(found), verdict)
+
+
+@dataclass(frozen=True, eq=False)
+class Discrete:
+    """The study's first experiment: fixed severities (ImageNet-C) against continuous ones (VCR).
+
+    `corruptions`: three rankings under each corruption that both have; `missing`: those that the
+    runs lack. `coverage`: of Δv, by corruption, in the fixed and in the continuous test set: the
+    share of 39 bins that hold at least `least` pictures.
+    """
+
+    models: tuple[str, ...]
+    corruptions: tuple[Rankings, ...]
+    missing: tuple[str, ...]
+    coverage: Mapping[str, tuple[float, float]]
+    least: float
+
+
+def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
+    """Return how rankings by ImageNet-C and by VCR differ, if there are boards of both."""
+    fixed = [board for board in boards if board.suite in ("imagenet-c", "imagenet-c-extra")]
+    continuous = next((board for board in boards if board.suite == "vcr"), None)
+    if not fixed or continuous is None:
+        return None
+    models = _common([*fixed, continuous])
+    where = _common_space([*fixed, continuous], space)
+    rankings, coverage, missing = [], {}, []
+    for name in SHARED:
+        board = next((each for each in fixed if name in each.corruptions), None)
+        full = f"vcr/{name}"
+        if board is None or full not in continuous.corruptions:
+            missing.append(name)
+            continue
+        ways = {
+            "ImageNet-C accuracy": _of(board, models, where, name, "error"),
+            "R_a": _of(continuous, models, where, full, "r_a"),
+            "R_p": _of(continuous, models, where, full, "r_p"),
+        }
+        known = {way: (own, True) for way, own in ways.items() if own}
+        if len(known) > 1:
+            rankings.append(rank_in_ways(name, known, _verdict([board, continuous], where)))
+        shares = (_covered(board, name), _covered(continuous, full))
+        coverage[name] = shares
+    least = float(continuous.runs[0].config["fit"]["least"])
+    return Discrete(models, tuple(rankings), tuple(missing), coverage, least)
+
+
+def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
+    """Return how ImageNet-C and ImageNet-NOC rank models, each time by one and the same metric."""
+    own = {board.suite: board for board in boards}
+    if "imagenet-c" not in own or "imagenet-noc" not in own:
+        return []
+    pair = [own["imagenet-c"], own["imagenet-noc"]]
+    models, where = _common(pair), _common_space(pair, space)
+    metrics = ["error"]
+    if _family(pair[0].baseline) == _family(pair[1].baseline) != "":
+        metrics += ["mce", "relative_mce"]
+    found = []
+    for metric in metrics:
+        scores = [board.overall(where, metric) for board in pair]
+        if all(scores):
+            ways = {
+                board.suite: ({name: each[name] for name in models}, False)
+                for board, each in zip(pair, scores, strict=True)
+            }
+            found.append(rank_in_ways(metric, ways, _verdict(pair, where)))
+    return found
+
+
+def _family(baseline: str) -> str:
+    # both tables of errors are AlexNet's
+    return baseline.removeprefix("noc-")
+
+
+def _common(boards: Sequence[Board]) -> tuple[str, ...]:
+    names = [name for name in boards[0].models if all(name in each.models for each in boards)]
+    if len(names) < 2:
+        suites = ", ".join(board.suite for board in boards)
+        raise UsageError(
+            f"The runs of {suites} have fewer than two models in common: evaluate the same models"
+            " with each suite."
+        )
+    return tuple(names)
+
+
+def _common_space(boards: Sequence[Board], space: str | None) -> str:
+    there = [name for name in boards[0].spaces if all(name in each.spaces for each in boards)]
+    if not there or (space is not None and space not in there):
+        raise UsageError("The runs have no label space in common: evaluate with the same --labels.")
+    return space or there[0]
+
+
+def _of(
+    board: Board, models: Sequence[str], space: str, corruption: str, score: str
+) -> dict[str, Estimate]:
+    """Return a score of some models, as an accuracy if it is an error; empty if one lacks it."""
+    found = {name: board.scores.get((name, space, corruption, score)) for name in models}
+    if any(own is None for own in found.values()):
+        return {}
+    known: dict[str, Any] = found
+    return {name: complement(own) if score == "error" else own for name, own in known.items()}
+
+
+def _covered(board: Board, corruption: str) -> float:
+    own = board.runs[0].coverage.get(corruption, {}).get("paper")
+    return np.nan if own is None else float(own)

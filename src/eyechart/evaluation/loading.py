@@ -1,0 +1,84 @@
+"""Where the pictures of an evaluation come from: found out before the work, read when it begins."""
+
+import os
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress, Task
+from eyechart.images.dataset import find_images
+from eyechart.images.demo import SOURCE, demo_pictures
+from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.stimulus import find_stimulus
+from eyechart.testsets.choosing import choose_pictures
+from eyechart.testsets.drawing import Plan
+from eyechart.testsets.published import Published, find_published, load_published
+
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Pictures to be corrupted, or published corrupted ones with clean ones beside them, if given.
+
+    `images`: class folders, a manifest, a published folder, or pictures that are loaded; None for
+    the demo photographs. `leave_out`: where results go, which are no pictures.
+    """
+
+    images: Path | ImageSet | None
+    stimulus: str = "224"
+    clean: Path | None = None
+    leave_out: Path | None = None
+    published: Published | None = None
+
+    def task(self, task: Task) -> Task:
+        """Return the task for these pictures: published files have a suite of their own."""
+        if self.published is None:
+            return task
+        if task.testset is not None:
+            raise UsageError(
+                f"{self.published.root} holds corrupted pictures, which need no test set: leave it"
+                " out, or give the clean pictures as --images."
+            )
+        return replace(task, plan=self.published.plan(task.plan))
+
+    def load(self, plan: Plan, progress: Progress) -> ImageSet:
+        """Return the pictures that a plan is about."""
+        if self.published is not None:
+            begin = partial(progress.begin, "clean pictures")
+            return load_published(self.published, plan, self.clean, self.stimulus, begin)
+        if isinstance(self.images, ImageSet):
+            return self.images.take(choose_pictures(self.images.pictures, plan).tolist())
+        listed = (
+            demo_pictures() if self.images is None else find_images(self.images, self.leave_out)
+        )
+        chosen = [listed[place] for place in choose_pictures(listed, plan)]
+        step = progress.begin("pictures", len(chosen))
+        source = SOURCE if self.images is None else str(self.images)
+        return load_pictures(chosen, source, self.stimulus, step)
+
+
+def find_source(
+    images: AnyPath | ImageSet | None,
+    stimulus: str = "224",
+    clean: AnyPath | None = None,
+    leave_out: AnyPath | None = None,
+) -> Source:
+    """Return where pictures come from, if that can be; nothing is listed or read yet."""
+    find_stimulus(stimulus)
+    beside, results = (None if path is None else Path(path) for path in (clean, leave_out))
+    found = None
+    if isinstance(images, str | os.PathLike):
+        images = Path(images)
+        found = find_published(images, results)
+    elif images is not None and not isinstance(images, ImageSet):
+        raise UsageError(f"images must be the path of a folder or a list, got {images!r}.")
+    if clean is not None and found is None:
+        raise UsageError(
+            "--clean is for published corrupted pictures, and --images has no folders of"
+            " ImageNet-C's corruptions: give the clean pictures as --images to corrupt them here."
+        )
+    if beside is not None and not beside.exists():
+        raise UsageError(f"No such file or folder: {beside}.")
+    return Source(images, stimulus, beside, results, found)

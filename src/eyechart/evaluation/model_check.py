@@ -1,0 +1,210 @@
+"""Whether a model gets its input as it wants it: top-1 against what is promised, and alternatives.
+
+A wrong normalisation costs accuracy without any error, so others are tried on the same pictures.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from eyechart.core.errors import UsageError
+from eyechart.images.imageset import ImageSet
+from eyechart.labels.categories import NONE
+from eyechart.labels.spaces import native_labels
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.scores.estimate import wilson_interval
+from eyechart.testsets.drawing import Step
+
+LEVEL = 0.95
+TOLERANCE = 0.01
+"""How far below the promise a model's interval may end: other files, other ways of resizing."""
+
+LEAST_GAIN, LARGEST_P = 0.02, 0.001
+"""When an alternative is clearly better."""
+
+SAME = 0.01
+"""Means and deviations nearer to each other than this are not worth telling apart."""
+
+BATCH = 32
+
+NORMALISATIONS: dict[str, tuple[Channels, Channels]] = {
+    "0…1": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
+    "ImageNet's": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "−1…1": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "CLIP's": ((0.4815, 0.4578, 0.4082), (0.2686, 0.2613, 0.2758)),
+    "(level − 127)/128": ((127 / 255,) * 3, (128 / 255,) * 3),
+    "0…255": ((0.0, 0.0, 0.0), (1 / 255,) * 3),
+}
+"""The means and deviations that networks are usually trained with."""
+
+Answers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Another way to feed a model or to read its outputs, on `pictures` pictures.
+
+    `advice`: what to write into a card. `before` and `after`: how many are right. `p_value`: of the
+    exact McNemar test, times the number of trials.
+    """
+
+    name: str
+    advice: str
+    pictures: int
+    before: int
+    after: int
+    p_value: float
+
+    @property
+    def is_clearly_better(self) -> bool:
+        """Whether it is better by more than chance, and by enough to matter."""
+        gain = (self.after - self.before) / self.pictures
+        return self.p_value < LARGEST_P and gain >= LEAST_GAIN
+
+
+@dataclass(frozen=True, eq=False)
+class ModelCheck:
+    """How a model did: `right` of `pictures`; `promises` by who makes them; what else was tried."""
+
+    model: Model
+    pictures: int
+    right: int
+    promises: dict[str, float]
+    trials: tuple[Trial, ...]
+
+    @property
+    def top1(self) -> float:
+        """The share of pictures whose best answer is right."""
+        return self.right / self.pictures
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of it."""
+        return wilson_interval(self.top1, self.pictures, LEVEL)
+
+    @property
+    def better(self) -> tuple[Trial, ...]:
+        """The alternatives that are clearly better, the best first."""
+        found = [trial for trial in self.trials if trial.is_clearly_better]
+        return tuple(sorted(found, key=lambda trial: -trial.after))
+
+    def breaks(self, promise: float) -> bool:
+        """Whether top-1 is lower than a promise, beyond chance and a point."""
+        return self.interval[1] < promise - TOLERANCE
+
+
+def check_model(
+    model: Model,
+    images: ImageSet,
+    *,
+    expect: float | None = None,
+    n: int = 500,
+    step: Step | None = None,
+) -> ModelCheck:
+    """Return how well a model knows labelled pictures, and up to `n` of them fed otherwise.
+
+    `expect`: the top-1 that is wanted, besides what the model's makers promise. `step` is told of
+    each picture that was answered.
+    """
+    if n < 1:
+        raise UsageError(f"n must be at least 1, got {n}.")
+    if expect is not None and not 0 <= expect <= 1:
+        raise UsageError(f"The expected top-1 must be a share from 0 to 1, got {expect:g}.")
+    model(images.batch([0]))
+    labels = native_labels(images.labels, model.classes or 0, model.class_names)
+    places = np.flatnonzero(labels != NONE)
+    if not len(places):
+        raise UsageError(
+            f"None of the pictures in {images.source} has a label: give labelled ones."
+        )
+    answers = _answers(model, images, places, step)
+    right = answers == labels[places]
+    promises = {"its makers": model.promise, "you": expect}
+    some = np.unique(np.linspace(0, len(places) - 1, min(n, len(places))).round().astype(np.int64))
+    return ModelCheck(
+        model,
+        len(places),
+        int(right.sum()),
+        {who: promise for who, promise in promises.items() if promise is not None},
+        _trials(model, images, places[some], labels[places[some]], answers[some], step),
+    )
+
+
+def passes(model: Model, images: ImageSet, n: int) -> int:
+    """Return how many answers `check_model` will ask a model for."""
+    count = sum(label is not None for label in images.labels)
+    return count + min(n, count) * len(list(_alternatives(model.preprocessing)))
+
+
+def _answers(
+    model: Model, images: ImageSet, places: Sequence[int] | Answers, step: Step | None
+) -> Answers:
+    found = []
+    for start in range(0, len(places), BATCH):
+        part = [int(place) for place in places[start : start + BATCH]]
+        # The first of the best, however many are equally good.
+        found.append(model(images.batch(part)).argmax(dim=1).cpu())
+        if step is not None:
+            step(len(part), "")
+    return torch.cat(found).numpy()
+
+
+def _trials(
+    model: Model,
+    images: ImageSet,
+    places: Answers,
+    labels: Answers,
+    own: Answers,
+    step: Step | None,
+) -> tuple[Trial, ...]:
+    found: list[tuple[str, str, Answers]] = []
+    for name, advice, steps in _alternatives(model.preprocessing):
+        try:
+            found.append((name, advice, _answers(model.with_steps(steps), images, places, step)))
+        except UsageError:
+            # Such an input it cannot even answer, so it is no better.
+            continue
+    for offset, where in ((1, "after"), (-1, "before")):
+        advice = f"outputs: FILE, a line per output; it seems to be the one {where}"
+        found.append((f"the output {where} the best", advice, own + offset))
+    before = own == labels
+    return tuple(
+        _compared(name, advice, before, answers == labels, len(found))
+        for name, advice, answers in found
+    )
+
+
+def _compared(
+    name: str, advice: str, before: NDArray[np.bool_], after: NDArray[np.bool_], tried: int
+) -> Trial:
+    gained, lost = int((after & ~before).sum()), int((before & ~after).sum())
+    p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    counts = (len(before), int(before.sum()), int(after.sum()))
+    return Trial(name, advice, *counts, min(1.0, p * tried))
+
+
+def _alternatives(own: Preprocessing) -> Iterator[tuple[str, str, Preprocessing]]:
+    """Yield other ways to make the input: a name, what to write into a card, and the steps."""
+    seen = [(own.mean, own.std)]
+    for name, (mean, std) in NORMALISATIONS.items():
+        if any(_is_near(mean, other[0]) and _is_near(std, other[1]) for other in seen):
+            continue
+        seen.append((mean, std))
+        advice = f"mean: {_in_yaml(mean)}  and  std: {_in_yaml(std)}"
+        yield f"normalised as {name}", advice, replace(own, mean=mean, std=std)
+    order = "bgr" if own.channels == "rgb" else "rgb"
+    yield f"channels as {order.upper()}", f"channels: {order}", replace(own, channels=order)
+
+
+def _is_near(one: Channels, other: Channels) -> bool:
+    # Deviations as small as 1/255 differ by factors, not by hundredths.
+    return all(abs(a - b) < SAME * max(a, b, 0.05) * 2 for a, b in zip(one, other, strict=True))
+
+
+def _in_yaml(channels: Channels) -> str:
+    return f"[{', '.join(f'{value:.4g}' for value in channels)}]"

@@ -1,0 +1,82 @@
+"""What a reader must know before reading the scores: one sentence each."""
+
+from collections.abc import Iterator, Sequence
+
+from eyechart.evaluation.baseline import Choice
+from eyechart.predictions.loop import Job
+from eyechart.scores.evaluation import ModelScore, SpaceScore
+
+
+def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice) -> Iterator[str]:
+    """Yield a sentence for everything that limits what the scores say."""
+    yield from job.images.notes
+    spaces = [space for model in models for space in model.spaces]
+    if all(space.clean_accuracy is None for space in spaces) and job.images.has_clean:
+        yield "No labels: only consistency was scored, no accuracy."
+    if job.images.damaged:
+        names = ", ".join(each.name for each in job.images.damaged[:3])
+        yield f"{len(job.images.damaged)} damaged pictures were left out: {names}."
+    scales = {min(size) for size in job.images.sizes}
+    if min(scales) < 72 and job.images.has_clean:
+        yield "Pictures under 72 px have fewer scales: their Δv is another ruler than others have."
+    if job.plan.labels == "native" and any(label is None for label in job.images.labels):
+        count = sum(label is None for label in job.images.labels)
+        yield f"{count} of {len(job.images)} pictures have no label: accuracy is without them."
+    for space in dict.fromkeys(s.space for model in models for s in model.spaces):
+        own = [each for model in models for each in model.spaces if each.space == space]
+        if own[0].verdict:
+            what = f"{own[0].pictures} pictures of {own[0].classes} classes"
+            yield f"{space}: {what}: {own[0].verdict}."
+    yield from _same_files(job)
+    yield from _without_curves(models)
+    yield from _on_baseline(spaces, choice)
+    lacking = {
+        score.corruption: score.unmeasurable
+        for model in models[:1] for space in model.spaces[:1] for score in space.corruptions
+        if score.unmeasurable
+    }  # fmt: skip
+    if lacking and job.images.has_clean:
+        count = sum(lacking.values())
+        yield f"{count} answers are to pictures too even for Δv; curves are without them."
+
+
+def _on_baseline(spaces: Sequence[SpaceScore], choice: Choice) -> Iterator[str]:
+    """Yield why there is no CE or no mCE, if there is none."""
+    if choice.note:
+        yield choice.note
+    yield from dict.fromkeys(
+        f"{space.space}: {space.normalised.note}"
+        for space in spaces
+        if space.normalised is not None and space.normalised.note
+    )
+    if choice.name and all(space.normalised is None for space in spaces):
+        yield f"No CE: the baseline {choice.name} has no errors for these corruptions."
+
+
+def _same_files(job: Job) -> Iterator[str]:
+    """Yield a sentence if the same file has two labels."""
+    first: dict[str, int] = {}
+    found = []
+    for place, digest in enumerate(job.images.digests):
+        other = first.setdefault(digest, place)
+        if job.images.labels[other] != job.images.labels[place]:
+            found.append((job.images.pictures[other].name, job.images.pictures[place].name))
+    if found:
+        count = "1 picture is" if len(found) == 1 else f"{len(found)} pictures are"
+        one, two = found[0]
+        yield f"{count} there twice with two labels: {one} and {two} have the same bytes."
+
+
+def _without_curves(models: Sequence[ModelScore]) -> Iterator[str]:
+    """Yield for each label space which corruptions have no curve, and why."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for model in models:
+        for space in model.spaces:
+            for score in space.corruptions:
+                for own in score.properties.values():
+                    if own.why:
+                        names = found.setdefault((space.space, own.why), [])
+                        names += [] if score.corruption in names else [score.corruption]
+    for (where, why), names in found.items():
+        which = names[0] if len(names) == 1 else f"{len(names)} corruptions, such as {names[0]}"
+        yield f"{where}: {which}: {why.rstrip('.')}."

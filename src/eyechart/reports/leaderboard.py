@@ -1,0 +1,239 @@
+"""Compared runs as tables for the terminal and as files: leaderboard.csv, pairs.csv and others."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.evaluation.comparison import Discrete, Rankings, Standings
+from eyechart.scores.estimate import Estimate
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+TITLES = {
+    "clean_accuracy": "clean accuracy", "error": "error", "mce": "mCE",
+    "relative_mce": "relative mCE", "r_a": "R_a", "r_p": "R_p", "hmri_a": "HMRI_a",
+    "mrsi_a": "MRSI_a", "hmri_p": "HMRI_p", "mrsi_p": "MRSI_p",
+}  # fmt: skip
+PERCENT = ("mce", "relative_mce")
+"""Scores that the field writes in percent."""
+
+FEWER = {
+    "vcr": ("clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a"),
+    "imagenet-c": ("clean_accuracy", "error", "mce", "relative_mce", "r_a", "r_p"),
+    "imagenet-noc": ("clean_accuracy", "error", "relative_mce", "mce"),
+}
+"""What the terminal shows of a suite; files have all."""
+
+Rows = Sequence[Sequence[str]]
+
+
+def board_title(standings: Standings) -> str:
+    """Return one line on what a board is of."""
+    board = standings.board
+    where = "16 categories" if standings.space == "entry16" else "own classes"
+    text = f"{board.suite}, {where}, {board.pictures} pictures, by {TITLES[standings.by]}"
+    return f"{text}; baseline {board.baseline}" if board.baseline else text
+
+
+def board_table(standings: Standings, markdown: bool = False) -> "Table":
+    """Return the models, best first, with intervals, and whom each is clearly better than."""
+    wanted = (*FEWER.get(standings.board.suite, TITLES), standings.by)
+    names = [name for name in TITLES if name in standings.scores and name in wanted]
+    places = {name: str(place + 1) for place, name in enumerate(standings.order)}
+    short = dict(zip(standings.order, short_names(standings.order), strict=True))
+    rows = []
+    for model in standings.order:
+        low, high = standings.ranks.intervals[model]
+        span = f"{low:g}" if low == high else f"{low:g}–{high:g}"
+        behind = standings.worse_than(model)
+        ahead = ", ".join(places[name] for name in behind) or "–"
+        cells = [shown(standings.scores[name][model], name) for name in names]
+        rows.append((places[model], short[model], span, *cells, ahead))
+    head = ("#", "model", "rank 95 %", *(TITLES[name] for name in names), "ahead of #")
+    return _table(head, rows, left=(1,), markdown=markdown)
+
+
+def shown(estimate: Estimate, name: str = "") -> str:
+    """Return a score with its 95 % interval; CE in percent, as the field writes it."""
+    (low, high), scale = estimate.interval, 100 if name in PERCENT else 1
+    if name in PERCENT:
+        return f"{estimate.value * scale:.1f} ({low * scale:.0f}–{high * scale:.0f})"
+    return f"{estimate.value:.3f} ({low:.2f}–{high:.2f})"
+
+
+def rankings_table(rankings: Sequence[Rankings], markdown: bool = False) -> "Table":
+    """Return every model's rank in each way of ranking, a line per corruption or metric."""
+    ways = list(dict.fromkeys(way for each in rankings for way in each.ranks))
+    models = list(rankings[0].ranks[ways[0]].ranks)
+    rows = []
+    for each in rankings:
+        cells = [
+            " / ".join(f"{own.ranks[model]:g}" for own in each.ranks.values()) for model in models
+        ]
+        rows.append((TITLES.get(each.what, each.what), *cells, str(len(each.swaps))))
+    head = (f"rank by {' / '.join(ways)}", *short_names(models), "pairs swapped")
+    return _table(head, rows, left=(0,), markdown=markdown)
+
+
+def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
+    """Return a sentence for each two models that two ways put in opposite orders beyond chance."""
+    models = dict.fromkeys(
+        name for each in rankings for name in each.ranks[next(iter(each.ranks))].ranks
+    )
+    short = dict(zip(models, short_names(list(models)), strict=True))
+    return [
+        f"{TITLES.get(each.what, each.what)}: {one} puts {short[swap.first]} before"
+        f" {short[swap.second]}, {two} behind it."
+        for each in rankings
+        for one, two, swap in each.swaps
+        if each.is_sure(swap)
+    ]
+
+
+def short_names(models: Sequence[str]) -> list[str]:
+    """Return names that fit into a table: of files without folder and ending, if they differ."""
+    short = [Path(name).stem if "/" in name or Path(name).suffix else name for name in models]
+    return short if len(set(short)) == len(short) else list(models)
+
+
+def coverage_table(found: Discrete, markdown: bool = False) -> "Table":
+    """Return the share of Δv that both test sets cover, by corruption."""
+    rows = [
+        (name, _share(fixed), _share(continuous))
+        for name, (fixed, continuous) in found.coverage.items()
+    ]
+    return _table(("Δv covered", "ImageNet-C", "VCR"), rows, left=(0,), markdown=markdown)
+
+
+def _share(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def _table(head: Sequence[str], rows: Rows, left: Sequence[int], markdown: bool) -> "Table":
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.MARKDOWN if markdown else box.SIMPLE_HEAD)
+    for place, title in enumerate(head):
+        side: Literal["left", "right"] = "left" if place in left else "right"
+        table.add_column(title, justify=side, no_wrap=place in left)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
+
+
+def write_comparison(
+    folder: Path,
+    boards: Sequence[Standings],
+    discrete: Discrete | None,
+    benchmarks: Sequence[Rankings],
+) -> list[Path]:
+    """Write leaderboard.csv, pairs.csv and, where rankings were compared, rankings.json."""
+    texts = {
+        "leaderboard.csv": _csv(_leaders(boards)),
+        "pairs.csv": _csv(_pairs(boards)),
+    }
+    if discrete is not None or benchmarks:
+        found = {
+            "corruptions": [] if discrete is None else list(map(_plain, discrete.corruptions)),
+            "coverage": {} if discrete is None else _coverage(discrete),
+            "benchmarks": list(map(_plain, benchmarks)),
+        }
+        texts["rankings.json"] = json.dumps(found, indent=1, allow_nan=False) + "\n"
+    written = []
+    for name, text in texts.items():
+        path = folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+        written.append(path)
+    return written
+
+
+def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
+    for standings in boards:
+        for model in standings.order:
+            low, high = standings.ranks.intervals[model]
+            line: dict[str, Any] = {
+                "suite": standings.board.suite,
+                "space": standings.space,
+                "pictures": standings.board.pictures,
+                "baseline": standings.board.baseline,
+                "model": model,
+                "ranked_by": standings.by,
+                "rank": standings.ranks.ranks[model],
+                "rank_low95": low,
+                "rank_high95": high,
+            }
+            for name in TITLES:
+                own = standings.scores.get(name, {}).get(model)
+                ends = (None, None) if own is None else own.interval
+                line |= {
+                    name: None if own is None else round(own.value, 6),
+                    f"{name}_low95": None if ends[0] is None else round(ends[0], 6),
+                    f"{name}_high95": None if ends[1] is None else round(ends[1], 6),
+                }
+            yield line
+
+
+def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
+    for standings in boards:
+        for pair in standings.pairs:
+            low, high = pair.interval
+            own = {name: value for name, value in asdict(pair).items() if name != "interval"}
+            yield {
+                "suite": standings.board.suite, "space": standings.space, "score": standings.by,
+                **own, "low95": low, "high95": high,
+            }  # fmt: skip
+
+
+def _csv(lines: Iterator[dict[str, Any]]) -> str:
+    rows = list(lines)
+    file = StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def _plain(rankings: Rankings) -> dict[str, Any]:
+    return {
+        "what": rankings.what,
+        "ways": {
+            way: {
+                model: {"value": own.value, "rank": rankings.ranks[way].ranks[model]}
+                for model, own in scores.items()
+            }
+            for way, scores in rankings.scores.items()
+        },
+        "swaps": [
+            {
+                "ways": [one, two],
+                "models": [swap.first, swap.second],
+                "significant": rankings.is_sure(swap),
+            }
+            for one, two, swap in rankings.swaps
+        ],
+    }
+
+
+def _coverage(discrete: Discrete) -> dict[str, dict[str, float | None]]:
+    return {
+        name: {
+            "imagenet-c": None if math.isnan(fixed) else fixed,
+            "vcr": None if math.isnan(continuous) else continuous,
+        }
+        for name, (fixed, continuous) in discrete.coverage.items()
+    }

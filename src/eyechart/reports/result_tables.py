@@ -1,0 +1,117 @@
+"""What the terminal shows of an evaluation: a table for each model and label space."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from eyechart.scores.estimate import Estimate
+from eyechart.scores.evaluation import CorruptionScore, Evaluation, SpaceScore, values_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def tables(evaluation: Evaluation) -> Iterator[tuple[str, "Table"]]:
+    """Yield a title and a table for the terminal for each model and label space."""
+    for model in evaluation.models:
+        for space in model.spaces:
+            clean = space.clean_accuracy
+            title = f"{model.name}, {_space_title(space)}"
+            title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
+            if space.normalised is not None:
+                title += f", CE in percent of {space.normalised.baseline}'s errors"
+            yield title, _table(space)
+
+
+def _table(space: SpaceScore) -> "Table":
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("corruption", no_wrap=True)
+    names = _columns(space)
+    for name in names:
+        table.add_column(name, justify="left" if name == "verdict" else "right")
+    for score in space.corruptions:
+        cells = [_cell(space, score, name) for name in names]
+        table.add_row(escape(score.corruption), *cells)
+    means = space.means
+    if len(space.corruptions) > 1 and means:
+        cells = [_mean_cell(space, name) for name in names]
+        table.add_section()
+        table.add_row("mean", *cells)
+    return table
+
+
+def _space_title(space: SpaceScore) -> str:
+    where = "16 categories" if space.space == "entry16" else "own classes"
+    return f"{where} ({space.pictures} pictures)"
+
+
+def _columns(space: SpaceScore) -> list[str]:
+    there = {name for score in space.corruptions for name in values_of(score)}
+    names = [name for name in ("R_a", "R_p") if _key(name) in there]
+    names += [name for name in ("HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p") if _key(name) in there]
+    # an error rate where there are levels, or where it is all there is
+    bare = [
+        score.error_by_severity or score.consistency is None or score.consistency.curve is None
+        for score in space.corruptions
+    ]
+    if any(bare) and any(score.accuracy for score in space.corruptions):
+        names.append("error")
+    if space.normalised is not None:
+        names += ["CE"] + (["relative CE"] if space.normalised.relative_ce else [])
+    if any(own.people for score in space.corruptions for own in score.properties.values()):
+        names.append("verdict")
+    return names
+
+
+def _key(name: str) -> str:
+    return name.lower()
+
+
+def _mean_cell(space: SpaceScore, name: str) -> str:
+    """Return the mean over corruptions: of CE, the mCE."""
+    own = space.normalised
+    if own is not None and name in ("CE", "relative CE"):
+        mean = own.mce if name == "CE" else own.relative_mce
+        return "" if mean is None else _percent(mean)
+    return _number(space.means[key]) if (key := _key(name)) in space.means else ""
+
+
+def _cell(space: SpaceScore, score: CorruptionScore, name: str) -> str:
+    if name == "verdict":
+        return _verdict(space, score)
+    if name == "error":
+        return _number(score.error)
+    if space.normalised is not None and name in ("CE", "relative CE"):
+        divided = space.normalised.tables[name.lower().replace(" ", "_")].get(score.corruption)
+        return "–" if divided is None else _percent(divided)
+    kind, letter = name.lower().split("_")
+    own = score.properties.get(letter)
+    if own is None:
+        return "–"
+    if kind == "r":
+        return _number(own.robustness)
+    if own.people is None:
+        return "–"
+    return _number(own.people.hmri if kind == "hmri" else own.people.mrsi)
+
+
+def _verdict(space: SpaceScore, score: CorruptionScore) -> str:
+    found = [own.people.scenario for own in score.properties.values() if own.people is not None]
+    if not found:
+        return "no human reference"
+    return "too few photographs" if space.verdict else " / ".join(found)
+
+
+def _number(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    low, high = estimate.interval
+    return f"{estimate.value:.3f} [dim]{low:.2f}–{high:.2f}[/dim]"
+
+
+def _percent(estimate: Estimate) -> str:
+    low, high = (100 * end for end in estimate.interval)
+    return f"{100 * estimate.value:.1f} [dim]{low:.0f}–{high:.0f}[/dim]"

@@ -1,0 +1,103 @@
+"""Error consistency over a run: models with each other, and with people who saw the same pictures."""
+
+import csv
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import eyechart as ec
+from eyechart.labels.categories import CATEGORIES
+from eyechart.labels.imagenet import wordnet_ids
+from small_models import TINTS, save_pictures
+
+CLASSES = {404: "airplane", 294: "bear", 281: "cat", 409: "clock"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tinted pictures in folders of four classes of ImageNet."""
+    home = save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=5)
+    for tint, place in zip(TINTS, CLASSES, strict=True):
+        (home / tint).rename(home / wordnet_ids()[place])
+    return home
+
+
+def evaluate(folder, out, **more):
+    return ec.evaluate(
+        "small_models:thousand", folder, suite="vcr", corruptions=["gaussian_noise"], n=80,
+        stimulus="native", replicates=60, bins=9, least=3, out=out, labels="entry16", **more,
+    )  # fmt: skip
+
+
+def rows_of(run):
+    """The rows of a run whose visual change could be measured, in their order."""
+    table = pq.read_table(run / "predictions" / "vcr-gaussian_noise.parquet").to_pylist()
+    return [row for row in table if row["delta_v"] is not None]
+
+
+def people_who_saw(run, path, subjects):
+    """Write trials of people about the very rows of a run; each says the truth to some of them."""
+    table = rows_of(run)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["corruption", "subject", "picture", "label", "answer", "delta_v"])
+        for subject in range(subjects):
+            chance = np.random.default_rng(subject)
+            for row in table:
+                truth = CLASSES[wordnet_ids().index(row["label"])]
+                right = chance.random() < 0.6
+                said = truth if right else next(name for name in CATEGORIES if name != truth)
+                writer.writerow(
+                    ["vcr/gaussian_noise", f"s{subject}", row["picture"], truth, said,
+                     row["delta_v"]]
+                )  # fmt: skip
+    return table
+
+
+def test_people_who_saw_the_same_pictures_are_compared_trial_by_trial(run, folder, tmp_path):
+    evaluate(folder, tmp_path / "first", humans=None)
+    rows = people_who_saw(tmp_path / "first", tmp_path / "trials.csv", subjects=3)
+    people = tmp_path / "people.parquet"
+    made = run("humans", "import", tmp_path / "trials.csv", "--format", "trials", "--out", people)
+    assert made.status == 0, made.err
+    found = evaluate(folder, tmp_path / "second", humans=str(people))
+    (own,) = found.agreements
+    assert (own.space, own.second) == ("entry16", "people")
+    assert own.trials == 3 * len(rows)
+
+    # the same once more, by hand: κ within each tenth of Δv, for each person, then the mean
+    best = np.array([row["category_max"] for row in rows_of(tmp_path / "second")]).argmax(axis=1)
+    truth = [CATEGORIES.index(CLASSES[wordnet_ids().index(row["label"])]) for row in rows]
+    model = best == np.array(truth)
+    tenth = np.minimum(np.array([row["delta_v"] for row in rows]) * 10 // 1, 9)
+    kappas = []
+    for subject in range(3):
+        chance = np.random.default_rng(subject)
+        theirs = np.array([chance.random() < 0.6 for _ in rows])
+        for step in np.unique(tenth):
+            one, two = model[tenth == step], theirs[tenth == step]
+            expected = one.mean() * two.mean() + (1 - one.mean()) * (1 - two.mean())
+            if expected < 1:
+                kappas.append(((one == two).mean() - expected) / (1 - expected))
+    assert own.kappa.value == pytest.approx(np.mean(kappas))
+
+
+def test_people_who_saw_other_pictures_are_not_compared_trial_by_trial(folder, tmp_path):
+    found = evaluate(folder, tmp_path / "out", humans="geirhos")
+    assert found.agreements == ()
+    assert found.models[0].space("entry16").corruptions[0].accuracy.people is not None
+
+
+def test_ce_against_people_is_in_their_label_space(folder, tmp_path):
+    found = evaluate(folder, tmp_path / "out", baseline="people")
+    own = found.models[0].space("entry16")
+    divided = own.normalised
+    assert divided.baseline == "people" and set(divided.ce) == {"vcr/gaussian_noise"}
+    score = own.corruptions[0]
+    # people's error at the visual changes of these very pictures, by hand
+    change = np.array([row["delta_v"] for row in rows_of(tmp_path / "out")])
+    theirs = 1 - score.accuracy.people.curve(change).mean()
+    assert divided.ce["vcr/gaussian_noise"].value == pytest.approx(score.error.value / theirs)
+    low, high = divided.ce["vcr/gaussian_noise"].interval
+    assert low < score.error.value / theirs < high

@@ -1,0 +1,265 @@
+"""`eyechart compare`: boards of finished runs, their order and tests, and rankings that disagree."""
+
+import csv
+import json
+import shutil
+from contextlib import redirect_stdout
+from io import StringIO
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import eyechart as ec
+from commands import assert_refused
+from eyechart.cli.app import main
+from eyechart.evaluation.comparison import fixed_against_continuous, stand, two_benchmarks
+from eyechart.evaluation.runs import make_boards, read_run
+from small_models import save_pictures
+
+GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"
+SMALL = ("--n", 60, "--bins", 9, "--least", 3, "--replicates", 100, "--stimulus", "native")
+ASKED = {
+    "imagenet-c": ("gaussian_noise", "brightness"),
+    "vcr": ("gaussian_noise", "brightness"),
+    "imagenet-noc": ("brightness", "hue"),
+}
+
+
+def evaluate(folder, out, *arguments, models=(GOOD, POOR)):
+    words = ("evaluate", *models, "--images", folder, "--out", out, *SMALL, *arguments)
+    with pytest.raises(SystemExit) as stop, redirect_stdout(StringIO()) as printed:
+        main([str(word) for word in words])
+    assert stop.value.code == 0
+    return printed.getvalue()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=12)
+
+
+@pytest.fixture(scope="module")
+def runs(folder, tmp_path_factory):
+    """A run of each of three suites, by two models, one of which is the baseline."""
+    home = tmp_path_factory.mktemp("runs")
+    for suite, names in ASKED.items():
+        chosen = [word for name in names for word in ("--corruption", name)]
+        evaluate(folder, home / suite, "--suite", suite, *chosen, "--baseline", POOR)
+    return home
+
+
+def answers(run, corruption):
+    """The recorded answers and labels of each model, read without anything of eyechart's."""
+    table = pq.read_table(run / "predictions" / f"{corruption}.parquet").to_pydict()
+    labels = {"blue": 0, "green": 1, "grey": 2, "red": 3}
+    found = {}
+    for model in (GOOD, POOR):
+        own = [place for place, name in enumerate(table["model"]) if name == model]
+        found[model] = np.array([table["answer"][p] == labels[table["label"][p]] for p in own])
+    return found
+
+
+def test_mean_errors_are_those_of_a_plain_count(runs):
+    (board,) = make_boards([read_run(runs / "imagenet-c")])
+    found = board.overall("native", "error")
+    for model in (GOOD, POOR):
+        wrong = [1 - answers(runs / "imagenet-c", name)[model].mean() for name in ASKED["vcr"]]
+        assert found[model].value == pytest.approx(np.mean(wrong))
+
+
+def test_ce_against_a_model_is_the_ratio_of_plain_counts(runs):
+    run = read_run(runs / "imagenet-c")
+    for name in ASKED["imagenet-c"]:
+        own = answers(runs / "imagenet-c", name)
+        ratio = (1 - own[GOOD].mean()) / (1 - own[POOR].mean())
+        assert run.scores[GOOD, "native", name, "ce"].value == pytest.approx(ratio)
+        assert run.scores[POOR, "native", name, "ce"].value == 1
+        assert (run.scores[POOR, "native", name, "ce"].replicates == 1).all()
+    assert run.baseline == POOR
+
+
+def test_the_order_follows_the_score_and_its_direction(runs):
+    (board,) = make_boards([read_run(runs / "imagenet-c")])
+    by_error, by_consistency = stand(board, by="error"), stand(board, by="r_p")
+    assert by_error.order == [GOOD, POOR]
+    values = {name: own.value for name, own in by_consistency.scores["r_p"].items()}
+    assert by_consistency.order == sorted(values, key=lambda name: -values[name])
+
+
+def test_a_pair_is_tested_on_the_same_resampled_pictures(runs):
+    (board,) = make_boards([read_run(runs / "imagenet-c")])
+    standings = stand(board, by="error")
+    (pair,) = standings.pairs
+    one, two = (standings.scores["error"][name].replicates for name in (pair.first, pair.second))
+    assert pair.interval == pytest.approx(np.percentile(one - two, [2.5, 97.5]))
+    assert pair.corrected == pair.p_value  # of one test there is nothing to correct
+    apart = np.percentile(two, 97.5) - np.percentile(two, 2.5)
+    paired = np.percentile(one - two, 97.5) - np.percentile(one - two, 2.5)
+    assert 0 < paired < 2 * apart
+
+
+def test_few_pictures_allow_no_claim(folder, tmp_path):
+    evaluate(folder, tmp_path / "few", "--corruption", "gaussian_noise", "--pictures", 20)
+    (board,) = make_boards([read_run(tmp_path / "few")])
+    standings = stand(board)
+    assert "too few" in standings.verdict
+    assert standings.worse_than(GOOD) == []
+
+
+def test_runs_of_one_test_are_one_board(folder, runs, tmp_path):
+    both = read_run(runs / "vcr")
+    for model, name in ((GOOD, "one"), (POOR, "two")):
+        chosen = [word for each in ASKED["vcr"] for word in ("--corruption", each)]
+        evaluate(folder, tmp_path / name, *chosen, "--baseline", "none", models=(model,))
+    (board,) = make_boards([read_run(tmp_path / name) for name in ("one", "two")])
+    assert board.models == (GOOD, POOR)
+    for key, own in both.scores.items():
+        if key[3] in ("ce", "relative_ce"):
+            continue
+        assert board.scores[key].value == own.value
+        assert np.array_equal(board.scores[key].replicates, own.replicates)
+
+
+def test_three_rankings_of_each_shared_corruption(runs):
+    boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "vcr")])
+    found = fixed_against_continuous(boards)
+    assert [each.what for each in found.corruptions] == ["gaussian_noise", "brightness"]
+    assert "frost" in found.missing and len(found.missing) == 7
+    for each in found.corruptions:
+        assert list(each.ranks) == ["ImageNet-C accuracy", "R_a", "R_p"]
+        right = answers(runs / "imagenet-c", each.what)
+        for model in (GOOD, POOR):
+            own = each.scores["ImageNet-C accuracy"][model]
+            assert own.value == pytest.approx(right[model].mean())
+        orders = {way: sorted(own.ranks, key=own.ranks.get) for way, own in each.ranks.items()}
+        differ = [pair for pair in combinations(orders, 2) if orders[pair[0]] != orders[pair[1]]]
+        assert [swap[:2] for swap in each.swaps] == differ
+
+
+def test_coverage_of_both_test_sets_is_counted_from_their_rows(runs):
+    boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "vcr")])
+    found = fixed_against_continuous(boards)
+    for place, (suite, file) in enumerate((("imagenet-c", ""), ("vcr", "vcr-"))):
+        table = pq.read_table(runs / suite / "predictions" / f"{file}gaussian_noise.parquet")
+        rows = table.filter([name == GOOD for name in table["model"].to_pylist()])
+        change = np.array([own for own in rows["delta_v"].to_pylist() if own is not None])
+        bins = np.minimum((change * 39).astype(int), 38)
+        covered = (np.bincount(bins, minlength=39) >= 3).mean()
+        assert found.coverage["gaussian_noise"][place] == pytest.approx(covered)
+
+
+def test_two_benchmarks_are_compared_by_one_metric_at_a_time(runs):
+    boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "imagenet-noc")])
+    found = two_benchmarks(boards)
+    # of two corruptions each there is no mCE
+    assert [each.what for each in found] == ["error"]
+    assert list(found[0].ranks) == ["imagenet-c", "imagenet-noc"]
+
+
+def test_the_command_prints_boards_and_writes_files(run, runs, tmp_path):
+    found = run("compare", *(runs / suite for suite in ASKED), "--out", tmp_path / "out")
+    assert found.status == 0
+    for text in ("by error", "by R_a", "Fixed severities", "ImageNet-NOC", "opposite orders"):
+        assert text in found.out
+    with (tmp_path / "out" / "leaderboard.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["suite"], line["model"]) for line in lines[:2]] == [
+        ("imagenet-c", GOOD), ("imagenet-c", POOR),
+    ]  # fmt: skip
+    assert {line["baseline"] for line in lines} == {POOR}
+    rankings = json.loads((tmp_path / "out" / "rankings.json").read_text())
+    assert [each["what"] for each in rankings["corruptions"]] == ["gaussian_noise", "brightness"]
+
+
+def test_markdown_tables_have_as_many_cells_in_every_line(run, runs):
+    printed = run("compare", runs / "vcr", "--markdown").out
+    lines = [line for line in printed.splitlines() if line.strip().startswith("|")]
+    assert len(lines) == 4 and len({line.count("|") for line in lines}) == 1
+
+
+def test_several_models_are_ranked_at_the_end_of_their_run(folder, tmp_path):
+    printed = evaluate(folder, tmp_path / "out", "--corruption", "gaussian_noise")
+    assert "by R_a" in printed and "rank 95 %" in printed
+
+
+def test_mixed_baselines_are_refused(run, folder, runs, tmp_path):
+    chosen = [word for name in ASKED["imagenet-c"] for word in ("--corruption", name)]
+    evaluate(
+        folder, tmp_path / "good", "--suite", "imagenet-c", *chosen, "--baseline", GOOD,
+        models=("small_models:colours", GOOD),
+    )  # fmt: skip
+    refused = run("compare", runs / "imagenet-c", tmp_path / "good")
+    assert_refused(refused, "different baselines")
+    assert GOOD in refused.err and POOR in refused.err
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda home, runs: home / "nothing", "no finished run"),
+        (lambda home, runs: _spoilt(home, runs, "results.json", "{"), "cannot be read"),
+        (
+            lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 1}'),
+            "another version",
+        ),
+        (lambda home, runs: _spoilt(home, runs, "scores.parquet", "no table"), "Cannot read"),
+    ],
+)
+def test_what_is_no_finished_run_is_refused(run, runs, tmp_path, make, says):
+    assert_refused(run("compare", make(tmp_path, runs)), says)
+
+
+def _spoilt(home: Path, runs: Path, name: str, text: str) -> Path:
+    shutil.copytree(runs / "vcr", home / "spoilt")
+    (home / "spoilt" / name).write_text(text)
+    return home / "spoilt"
+
+
+def test_runs_of_different_tests_are_refused(run, folder, runs, tmp_path):
+    chosen = [word for name in ASKED["vcr"] for word in ("--corruption", name)]
+    other = ("--seed", 1, "--baseline", "none")
+    evaluate(folder, tmp_path / "out", *chosen, *other, models=("small_models:colours",))
+    refused = run("compare", runs / "vcr", tmp_path / "out")
+    assert_refused(refused, "different baselines")
+
+
+def test_a_model_twice_is_refused(run, runs):
+    assert_refused(run("compare", runs / "vcr", runs / "vcr"), "two of the runs")
+
+
+def test_an_unknown_score_is_refused_with_a_suggestion(run, runs):
+    assert_refused(run("compare", runs / "vcr", "--by", "r_aa"), "Did you mean")
+    assert_refused(run("compare", runs / "vcr", "--by", "mce"), "no mce")
+    assert_refused(run("compare", runs / "vcr", "--labels", "entry16"), "label space")
+
+
+def test_models_that_no_two_runs_share_cannot_be_ranked_against_each_other(
+    run, folder, runs, tmp_path
+):
+    chosen = ("--corruption", "gaussian_noise")
+    evaluate(folder, tmp_path / "out", *chosen, models=("small_models:colours",))
+    assert_refused(run("compare", runs / "imagenet-c", tmp_path / "out"), "in common")
+
+
+def test_kappa_of_two_models_is_cohens(folder, tmp_path):
+    found = ec.evaluate(
+        [GOOD, POOR], folder, suite="imagenet-c", corruptions=["brightness"], stimulus="native",
+        replicates=50, bins=9, least=3, out=tmp_path / "out", humans=None,
+    )  # fmt: skip
+    (own,) = found.agreements
+    right = answers(tmp_path / "out", "brightness")
+    one, two = right[GOOD].astype(float), right[POOR].astype(float)
+    # rows come picture by picture, each at severities 1 to 5
+    kappas = []
+    for level in range(5):
+        first, second = one[level::5], two[level::5]
+        chance = first.mean() * second.mean() + (1 - first.mean()) * (1 - second.mean())
+        if chance < 1:
+            kappas.append(((first == second).mean() - chance) / (1 - chance))
+    assert own.kappa.value == pytest.approx(np.mean(kappas))
+    assert own.trials == len(one)
+    low, high = own.kappa.interval
+    assert low <= own.kappa.value <= high

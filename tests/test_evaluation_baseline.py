@@ -1,0 +1,255 @@
+"""Whose errors CE divides by: when a table holds, a model of the user's, and people."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import eyechart as ec
+from commands import assert_refused
+from eyechart.curves.curve import fit_curve
+from eyechart.evaluation.baseline import Divisor, choose_baseline, normalise
+from eyechart.images.dataset import Picture
+from eyechart.images.imageset import ImageSet
+from eyechart.images.stimulus import STIMULI
+from eyechart.labels.imagenet import wordnet_ids
+from eyechart.predictions.outcomes import Outcomes
+from eyechart.scores.baselines import find_baseline
+from eyechart.scores.estimate import Estimate, make_estimate
+from eyechart.scores.evaluation import CorruptionScore, ModelScore, PropertyScore, SpaceScore
+from eyechart.scores.expected import clean_expected_error, expected_error
+from eyechart.suites.catalogue import list_corruptions
+from eyechart.testsets.drawing import Plan
+from small_models import save_pictures
+
+WHOLE = 50_000
+
+
+def validation_set(count: int = WHOLE, side: int = 224) -> ImageSet:
+    """The names, labels and sizes of ImageNet's validation set, without any pixels."""
+    wnids = wordnet_ids()
+    names = [f"ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, count + 1)]
+    pictures = tuple(
+        Picture(Path(name), f"{wnids[place % 1000]}/{name}", wnids[place % 1000])
+        for place, name in enumerate(names)
+    )
+    sizes = ((side, side),) * count
+    return ImageSet("val", STIMULI["224"], pictures, tuple(names), sizes)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return validation_set()
+
+
+def test_the_table_of_a_suite_is_taken_where_it_holds(whole):
+    found = choose_baseline("auto", Plan("imagenet-c", jpeg=85), whole, [])
+    assert found.name == "alexnet" and found.table is find_baseline("alexnet")
+    assert choose_baseline("auto", Plan("imagenet-noc"), whole, []).name == "noc-alexnet"
+    assert choose_baseline("auto", Plan("vcr"), whole, []).name == ""
+
+
+@pytest.mark.parametrize(
+    ("plan", "images", "says"),
+    [
+        (Plan("imagenet-c"), "whole", "JPEG"),
+        (Plan("imagenet-c", jpeg=75), "whole", "75"),
+        (Plan("imagenet-c", jpeg=85), "part", "970"),
+        (Plan("imagenet-c", jpeg=85), "large", "299"),
+        (Plan("vcr", jpeg=85), "whole", "vcr"),
+        (Plan("imagenet-c", jpeg=85, labels="entry16"), "whole", "16 categories"),
+    ],
+)
+def test_a_table_is_refused_where_it_does_not_hold(whole, plan, images, says):
+    own = {"whole": whole, "part": validation_set(970), "large": validation_set(side=299)}[images]
+    with pytest.raises(ec.UsageError, match=says):
+        choose_baseline("alexnet", plan, own, [])
+    assert choose_baseline("auto", plan, own, []).name == ""
+
+
+def estimate(value: float) -> Estimate:
+    return make_estimate(value, np.full(20, value))
+
+
+def model_score(name: str, errors: dict[str, float], clean: float) -> ModelScore:
+    scores = tuple(
+        CorruptionScore(
+            corruption, PropertyScore(estimate(1 - error), 5), PropertyScore(estimate(0.5), 5),
+            {}, 0, estimate(clean),
+        )
+        for corruption, error in errors.items()
+    )  # fmt: skip
+    space = SpaceScore("native", WHOLE, 1000, 0, estimate(1 - clean), scores, "")
+    return ModelScore(name, "", 1000, (space,))
+
+
+def test_alexnet_itself_has_an_mce_of_100(whole):
+    table = find_baseline("alexnet")
+    errors = {name: table.errors[name] for name in list_corruptions("imagenet-c")}
+    plan = Plan("imagenet-c", jpeg=85)
+    choice = choose_baseline("alexnet", plan, whole, [])
+    (found,) = normalise([model_score("AlexNet", errors, table.clean)], choice, plan, {})
+    own = found.spaces[0].normalised
+    assert own.baseline == "alexnet"
+    assert own.mce.value == pytest.approx(1) and own.relative_mce.value == pytest.approx(1)
+    assert len(own.ce) == 15
+
+
+def test_a_part_of_the_suite_has_ce_and_no_mce(whole):
+    plan = Plan("imagenet-c", jpeg=85, corruptions=("fog", "snow"))
+    choice = choose_baseline("alexnet", plan, whole, [])
+    (found,) = normalise([model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)], choice, plan, {})
+    own = found.spaces[0].normalised
+    assert own.mce is None and "15 corruptions" in own.note
+    assert own.ce["fog"].value == pytest.approx(0.5 / find_baseline("alexnet").errors["fog"])
+
+
+def test_the_extras_have_ce_and_no_mce(whole):
+    plan = Plan("imagenet-c-extra", jpeg=85)
+    choice = choose_baseline("alexnet", plan, whole, [])
+    errors = dict.fromkeys(list_corruptions("imagenet-c-extra"), 0.5)
+    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].spaces[0].normalised
+    assert len(own.ce) == 4 and own.mce is None and "no part" in own.note
+
+
+def test_a_baseline_without_errors_gives_no_ce_and_says_so():
+    plan = Plan("imagenet-c", corruptions=("fog", "snow"))
+    models = [
+        model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2),
+        model_score("best", {"fog": 0.0, "snow": 0.3}, 0.1),
+    ]
+    choice = choose_baseline("best", plan, validation_set(10), ["m", "best"])
+    own = normalise(models, choice, plan, {})[0].spaces[0].normalised
+    assert set(own.ce) == {"snow"} and "more than 0" in own.note
+    assert own.relative_ce["snow"].value == pytest.approx((0.6 - 0.2) / (0.3 - 0.1))
+
+
+def outcomes(change, picture, weights=None):
+    change = np.asarray(change, dtype=np.float64)
+    nothing = np.zeros(len(change))
+    label = np.zeros(len(change), dtype=np.int64)
+    return Outcomes(
+        change, nothing, np.asarray(picture), label, *(nothing for _ in range(5)), weights
+    )
+
+
+def test_people_who_fall_in_a_straight_line_are_wrong_as_often_as_change_is_large():
+    """s(v) = 1 − v: the expected error is the mean of Δv itself."""
+    truth = np.repeat(np.linspace(0, 1, 2001), 10)
+    chance = np.random.default_rng(0)
+    hits = (chance.random(len(truth)) < 1 - truth).astype(float)
+    human = fit_curve(truth, hits, anchor=1.0, replicates=200)
+    change = chance.random(3000) * 0.9
+    found = expected_error(human, outcomes(change, np.arange(3000) % 100), seed=0)
+    assert found.value == pytest.approx(change.mean(), abs=0.01)
+    low, high = found.interval
+    assert low < change.mean() < high and high - low < 0.1
+    assert clean_expected_error(human, seed=0).value == pytest.approx(0, abs=1e-6)
+
+
+def test_the_expected_error_is_that_of_each_answer_read_off_the_curve():
+    chance = np.random.default_rng(1)
+    truth = chance.random(4000)
+    human = fit_curve(truth, (chance.random(4000) < 0.9 - 0.5 * truth).astype(float), anchor=0.9)
+    change, weights = chance.random(500), chance.random(500)
+    found = expected_error(human, outcomes(change, np.arange(500), weights), seed=0)
+    by_hand = np.sum(weights * (1 - human(change))) / weights.sum()
+    assert found.value == pytest.approx(by_hand)
+    assert found.replicates.mean() == pytest.approx(by_hand, abs=0.01)
+    assert expected_error(human, outcomes([np.nan] * 3, [0, 1, 2]), seed=0) is None
+
+
+def test_ce_against_people_divides_by_their_errors():
+    people = {"native": {"fog": Divisor(estimate(0.25), estimate(0.05))}}
+    choice = choose_baseline("people", Plan("imagenet-c"), validation_set(10), [])
+    models = [model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)]
+    own = normalise(models, choice, Plan("imagenet-c"), people)[0].spaces[0].normalised
+    assert own.baseline == "people" and set(own.ce) == {"fog"}
+    assert own.ce["fog"].value == pytest.approx(2)
+    assert own.relative_ce["fog"].value == pytest.approx(0.3 / 0.2)
+
+
+# ------------------------------------------------------------------ the command
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+
+
+@pytest.fixture
+def evaluate(run, folder, tmp_path):
+    def call(*arguments):
+        return run(
+            "evaluate", "small_models:colours", "--images", folder, "--out", tmp_path / "out",
+            "--n", 40, "--bins", 9, "--least", 3, "--replicates", 20, "--stimulus", "native",
+            *arguments,
+        )  # fmt: skip
+
+    return call
+
+
+def test_pictures_that_no_table_holds_for_are_said_so_and_get_plain_errors(evaluate):
+    found = evaluate("--suite", "imagenet-c", "--corruption", "fog")
+    assert found.status == 0
+    assert "No CE: The table 'alexnet' holds for" in found.out and "error" in found.out
+
+
+def test_a_table_asked_for_by_name_must_hold(evaluate):
+    refused = evaluate("--suite", "imagenet-c", "--corruption", "fog", "--baseline", "alexnet")
+    assert_refused(refused, "50,000", "--baseline")
+
+
+def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
+    found = evaluate("--corruption", "frost", "--baseline", "small_models:four_classes")
+    assert found.status == 0, found.err
+    assert "small_models:four_classes, own classes" in found.out
+    assert "CE in percent of small_models:four_classes's errors" in found.out
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("alexnett", "Did you mean 'alexnet'"),
+        ("robustbench-alexnet", "RobustBench"),
+        ("people", "--baseline people needs"),
+        ("small_models:nobody", "nobody"),
+    ],
+)
+def test_a_baseline_that_cannot_be_had_is_refused_in_one_sentence(evaluate, name, says):
+    more = ("--humans", "none") if name == "people" else ()
+    assert_refused(evaluate("--corruption", "frost", "--baseline", name, *more), says)
+
+
+def test_a_table_of_ones_own_divides_by_its_numbers(evaluate, tmp_path):
+    (tmp_path / "mine.csv").write_text("corruption,error\nclean,0.1\nfog,0.5\nsnow,0.4\n")
+    found = evaluate(
+        "--suite", "imagenet-c", "--corruption", "fog", "--baseline", tmp_path / "mine.csv"
+    )
+    assert found.status == 0, found.err
+    assert "CE in percent of mine's errors" in found.out
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    own = results["models"][0]["spaces"]["native"]
+    error = own["corruptions"]["fog"]["error"]["value"]
+    clean = own["corruptions"]["fog"]["clean_error"]["value"]
+    divided = own["corruption_error"]
+    assert divided["ce"]["fog"]["value"] == pytest.approx(error / 0.5)
+    assert divided["relative_ce"]["fog"]["value"] == pytest.approx((error - clean) / 0.4)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("corruption,error\nfog,50\n", "from 0 to 1"),
+        ("corruption,error\nfogg,0.5\n", "Did you mean 'fog'"),
+        ("corruption,error\nfog,0.5\nfog,0.4\n", "twice"),
+        ("name,error\nfog,0.5\n", "lacks the column"),
+        (None, "Cannot read"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_refused(evaluate, tmp_path, text, says):
+    if text is not None:
+        (tmp_path / "mine.csv").write_text(text)
+    asked = ("--suite", "imagenet-c", "--corruption", "fog", "--baseline", tmp_path / "mine.csv")
+    assert_refused(evaluate(*asked), says)
