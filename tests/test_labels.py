@@ -101,7 +101,10 @@ def test_unlabelled_pictures_have_no_output():
         (["4", "10", "12"], 10, ("2 pictures have labels", "'10'", "0 to 9")),
         (["cat", "dog"], 3, ("2 pictures have labels", "'cat'", "3 names")),
         (["cat", "1"], 4, ("2 pictures have labels",)),
-        (["n01440764"], 10, ("1 picture has a label", "'n01440764'")),
+        (["n01440764"], 10, ("ImageNet's labels, such as 'n01440764'", "--label-map FILE")),
+        (["n01440764", "n01443537"], 1001, ("1,001 outputs", "--label-map background-first")),
+        (["0", "999"], 1001, ("ImageNet's labels", "--label-map background-first")),
+        (["n01440764", "5"], 21843, ("21,843 outputs", "--label-map FILE")),
     ],
 )
 def test_a_label_without_a_place_is_refused_in_a_sentence(labels, classes, words):

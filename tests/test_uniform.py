@@ -210,7 +210,7 @@ def test_noise_comes_within_a_hundredth_of_its_targets(images, monkeypatch):
         aimed.append(draw(*arguments))
         return aimed[-1]
 
-    monkeypatch.setattr("eyechart.testsets.drawing.draw_targets", remembered)
+    monkeypatch.setattr("eyechart.testsets.reach.draw_targets", remembered)
     found = ec.draw(images, n=60, sampling="uniform", corruptions=["gaussian_noise"])
     target = aimed[0][~np.isnan(aimed[0])]
     np.testing.assert_allclose(changes(found, "vcr/gaussian_noise"), target, atol=0.01, rtol=0)
@@ -247,7 +247,7 @@ def test_a_uniform_row_is_what_corrupt_makes_of_its_parameters(images):
 def test_a_uniform_set_is_the_same_twice_and_in_other_batches(images, monkeypatch):
     options = {"n": 12, "sampling": "uniform", "corruptions": ["gaussian_noise"]}
     one = ec.draw(images, **options)
-    monkeypatch.setattr("eyechart.testsets.drawing.BATCH", {"cpu": 5})
+    monkeypatch.setattr("eyechart.testsets.reach.BATCH", {"cpu": 5})
     monkeypatch.setattr("eyechart.testsets.testset.BATCH", {"cpu": 3})
     two = ec.draw(images, **options)
     assert one.table.equals(two.table)

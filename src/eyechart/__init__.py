@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from eyechart.models.find import load_model
     from eyechart.reports.curve_plot import draw_curves
     from eyechart.reports.results import write_results
+    from eyechart.scores.baselines import Baseline, measured_baseline
+    from eyechart.scores.corruption_error import (
+        CorruptionErrors,
+        MeanCorruptionError,
+        check_same_baseline,
+        corruption_error,
+        mean_corruption_error,
+        mean_corruption_error_replicates,
+    )
+    from eyechart.scores.error_consistency import (
+        ErrorConsistency,
+        error_consistency,
+        error_consistency_of_people,
+        error_consistency_with_people,
+    )
     from eyechart.scores.evaluation import Evaluation
     from eyechart.scores.people import hmri, mrsi
     from eyechart.suites.apply import corrupt
@@ -33,28 +48,40 @@ if TYPE_CHECKING:
     from eyechart.visual_change.statistics import CleanStatistics
 
 __all__ = [
+    "Baseline",
     "Change",
     "CleanStatistics",
+    "CorruptionErrors",
     "Curve",
+    "ErrorConsistency",
     "Evaluation",
     "ImageSet",
     "LowInformationWarning",
+    "MeanCorruptionError",
     "TestSet",
     "UsageError",
     "__version__",
+    "check_same_baseline",
     "clean_statistics",
     "corrupt",
+    "corruption_error",
     "delta_v",
     "describe_corruption",
     "draw",
     "draw_curves",
+    "error_consistency",
+    "error_consistency_of_people",
+    "error_consistency_with_people",
     "evaluate",
     "fit_curve",
     "hmri",
     "list_corruptions",
     "load_images",
     "load_model",
+    "mean_corruption_error",
+    "mean_corruption_error_replicates",
     "measure_change",
+    "measured_baseline",
     "mrsi",
     "read_testset",
     "vif",
@@ -62,26 +89,38 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Baseline": "eyechart.scores.baselines",
     "Change": "eyechart.visual_change.measure",
     "CleanStatistics": "eyechart.visual_change.statistics",
+    "CorruptionErrors": "eyechart.scores.corruption_error",
     "Curve": "eyechart.curves.curve",
+    "ErrorConsistency": "eyechart.scores.error_consistency",
     "Evaluation": "eyechart.scores.evaluation",
     "ImageSet": "eyechart.images.imageset",
     "LowInformationWarning": "eyechart.visual_change.measure",
+    "MeanCorruptionError": "eyechart.scores.corruption_error",
     "TestSet": "eyechart.testsets.testset",
+    "check_same_baseline": "eyechart.scores.corruption_error",
     "clean_statistics": "eyechart.visual_change.measure",
     "corrupt": "eyechart.suites.apply",
+    "corruption_error": "eyechart.scores.corruption_error",
     "delta_v": "eyechart.visual_change.measure",
     "describe_corruption": "eyechart.suites.catalogue",
     "draw": "eyechart.testsets.testset",
     "draw_curves": "eyechart.reports.curve_plot",
+    "error_consistency": "eyechart.scores.error_consistency",
+    "error_consistency_of_people": "eyechart.scores.error_consistency",
+    "error_consistency_with_people": "eyechart.scores.error_consistency",
     "evaluate": "eyechart.evaluation.evaluate",
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.people",
     "list_corruptions": "eyechart.suites.catalogue",
     "load_images": "eyechart.images.imageset",
     "load_model": "eyechart.models.find",
+    "mean_corruption_error": "eyechart.scores.corruption_error",
+    "mean_corruption_error_replicates": "eyechart.scores.corruption_error",
     "measure_change": "eyechart.visual_change.measure",
+    "measured_baseline": "eyechart.scores.baselines",
     "mrsi": "eyechart.scores.people",
     "read_testset": "eyechart.testsets.testset",
     "vif": "eyechart.visual_change.measure",

@@ -11,11 +11,13 @@ import typer
 
 from eyechart.cli import (
     bench,
+    compare,
     corrupt,
     evaluate,
     gallery,
     humans,
     listing,
+    models,
     testset,
     visual_change,
 )
@@ -36,7 +38,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 app.add_typer(listing.app, name="list")
+app.add_typer(models.app, name="models")
 app.command("corrupt")(corrupt.corrupt)
 app.command("gallery")(gallery.gallery)
 app.command("visual-change")(visual_change.visual_change)

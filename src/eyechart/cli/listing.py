@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="List corruptions or suites.", no_args_is_help=True)
+app = typer.Typer(help="List corruptions, suites or models.", no_args_is_help=True)
 
 
 @app.command("corruptions")
@@ -44,6 +44,51 @@ def suites() -> None:
     _show(("suite", "corruptions", "title", "source"), rows)
 
 
+@app.command("models")
+def models(
+    study: Annotated[
+        str | None, typer.Option(help="Those that a published study compared: vcr.")
+    ] = None,
+) -> None:
+    """List the models that come by name, and the kinds of models that have a prefix."""
+    if study is not None:
+        _show(("model", "in the study", "category", "architecture", "note"), _studied(study))
+        return
+    from eyechart.models.adapter import ADAPTERS
+    from eyechart.models.find import NAMED
+
+    rows = [(name, "", "a small network", "demo", _yes(_has_weights(name))) for name in NAMED]
+    rows += [
+        (f"{one.prefix}:", one.takes, one.summary, one.extra, _yes(one.is_installed))
+        for one in map(ADAPTERS.__getitem__, ADAPTERS)
+    ]
+    _show(("model", "then", "what it is", "extra", "installed"), rows)
+
+
+def _studied(study: str) -> list[tuple[str, ...]]:
+    from eyechart.models.study import STUDIES
+
+    return [
+        (model.spec, model.name, model.category, model.architecture, model.note)
+        for model in STUDIES[study]
+    ]
+
+
+def _has_weights(name: str) -> bool:
+    from eyechart.core.errors import UsageError
+    from eyechart.models.efficientnet_lite import find_weights
+
+    try:
+        find_weights(name)
+    except UsageError:
+        return False
+    return True
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
 def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     if not sys.stdout.isatty():
         for row in rows:
@@ -51,11 +96,13 @@ def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
         return
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style="dim")
     for place, title in enumerate(head):
         table.add_column(title, style="bold" if place == 0 else None, no_wrap=place == 0)
     for row in rows:
-        table.add_row(*row)
+        # [/WEIGHTS] is no mark-up.
+        table.add_row(*map(escape, row))
     Console().print(table)

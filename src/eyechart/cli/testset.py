@@ -57,13 +57,23 @@ def make(
         bool, typer.Option("--balanced/--unbalanced", help="Draw classes equally often, or not.")
     ] = True,
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
+    jpeg: Annotated[
+        int | None,
+        typer.Option(
+            metavar="QUALITY",
+            help="Store every corrupted picture as JPEG and read it back; ImageNet-C's files are"
+            " at 85.",
+        ),
+    ] = None,
+    pictures: Annotated[
+        int | None, typer.Option(help="Use so many pictures only, as many of every class.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Draw a test set: a manifest from which anybody makes the same pictures."""
-    from eyechart.cli.evaluate import load
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
-    from eyechart.images.stimulus import find_stimulus
+    from eyechart.evaluation.loading import find_source
     from eyechart.testsets.drawing import Plan
     from eyechart.testsets.testset import count_steps, make_testset, open_parts
 
@@ -72,20 +82,25 @@ def make(
     check_file_to_write(out)
     plan = Plan(
         suite, n, seed, sampling, labels, balanced, "vcr", tuple(corruption or ()),
-        parse_range(delta_v),
+        parse_range(delta_v), jpeg, pictures,
     )  # fmt: skip
     plan.check()
-    find_stimulus(stimulus)
+    source = find_source(images, stimulus)
+    if source.published is not None:
+        raise UsageError(
+            f"{images} holds corrupted pictures: a test set is drawn from clean ones; eyechart"
+            " evaluate --images takes it as it is."
+        )
     where = find_device(device)
     if out.exists():
         raise UsageError(f"{out} is there already: delete it, or choose another --out.")
     with Bars() as bars:
-        pictures = load(images, stimulus, bars)
-        steps = count_steps(pictures, plan)
-        parts = open_parts(out, pictures, plan)
+        own = source.load(plan, bars)
+        steps = count_steps(own, plan)
+        parts = open_parts(out, own, plan)
         step = bars.begin("test set", steps)
         try:
-            made = make_testset(pictures, plan, where, parts, step)
+            made = make_testset(own, plan, where, parts, step)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: what was made is in {parts}; the same command goes on from there.", 130
@@ -120,6 +135,8 @@ def describe(testset: Manifest) -> None:
     print(f"{testset}: {len(found)} rows from {pictures} pictures ({header['images']})")
     print(f"suite {plan.suite}, sampling {plan.sampling}, n {plan.n}, seed {plan.seed}")
     print(f"stimulus {header['stimulus']}, visual change {plan.definition}, labels {plan.labels}")
+    if plan.jpeg is not None:
+        print(f"corrupted pictures stored as JPEG of quality {plan.jpeg}")
     print(f"drawn by eyechart {header['versions']['eyechart']}, schema {header['schema']}")
     if header["damaged"]:
         print(f"left out as damaged: {', '.join(header['damaged'])}")
@@ -193,16 +210,17 @@ def render(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Write the pictures of a test set as PNG files, each checked against its digest."""
-    from eyechart.cli.evaluate import load
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
+    from eyechart.evaluation.loading import find_source
+    from eyechart.testsets.drawing import Plan
     from eyechart.testsets.render import render_testset
     from eyechart.testsets.testset import read_testset
 
     found = read_testset(testset).only(corruption or ())
     where = find_device(device)
     with Bars() as bars:
-        pictures = load(images, found.header["stimulus"], bars)
+        pictures = find_source(images, found.header["stimulus"]).load(Plan(), bars)
         step = bars.begin("pictures", len(found))
         try:
             count = render_testset(found, pictures, where, out, step)

@@ -75,6 +75,15 @@ class Parts:
             raise UsageError(f"{self.folder} holds no rows of {name}.")
         return pa.concat_tables(tables).sort_by(ROW)
 
+    def drop(self, name: str) -> None:
+        """Remove all rows of a name."""
+        stem = file_name(name)
+        for path in (
+            *self.folder.glob(f"{stem}{BETWEEN}*.parquet"),
+            self.folder / f"{stem}.parquet",
+        ):
+            path.unlink(missing_ok=True)
+
     def merge(self) -> None:
         """Put the rows of each name into one file."""
         for name in self.names():

@@ -46,8 +46,7 @@ def pixelate(levels: Tensor, random: ImageRandom, *, size: Values) -> Tensor:
 def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) -> Tensor:
     """Store the picture as a JPEG file of low quality and read it back.
 
-    On the CPU that is Pillow's own JPEG; on a GPU the same steps in torch, which differ from it by
-    a fraction of a grey level on average.
+    On the CPU that is Pillow's own JPEG; on a GPU the same steps in torch, with the same pixels.
     """
     if levels.device.type != "cpu":
         return jpeg_in_torch(levels, quality)

@@ -30,7 +30,7 @@ class Picture:
     category: str | None = None
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
     """Return a name as text; bytes that are none are shown as such."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -50,8 +50,8 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
     pictures = []
     for found in find_pictures([source], leave_out):
         label = found.place.parts[0] if len(found.place.parts) > 1 else None
-        name = _printable(found.place.as_posix())
-        pictures.append(Picture(found.path, name, None if label is None else _printable(label)))
+        name = printable(found.place.as_posix())
+        pictures.append(Picture(found.path, name, None if label is None else printable(label)))
     return pictures
 
 
@@ -77,7 +77,7 @@ def _listed(source: Path) -> list[Picture]:
         pictures.append(
             Picture(
                 source.parent / name,
-                _printable(name),
+                printable(name),
                 _value(row, label) if has_label else None,
                 _category(source, number, _value(row, category)),
             )

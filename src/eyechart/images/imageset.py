@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
+from eyechart.images.corrupted import Corrupted
 from eyechart.images.dataset import Picture, find_images
 from eyechart.images.files import read_picture
 from eyechart.images.identity import file_digest
@@ -40,7 +41,9 @@ class ImageSet:
     """Pictures that can be used, in their order.
 
     `digests`: SHA-256 of each file; `sizes`: height and width of each stimulus in px; `damaged`:
-    what was left out.
+    what was left out. `files`: where they are read corrupted, if they are not corrupted here; then
+    there may be no clean pictures, and digests are of their names. `notes`: sentences that a reader
+    must know.
     """
 
     source: str
@@ -50,6 +53,9 @@ class ImageSet:
     sizes: tuple[tuple[int, int], ...]
     damaged: tuple[Damaged, ...] = ()
     kept: dict[int, Tensor] = field(default_factory=dict)
+    files: Corrupted | None = None
+    has_clean: bool = True
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.pictures)
@@ -78,6 +84,17 @@ class ImageSet:
         each = zip(self.pictures, self.digests, strict=True)
         parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in each)
         return f"{hash64(*parts):016x}"
+
+    def take(self, places: Sequence[int]) -> "ImageSet":
+        """Return some of the pictures."""
+        return replace(
+            self,
+            pictures=tuple(self.pictures[place] for place in places),
+            digests=tuple(self.digests[place] for place in places),
+            sizes=tuple(self.sizes[place] for place in places),
+            kept={new: self.kept[old] for new, old in enumerate(places) if old in self.kept},
+            files=None if self.files is None else self.files.take(places),
+        )
 
     def batch(self, places: Sequence[int]) -> Tensor:
         """Return the stimuli at these places, uint8 (B, 3, H, W); all must have one size."""

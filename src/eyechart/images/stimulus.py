@@ -38,6 +38,9 @@ STIMULI = {
 }
 """The usual one of ImageNet (shorter side 256, middle 224), and the file's own size."""
 
+FILES = "files"
+"""The name of a stimulus that comes from a file, corrupted, as it is to be looked at."""
+
 
 def find_stimulus(name: str) -> Stimulus:
     """Return the stimulus of that name."""

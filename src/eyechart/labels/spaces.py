@@ -12,33 +12,84 @@ from eyechart.labels.imagenet import category_name, class_index
 SPACES = ("native", "entry16", "none")
 """The data set's own classes, the people's 16, or no labels at all."""
 
+LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
+"""Numbers of outputs of models that know ImageNet's classes, but have more, in other orders."""
+
 Places = NDArray[np.int64]
 
 
-def native_labels(labels: Sequence[str | None], classes: int) -> Places:
+def native_labels(
+    labels: Sequence[str | None], classes: int, class_names: Sequence[str] | None = None
+) -> Places:
     """Return the output of a model with so many classes that stands for each label; −1 for None.
 
     WordNet ids are ImageNet's classes, and whole numbers are outputs. Other names are taken in
     alphabetical order if there are as many as outputs. A label that cannot be placed is an error.
+    For a model whose outputs have names these are what labels must be, or again numbers.
     """
     names = sorted({label for label in labels if label is not None})
-    table = _native_table(names, classes)
+    if class_names is None:
+        _check_order(names, classes)
+        table = _native_table(names, classes)
+    else:
+        table = _named_table(names, class_names)
     unknown = [name for name in names if name not in table]
     if unknown:
         count = sum(label in unknown for label in labels)
         pictures = "1 picture has a label" if count == 1 else f"{count} pictures have labels"
+        must = (
+            f"all be ImageNet's WordNet ids, or all output numbers 0 to {classes - 1}, or"
+            f" {classes} names"
+        )
+        if class_names is not None:
+            must = f"be among the names of its outputs ({class_names[0]}, {class_names[1]}, …)"
         raise UsageError(
             f"{pictures} unknown to a model of {classes} classes, such as {unknown[0]!r}: labels"
-            f" must all be ImageNet's WordNet ids, or all output numbers 0 to {classes - 1}, or"
-            f" {classes} names; a manifest can leave labels empty."
+            f" must {must}; a manifest can leave labels empty."
         )
     return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)
+
+
+def map_hint(classes: int | None) -> str:
+    """Return what to do where a model has other outputs than ImageNet's 1,000."""
+    if classes == CLASSES + 1:
+        return "give --label-map background-first if they are TensorFlow's (background first)"
+    return "give --label-map FILE, which says in a line for each output what it is"
+
+
+def _check_order(names: Sequence[str], classes: int) -> None:
+    """Refuse ImageNet's labels for outputs that nobody has said to be ImageNet's."""
+    ids = [name for name in names if name in class_index()]
+    # Class numbers of ImageNet would pass for numbers of outputs, each off by one or worse.
+    numbered = classes in LARGER and _are_numbers(names) and max(map(int, names)) < CLASSES
+    if classes not in (CLASSES, len(names)) and (ids or numbered):
+        raise UsageError(
+            f"The pictures have ImageNet's labels, such as {(ids or names)[0]!r}, but the model has"
+            f" {classes:,} outputs and nobody says what they are: {map_hint(classes)}."
+        )
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    return bool(names) and all(name.isascii() and name.isdecimal() for name in names)
+
+
+def _named_table(names: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
+    own = list(class_names)
+    if not set(names) & set(own) and _are_numbers(names):
+        return {name: int(name) for name in names if int(name) < len(own)}
+    for name in names:
+        if own.count(name) > 1:
+            raise UsageError(
+                f"The label {name!r} is the name of {own.count(name)} outputs of the model: give"
+                " them different names."
+            )
+    return {name: own.index(name) for name in names if name in own}
 
 
 def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
     if classes == CLASSES and any(name in class_index() for name in names):
         return {name: class_index()[name] for name in names if name in class_index()}
-    if names and all(name.isdecimal() for name in names):
+    if _are_numbers(names):
         return {name: int(name) for name in names if int(name) < classes}
     if len(names) == classes:
         return {name: place for place, name in enumerate(names)}

@@ -1,12 +1,13 @@
-"""Models from files: TorchScript, and what torch.export wrote. Nothing else is unpickled."""
+"""Models from torch's files: TorchScript, what torch.export wrote, and pickles that are trusted."""
 
 import hashlib
 import logging
+import os
+import pickle
 import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,35 +16,34 @@ from torch.export import ExportedProgram
 
 from eyechart.core.errors import UsageError
 from eyechart.models.model import Answer, Model, in_one_line, is_out_of_memory, prepared
-from eyechart.models.preprocessing import Preprocessing, read_sidecar
+from eyechart.models.objects import from_object
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.request import Request
 
-SUFFIXES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
+SUFFIXES = (".pt", ".pth", ".th", ".ts", ".torchscript", ".pt2")
+
+RUNS_CODE = ("custom_obj_", "opaque_obj_")
+"""How the names of those parts of an exported program begin that are unpickled without limits."""
 
 
-def load_file(name: str, device: torch.device, half: bool) -> Model:
-    """Return the model in a file, with the preprocessing of the sidecar beside it, if any.
+def load_file(name: str, request: Request) -> Model:
+    """Return the model in a file.
 
-    `half` is for TorchScript; an exported program computes in the precision it was exported in.
+    Half precision must be asked for with TorchScript; an exported program computes in the precision
+    it was exported in.
     """
     path = Path(name)
+    identity = hashlib.sha256(read_model(path)).hexdigest()
+    device = request.device
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"Cannot read the model {path}: {error.strerror}.") from None
-    digest = hashlib.sha256(content)
-    sidecar = path.with_suffix(".yaml")
-    steps = Preprocessing()
-    if sidecar.exists():
-        steps = read_sidecar(sidecar)
-        digest.update(repr(steps).encode())
-    kind = _kind(path)
-    dtype = torch.bfloat16 if half else torch.float32
-    answer: Answer
-    try:
+        kind = _kind(path)
         if kind == "script":
+            dtype = torch.bfloat16 if request.half else torch.float32
             answer = prepared(_load_script(path, device), device, dtype)
-        else:
-            answer, steps, dtype = _load_exported(path, device, steps)
+            return Model(name, answer, device, identity=identity, dtype=dtype)
+        if kind == "exported":
+            return _load_exported(path, name, identity, request)
+        return _load_pickle(path, name, request)
     except UsageError:
         raise
     except Exception as error:
@@ -53,13 +53,18 @@ def load_file(name: str, device: torch.device, half: bool) -> Model:
             f"Cannot load the model {path}: {in_one_line(error)}; save it again with this version"
             f" of torch, {torch.__version__}."
         ) from error
-    return Model(
-        name, answer, device, identity=digest.hexdigest(), preprocessing=steps, dtype=dtype
-    )
+
+
+def read_model(path: Path) -> bytes:
+    """Return what is in a model's file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"Cannot read the model {path}: {error.strerror}.") from None
 
 
 def _kind(path: Path) -> str:
-    """Return "script" or "exported", by what is in the file: endings are only a custom."""
+    """Return "script", "exported" or "pickle", by what is in the file: endings are a custom."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -70,9 +75,35 @@ def _kind(path: Path) -> str:
         return "exported"
     if "constants.pkl" in last and any("/code/" in name for name in names):
         return "script"
+    with path.open("rb") as file:
+        # What torch.save wrote begins so, before there were zip archives.
+        if "data.pkl" in last or file.read(1) == b"\x80":
+            return "pickle"
     raise UsageError(
-        f"{path} is neither TorchScript nor an exported program: if it holds weights, write a small"
+        f"{path} is not a model: give TorchScript, an exported program, ONNX or TensorFlow Lite."
+    )
+
+
+def _load_pickle(path: Path, name: str, request: Request) -> Model:
+    """Return the module in a pickle, if it is trusted; weights alone are not a model."""
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        if not request.trust:
+            raise _distrust(path) from None
+        held = torch.load(path, map_location="cpu", weights_only=False)
+    if isinstance(held, nn.Module):
+        return from_object(held, name, request, own=True)
+    raise UsageError(
+        f"{path} holds a {type(held).__name__}, not a model: if these are weights, write a small"
         " Python file that builds the model and loads them, and give it as module:attribute."
+    )
+
+
+def _distrust(path: Path) -> UsageError:
+    return UsageError(
+        f"{path} is a pickle that can run code when it is read: give --trust if you know who made"
+        " it, or save TorchScript or an exported program, or give the model as module:attribute."
     )
 
 
@@ -83,29 +114,49 @@ def _load_script(path: Path, device: torch.device) -> nn.Module:
         return torch.jit.load(str(path), map_location=device)  # type: ignore[no-untyped-call,no-any-return]
 
 
-def _load_exported(
-    path: Path, device: torch.device, steps: Preprocessing
-) -> tuple[Answer, Preprocessing, torch.dtype]:
+def _load_exported(path: Path, name: str, identity: str, request: Request) -> Model:
     from torch.export.passes import move_to_device_pass
 
-    with _quiet_logging("torch.export"), warnings.catch_warnings():
-        # Some versions of torch say so of their own reading.
-        warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
-        program = torch.export.load(str(path))
-    program = move_to_device_pass(program, str(device))
+    program = _read_program(path, request.trust)
+    program = move_to_device_pass(program, str(request.device))
     example = _only_input(path, program)
     height, width = example.shape[2:]
-    for side in (height, width):
-        if isinstance(side, int) and side != (steps.side or height):
-            wanted = f"its sidecar says {steps.side}" if steps.side else "a square is needed"
-            raise UsageError(
-                f"{path} was exported for pictures of {height} × {width} pixels, but {wanted}:"
-                " export it for others, or with dynamic height and width."
-            )
-    if isinstance(height, int):
-        steps = replace(steps, side=height)
+    if isinstance(height, int) and isinstance(width, int) and height != width:
+        raise UsageError(
+            f"{path} was exported for pictures of {height} × {width} pixels, but a square is"
+            " needed: export it for others, or with dynamic height and width."
+        )
+    side = next((each for each in (height, width) if isinstance(each, int)), None)
     least, most = _batch_limits(program, example.shape[0])
-    return Batches(program.module(), least, most), steps, example.dtype
+    return Model(
+        name,
+        Batches(program.module(), least, most),
+        request.device,
+        identity=identity,
+        preprocessing=Preprocessing(side),
+        dtype=example.dtype,
+        fixed_side=side is not None,
+    )
+
+
+def _read_program(path: Path, trust: bool) -> ExportedProgram:
+    if not trust:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+        if any(n.rsplit("/", 1)[-1].startswith(RUNS_CODE) or "/aotinductor/" in n for n in names):
+            raise _distrust(path)
+    with (
+        _quiet_logging("torch.export"),
+        _quiet_logging("torch._export"),
+        _weights_only(not trust),
+        warnings.catch_warnings(),
+    ):
+        # Some versions of torch say so of their own reading.
+        warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
+        try:
+            return torch.export.load(str(path))
+        except pickle.UnpicklingError:
+            raise _distrust(path) from None
 
 
 def _only_input(path: Path, program: ExportedProgram) -> Tensor:
@@ -152,6 +203,24 @@ class Batches:
                 return result  # for `Model` to refuse
             results.append(result[: len(part)])
         return torch.cat(results)
+
+
+@contextmanager
+def _weights_only(wanted: bool) -> Iterator[None]:
+    """Let torch unpickle weights and nothing else, also where torch.export asks for more."""
+    if not wanted:
+        yield
+        return
+    force, allow = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+    before = {name: os.environ.pop(name, None) for name in (force, allow)}
+    os.environ[force] = "1"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 @contextmanager

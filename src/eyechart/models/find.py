@@ -1,7 +1,7 @@
 """From what the user gives (a name, `module:attribute`, a file, an object) to a `Model`."""
 
-from collections.abc import Callable
-from copy import deepcopy
+import difflib
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,71 +10,179 @@ from torch import nn
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import Registry, unknown_name
+from eyechart.models.adapter import ADAPTERS
+from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.card import Card, read_card
 from eyechart.models.efficientnet_lite import SIZES, load_efficientnet_lite
 from eyechart.models.files import SUFFIXES, load_file
-from eyechart.models.imports import import_object
-from eyechart.models.model import Answer, Model, identity_of, in_one_line, prepared
+from eyechart.models.imports import is_importable
+from eyechart.models.label_map import LabelMap, find_map, map_of
+from eyechart.models.model import Answer, Model
+from eyechart.models.objects import from_object, name_of
+from eyechart.models.request import Request
 
 NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model")
 """The models that come by name."""
+
+TORCH = "torch"
+FILES = {**dict.fromkeys(SUFFIXES, TORCH), ".onnx": "onnx", ".tflite": "tflite"}
+"""What is in a file, by its ending."""
+
+FOLDERS = ("hf", "clip", "dinov2")
+"""The kinds of models that may be a folder."""
+
+TEXTS = ("clip",)
+"""The kinds of models that compare pictures with the class names themselves."""
 
 for _name in SIZES:
     NAMED.add(_name, partial(load_efficientnet_lite, _name))
 
 
 def load_model(
-    spec: str | nn.Module | Answer, device: torch.device, half: bool | None = None
+    spec: str | nn.Module | Answer,
+    device: torch.device,
+    half: bool | None = None,
+    *,
+    trust: bool = False,
+    download: bool = False,
+    prompt: str | None = None,
+    class_names: Sequence[str] | None = None,
+    label_maps: Sequence[str | LabelMap] = (),
 ) -> Model:
     """Return the model that `spec` stands for, ready on the device.
 
     `half` runs it in bfloat16; None: on CUDA, except TorchScript, whose constants may not follow.
     Exported programs keep the precision of their export, and functions always get float32.
+    `trust` lets files be read that can run code, `download` lets weights be fetched. `prompt` and
+    `class_names` are for models that compare pictures with texts. `label_maps` say what outputs
+    stand for: the first with as many lines as there are outputs is used, if one has.
     """
-    wanted = device.type == "cuda" if half is None else half
-    dtype = torch.bfloat16 if wanted else torch.float32
+    names = None if class_names is None else tuple(class_names)
+    maps = [each if isinstance(each, LabelMap) else find_map(each) for each in label_maps]
+    model = _load(spec, Request(device, half, trust, prompt, names, download=download))
+    model.offer_maps(maps)
+    return model
+
+
+def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
     if not isinstance(spec, str):
-        return _from_object(spec, _name_of(spec), device, dtype, own=False)
+        return from_object(spec, name_of(spec), request, own=False)
     if spec in NAMED:
-        return NAMED[spec](device, dtype)
-    if Path(spec).suffix.lower() in SUFFIXES:
-        return load_file(spec, device, half=bool(half))
+        return NAMED[spec](request.device, request.dtype)
+    prefix, colon, name = spec.partition(":")
+    if colon and prefix in ADAPTERS:
+        return _from_adapter(prefix, name, request)
+    ending = Path(spec).suffix.lower()
+    if ending in CARDS:
+        return _from_card(spec, request)
+    if ending in FILES:
+        return _from_file(spec, FILES[ending], request)
     if Path(spec).is_file():
-        raise UsageError(f"A model's file must end in {', '.join(SUFFIXES)}, got '{spec}'.")
-    if ":" in spec:
-        found, made = import_object(spec)
-        return _from_object(found, spec, device, dtype, own=made)
+        raise UsageError(f"A model's file must end in {', '.join((*FILES, *CARDS))}, got '{spec}'.")
+    if colon:
+        _check_prefix(prefix, name)
+        return ADAPTERS["python"].load(spec, request)
     raise UsageError(
-        f"{unknown_name('model', spec, NAMED)} A model of your own is given as module:attribute or"
-        " as a file (.pt, .pt2)."
+        f"{unknown_name('model', spec, NAMED)} Others are given with their kind in front"
+        f" ({', '.join(f'{kind}:' for kind in ADAPTERS)}), as module:attribute, as a file or a card"
+        " (.pt, .pt2, .onnx, .tflite, .yaml)."
     )
 
 
-def _from_object(
-    found: object, name: str, device: torch.device, dtype: torch.dtype, own: bool
-) -> Model:
-    if isinstance(found, nn.Module):
-        try:
-            # A module that the user goes on using must stay as it is, and where it is.
-            module = found if own else deepcopy(found)
-            identity = identity_of(module)
-            return Model(
-                name, prepared(module, device, dtype), device, identity=identity, dtype=dtype
-            )
-        except (torch.OutOfMemoryError, MemoryError):
-            raise
-        except Exception as error:
+def _from_adapter(prefix: str, name: str, request: Request) -> Model:
+    adapter = ADAPTERS[prefix]
+    if not name:
+        raise UsageError(f"'{prefix}:' names no model: write {adapter.takes} behind it.")
+    if prefix in FILES.values():
+        return _from_file(name, prefix, request)
+    return adapter.load(name, request)
+
+
+def _from_file(name: str, kind: str, request: Request, card: Card | None = None) -> Model:
+    """Return the model in a file of some kind, as a sidecar beside it says, and a card of it."""
+    path = Path(name)
+    sidecar = path.with_suffix(CARDS[0])
+    said = [card] if card is not None else []
+    if sidecar.exists() and not any(sidecar.samefile(own.path) for own in said):
+        own = read_card(sidecar)
+        if own.model is not None and not _is_same(path, sidecar, own.model):
             raise UsageError(
-                f"Model '{name}' cannot be copied to {device}: {in_one_line(error)};"
-                " give a function that calls it instead."
-            ) from error
-    if isinstance(found, type) or not callable(found):
-        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+                f"Beside {path} lies a card of another model, {sidecar}: rename the one or the"
+                " other."
+            )
+        said.insert(0, own)
+    for each in said:
+        request = each.request(request)
+    model = load_file(name, request) if kind == TORCH else ADAPTERS[kind].load(name, request)
+    for each in said:
+        _name_outputs(each.apply(model), each)
+    return model
+
+
+def _is_same(path: Path, sidecar: Path, spec: str) -> bool:
+    """Return whether a card beside a file is about that very file."""
+    other = sidecar.parent / spec.rpartition(":")[2]
+    return path.exists() and other.exists() and path.samefile(other)
+
+
+def _name_outputs(model: Model, card: Card) -> None:
+    """Let the outputs be what a card of a model without texts calls its classes."""
+    if card.class_names is None:
+        return
+    if card.outputs is not None:
         raise UsageError(
-            f"Model '{name}' must be a torch.nn.Module or a function on batches, got {kind}."
+            f"{card.path} has both outputs and class_names: leave out the one or the other."
         )
-    return Model(name, found, device)
+    model.use_map(map_of(list(card.class_names), f"of class_names in {card.path}"))
 
 
-def _name_of(spec: object) -> str:
-    name = getattr(spec, "__name__", None)
-    return name if isinstance(name, str) else type(spec).__name__
+def _from_card(spec: str, request: Request) -> Model:
+    card = read_card(Path(spec))
+    if card.model is None:
+        raise UsageError(
+            f"{spec} names no model: write  model: NAME  into it, or give the file beside which it"
+            " lies."
+        )
+    prefix, colon, name = card.model.partition(":")
+    kind = prefix if colon and prefix in ADAPTERS else ""
+    ending = Path(card.model).suffix.lower()
+    if kind in FILES.values():
+        model = _from_file(str(card.path.parent / name), kind, request, card)
+    elif not kind and ending in FILES:
+        model = _from_file(str(card.path.parent / card.model), FILES[ending], request, card)
+    elif not kind and ending in CARDS:
+        raise UsageError(f"model in {spec} is another card, {card.model}: name the model itself.")
+    else:
+        # A folder of weights may lie beside the card.
+        near = card.path.parent / name
+        inner = f"{kind}:{near}" if kind in FOLDERS and near.is_dir() else card.model
+        model = card.apply(_load(inner, card.request(request)))
+        if kind not in TEXTS:
+            _name_outputs(model, card)
+    if card.name is None:
+        model.name = spec
+    return model
+
+
+def _check_prefix(prefix: str, name: str) -> None:
+    """Refuse `tim:resnet50`: neither one of the kinds of models nor a module."""
+    package = prefix.partition(".")[0]
+    if not package.isidentifier() or is_importable(package):
+        return
+    near = difflib.get_close_matches(prefix.lower(), ADAPTERS, n=1)
+    hint = f"did you mean '{near[0]}:{name}'?" if near else f"the kinds are {', '.join(ADAPTERS)}."
+    raise UsageError(
+        f"There is no module '{prefix}' (a file in the current directory or an installed package)"
+        f" and no kind of model '{prefix}': {hint}"
+    )
+
+
+def refuse_unused(maps: Sequence[LabelMap], models: Sequence[Model]) -> None:
+    """Refuse a label map that none of the models uses, once they have all been called."""
+    for own in maps:
+        if not any(model.label_map is own for model in models):
+            raise UsageError(
+                f"The label map {own.source} has {own.length:,} lines, but the models have"
+                f" {' and '.join(sorted({f'{model.classes:,}' for model in models}))} outputs: give"
+                " a map with a line for each, or none."
+            )

@@ -1,6 +1,7 @@
 """Models from Python: `module:attribute`, with the current directory importable."""
 
 import importlib
+import importlib.util
 import os
 import re
 import sys
@@ -36,6 +37,15 @@ def import_object(spec: str) -> tuple[object, bool]:
     if isinstance(found, type):
         raise UsageError(f"'{spec}' is a class, not a model: write '{spec}()' to make one.")
     return found, False
+
+
+def is_importable(name: str) -> bool:
+    """Return whether there is a module or package of that name, which is not imported."""
+    with _current_directory_importable():
+        try:
+            return name in sys.modules or importlib.util.find_spec(name) is not None
+        except (ImportError, ValueError):
+            return False
 
 
 def _module(name: str) -> ModuleType:

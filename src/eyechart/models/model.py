@@ -1,12 +1,15 @@
 """A model as the rest of eyechart sees it: 8-bit pictures in, class scores out."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 
 import torch
 from torch import Tensor, nn
 
 from eyechart.core.errors import UsageError
+from eyechart.labels.categories import CLASSES
+from eyechart.models.label_map import LabelMap
 from eyechart.models.preprocessing import Preprocessing
 
 Answer = Callable[[Tensor], object]
@@ -18,7 +21,9 @@ class Model:
 
     `identity` tells whether it is the same model again: a sha-256 of its weights, or "" where
     nothing can be known (a plain function). `classes` is the number of its outputs, None until the
-    first call shows it.
+    first call shows it. `promise`: the share of ImageNet's validation set that its makers say it
+    gets right. `class_names`: what its outputs are, where they are not ImageNet's classes.
+    `fixed_side`: whether it takes pictures of no other side than its preprocessing makes.
     """
 
     def __init__(
@@ -31,10 +36,19 @@ class Model:
         classes: int | None = None,
         preprocessing: Preprocessing | None = None,
         dtype: torch.dtype = torch.float32,
+        promise: float | None = None,
+        class_names: tuple[str, ...] | None = None,
+        fixed_side: bool = False,
     ) -> None:
         self.name = name
+        self.promise = promise
+        self.class_names = class_names
         self.identity = identity
         self.classes = classes
+        self.fixed_side = fixed_side
+        self.label_map: LabelMap | None = None
+        self._offered: tuple[LabelMap, ...] = ()
+        self._outputs: int | None = None
         self.device = device
         self.dtype = dtype
         self.preprocessing = preprocessing or Preprocessing()
@@ -47,6 +61,26 @@ class Model:
     def side(self) -> int | None:
         """The height and width that pictures are resized to, in pixels; None: as they come."""
         return self.preprocessing.side
+
+    @property
+    def has_imagenet(self) -> bool:
+        """Whether its classes are ImageNet's 1,000, as far as anything is said of them."""
+        return self.classes == CLASSES and self.class_names is None
+
+    def with_steps(self, steps: Preprocessing) -> "Model":
+        """Return the same network with another preprocessing."""
+        other = copy(self)
+        other.preprocessing = steps
+        return other
+
+    def use_map(self, label_map: LabelMap) -> None:
+        """Let the outputs be what the map says; the first call shows whether there are as many."""
+        self.label_map, self._offered, self.classes = label_map, (), None
+
+    def offer_maps(self, maps: Sequence[LabelMap]) -> None:
+        """Let the outputs be what the first of the maps says that has as many, if one has."""
+        if self.label_map is None:
+            self._offered = tuple(maps)
 
     def __call__(self, pictures: Tensor, wait: bool = True) -> Tensor:
         """Return the scores of 8-bit pictures (B, 3, H, W): float32, (B, K), on the device.
@@ -117,14 +151,46 @@ class Model:
             )
         if scores.is_complex() or scores.dtype == torch.bool:
             raise UsageError(f"{need}, got {scores.dtype}: return real numbers.")
-        classes = scores.shape[1]
-        if self.classes is not None and classes != self.classes:
+        outputs = scores.shape[1]
+        known = self._outputs or (None if self._is_mapped else self.classes)
+        if known is not None and outputs != known:
             raise UsageError(
-                f"{need}, always the same K, got {classes} after {self.classes}:"
+                f"{need}, always the same K, got {outputs} after {known}:"
                 " return a score for every class, every time."
             )
-        self.classes = classes
-        return scores.to(self.device, torch.float32)
+        if self._outputs is None:
+            self._settle(outputs)
+        scores = scores.to(self.device, torch.float32)
+        return scores if self.label_map is None else self.label_map(scores)
+
+    @property
+    def _is_mapped(self) -> bool:
+        return self.label_map is not None or bool(self._offered)
+
+    def _settle(self, outputs: int) -> None:
+        """Decide what so many outputs stand for, once, at the first call."""
+        own = self.label_map or next((m for m in self._offered if m.length == outputs), None)
+        if own is not None and own.length != outputs:
+            raise UsageError(
+                f"The label map {own.source} has {own.length:,} lines, but the model '{self.name}'"
+                f" {outputs:,} outputs: give a map with a line for each."
+            )
+        if own is not None:
+            self.label_map, self.class_names = own, own.names
+            self.mark(own.picked, own.names)
+        self.classes = outputs if own is None else len(own.picked)
+        if self.class_names is not None and len(self.class_names) != self.classes:
+            raise UsageError(
+                f"{len(self.class_names):,} class names were given, but the model '{self.name}' has"
+                f" {self.classes:,} outputs: give a name for each."
+            )
+        self._outputs = outputs
+
+    def mark(self, *settings: object) -> None:
+        """Let the identity depend on settings too, where there is one."""
+        if self.identity:
+            content = f"{self.identity} {settings!r}"
+            self.identity = hashlib.sha256(content.encode()).hexdigest()
 
 
 def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.Module:

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
 from eyechart.predictions.loop import Job, compute, table_of
-from eyechart.testsets.drawing import each_chunk
-from eyechart.testsets.making import rows_of
+from eyechart.predictions.unreadable import UNREADABLE
+from eyechart.testsets.work import each_work
 
 SHARE = 0.01
 FEWEST = 20
@@ -51,16 +51,19 @@ class Comparison:
 def check(job: Job, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
     """Make a random share of each corruption's rows again, in other batches, and compare them."""
     chance = np.random.default_rng(seed)
-    groups = []
+    groups, parts = [], Parts(folder)
+    never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
     for draws in job.groups:
+        draws = draws.take(np.flatnonzero(~np.isin(draws.row, np.asarray(never, dtype=np.int64))))
         count = min(len(draws), max(FEWEST, round(share * len(draws))))
         groups.append(draws.take(np.sort(chance.choice(len(draws), count, replace=False))))
     again: list[pa.Table] = []
-    for chunk in each_chunk(job.images, groups, job.plan, job.device):
-        for draws, _ in rows_of(groups, chunk.places):
-            again.append(table_of(job, compute(job, chunk, draws)))
+    for work in each_work(job.images, groups, job.plan, job.device):
+        if work.why:
+            raise UsageError(f"A file that was read before cannot be read now: {work.why[0]}")
+        again.append(table_of(job, compute(job, work.chunk, work.draws, work.read)))
     found = pa.concat_tables(again)
-    parts, total = Parts(folder), np.zeros(5, dtype=np.int64)
+    total = np.zeros(5, dtype=np.int64)
     for name in found["corruption"].unique().to_pylist():
         own = found.filter(pc.equal(found["corruption"], name))
         recorded = parts.read(name)

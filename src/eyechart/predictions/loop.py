@@ -27,11 +27,13 @@ from eyechart.predictions.destroyed import (
     too_large,
 )
 from eyechart.predictions.record import Answers, answers_of, to_table
-from eyechart.testsets.drawing import Plan, Step, each_chunk
+from eyechart.predictions.unreadable import UNREADABLE, LeftOut
+from eyechart.testsets.drawing import Plan, Step
 from eyechart.testsets.draws import Draws
-from eyechart.testsets.making import Chunk, rows_of
+from eyechart.testsets.making import Chunk
 from eyechart.testsets.table import VERSION
 from eyechart.testsets.table import to_table as rows_table
+from eyechart.testsets.work import Work, each_work
 
 BATCH = {"cpu": 32, "cuda": 512}
 """How many pictures are predicted at once, unless told otherwise."""
@@ -57,12 +59,20 @@ class Job:
         return {
             "schema": VERSION,
             "eyechart": __version__,
-            "images": self.images.fingerprint,
             "stimulus": self.images.stimulus.name,
+            **self._about_files(),
             **self.plan.settings(),
+            "images": self.images.fingerprint,
             "models": {m.name: f"{m.identity} {m.dtype}".strip() for m in self.models},
             "testset": self.testset,
         }
+
+    def _about_files(self) -> dict[str, Any]:
+        """Return what decides predictions from files besides: how clean pictures came to size."""
+        if self.images.files is None:
+            return {}
+        how = self.images.stimulus.crop
+        return {"clean": (how or "native") if self.images.has_clean else None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +97,8 @@ def predict(job: Job, folder: Path, step: Step) -> None:
 
 
 def _predict(job: Job, parts: Parts, step: Step) -> None:
+    # what could not be read may have been mended
+    parts.drop(UNREADABLE)
     done = parts.done()
     left = [draws.take(np.flatnonzero(~np.isin(draws.row, done))) for draws in job.groups]
     step(sum(map(len, job.groups)) - sum(map(len, left)), "")
@@ -105,21 +117,22 @@ class _Loop:
     def __init__(self, job: Job, parts: Parts, writer: ThreadPoolExecutor, step: Step) -> None:
         self.job, self.parts, self.writer, self.step = job, parts, writer, step
         self.size = job.batch or BATCH.get(job.device.type, BATCH["cpu"])
+        self.left_out = LeftOut(job.images, parts)
         self.computed: Batch | None = None
         self.written: Future[int] | None = None
 
     def run(self, groups: Sequence[Draws]) -> None:
         try:
-            for chunk in each_chunk(self.job.images, groups, self.job.plan, self.job.device):
-                for draws, _ in rows_of(groups, chunk.places):
-                    self._work(chunk, draws)
+            for work in each_work(self.job.images, groups, self.job.plan, self.job.device):
+                self.step(self.left_out.add(work), "")
+                self._work(work)
         finally:
             # also when interrupted: what was computed is kept
             self._write()
             self._wait()
 
-    def _work(self, chunk: Chunk, draws: Draws) -> None:
-        start = 0
+    def _work(self, work: Work) -> None:
+        draws, start = work.draws, 0
         while start < len(draws):
             # at most one batch that was computed is not on disk
             self._wait()
@@ -127,8 +140,9 @@ class _Loop:
             rest = len(draws) - start
             size = -(-rest // -(-rest // self.size))
             part = draws.take(np.arange(start, start + size))
+            read = None if work.read is None else work.read[start : start + size]
             try:
-                batch = compute(self.job, chunk, part)
+                batch = compute(self.job, work.chunk, part, read)
             except (RuntimeError, MemoryError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -161,9 +175,9 @@ class _Loop:
         return len(batch.draws)
 
 
-def compute(job: Job, chunk: Chunk, draws: Draws) -> Batch:
-    """Make the pictures of some rows, measure them and let every model answer."""
-    made = chunk.make(draws)
+def compute(job: Job, chunk: Chunk, draws: Draws, read: Tensor | None = None) -> Batch:
+    """Make the pictures of some rows, if they were not read, measure them, and have answers."""
+    made = chunk.make(draws, read)
     answers = tuple(answers_of(model(made.pictures, wait=False)) for model in job.models)
     own = [made.delta_v, made.pixels, *(each.numbers for each in answers)]
     home, ready = _bring_home(own)

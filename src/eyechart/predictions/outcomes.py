@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from numpy.typing import NDArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
 from eyechart.core.registry import unknown_name
+from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, RULES, category_of, members
 from eyechart.predictions.destroyed import DESTROYED
+from eyechart.predictions.unreadable import left_out, without
 from eyechart.testsets.draws import CLEAN
 
 Whole = NDArray[np.int64]
@@ -29,6 +32,7 @@ class Outcomes:
     `correct` and `consistent` are 0 or 1, NaN where there is no label or no answer; so are
     `clean_correct` (was the clean picture's answer right?) and, as shares, `lost_correct` and
     `lost_consistent`: how often answers to pictures of nothing would have been right, or the same.
+    Where there were no clean pictures, all that is about them is NaN.
     `picture`: which answers are to the same picture. `label`: −1 for none. `weights`: how much each
     counts, if not all the same.
     """
@@ -61,39 +65,70 @@ class Recorded:
     """The predictions in a folder, with what each picture's label is in the asked label space.
 
     `labels`: by the picture's name, −1 for none. `rule`: how classes become the 16 categories;
-    None leaves them as they are.
+    None leaves them as they are. `has_clean`: whether the clean pictures were predicted too.
     """
 
     folder: Path
     labels: Mapping[str, int]
     rule: str | None = None
+    has_clean: bool = True
     _shared: dict[str, pa.Table] = field(default_factory=dict, repr=False)
 
+    @cached_property
+    def left_out(self) -> list[Damaged]:
+        """The pictures that are left out because some of their files could not be read."""
+        return left_out(self.folder)
+
     def clean(self, model: str) -> Outcomes:
-        """Return the answers to the clean pictures."""
-        return self.outcomes(model, CLEAN)
+        """Return the answers to the clean pictures, all NaN if there were none."""
+        if self.has_clean:
+            return self.outcomes(model, CLEAN)
+        names = self._names()
+        label = np.array([self.labels[name] for name in names], dtype=np.int64)
+        nothing = np.full(len(names), np.nan)
+        return Outcomes(
+            nothing, nothing, np.arange(len(names)), label, *(nothing for _ in range(5))
+        )
+
+    def pictures(self, model: str) -> list[str]:
+        """Return the names of the pictures that `Outcomes.picture` counts."""
+        if not self.has_clean:
+            return self._names()
+        names: list[str] = self._read(CLEAN, model)["picture"].to_pylist()
+        return names
+
+    def _names(self) -> list[str]:
+        """Return the pictures of a run without clean ones."""
+        gone = {each.name for each in self.left_out}
+        return [name for name in self.labels if name not in gone]
 
     def outcomes(self, model: str, corruption: str) -> Outcomes:
         """Return a model's answers to a corruption, next to those to the clean pictures."""
         own = self._read(corruption, model)
-        clean = self._read(CLEAN, model)
-        answer, before = self._answers(own), self._answers(clean)
-        places = {name: place for place, name in enumerate(clean["picture"].to_pylist())}
-        names = own["picture"].to_pylist()
+        answer, names = self._answers(own), own["picture"].to_pylist()
+        clean = self._read(CLEAN, model) if self.has_clean else None
+        known = self._names() if clean is None else clean["picture"].to_pylist()
+        places = {name: place for place, name in enumerate(known)}
         picture = np.array([places[name] for name in names], dtype=np.int64)
         label = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
-        clean_answer = before[picture]
         lost = self._answers(self._read(DESTROYED, model))
+        if clean is None:
+            nothing = np.full(len(own), np.nan)
+            same, right, lost_same = nothing, nothing, nothing
+        else:
+            clean_answer = self._answers(clean)[picture]
+            same = (answer == clean_answer).astype(np.float64)
+            right, lost_same = _equal(clean_answer, label), _shares(lost, clean_answer)
         return Outcomes(
             own["delta_v"].to_numpy().astype(np.float64),
             own["severity"].to_numpy().astype(np.float64),
             picture,
             label,
             _equal(answer, label),
-            (answer == clean_answer).astype(np.float64),
-            _equal(clean_answer, label),
+            same,
+            right,
             np.where(label == NONE, np.nan, _shares(lost, label)),
-            _shares(lost, clean_answer),
+            lost_same,
         )
 
     def _read(self, name: str, model: str) -> pa.Table:
@@ -102,7 +137,7 @@ class Recorded:
             columns += ["category_max", "category_sum"]
         table = self._shared.get(name)
         if table is None:
-            table = Parts(self.folder).read(name, columns)
+            table = without(Parts(self.folder).read(name, columns), self.left_out)
         if name in (CLEAN, DESTROYED):
             # they go with every corruption
             self._shared[name] = table

@@ -16,13 +16,16 @@ from eyechart.testsets.table import SCHEMA as ROWS
 
 SIXTEEN = len(CATEGORIES)
 
+# Of no fixed length, though it is always 16: pyarrow 25 cannot read back a null of a fixed one.
+SCORES = pa.list_(pa.float32())
+
 ANSWERS = pa.schema(
     [
         ("model", pa.string()),
         ("answer", pa.int32()),
         ("margin", pa.float32()),
-        ("category_max", pa.list_(pa.float32(), SIXTEEN)),
-        ("category_sum", pa.list_(pa.float32(), SIXTEEN)),
+        ("category_max", SCORES),
+        ("category_sum", SCORES),
     ]
 )
 """`answer`: the class with the highest score. `margin`: by how much its log-probability exceeds the
@@ -70,7 +73,8 @@ def to_table(rows: pa.Table, model: str, answers: Answers) -> pa.Table:
         start = 2 + place * SIXTEEN
         if answers.has_categories:
             flat = np.ascontiguousarray(numbers[:, start : start + SIXTEEN]).ravel()
-            columns.append(pa.FixedSizeListArray.from_arrays(pa.array(flat), SIXTEEN))
+            offsets = np.arange(0, len(flat) + 1, SIXTEEN, dtype=np.int32)
+            columns.append(pa.ListArray.from_arrays(offsets, pa.array(flat)))
         else:
-            columns.append(pa.nulls(len(numbers), pa.list_(pa.float32(), SIXTEEN)))
+            columns.append(pa.nulls(len(numbers), SCORES))
     return pa.Table.from_arrays([*rows.columns, *columns], schema=SCHEMA)

@@ -10,7 +10,10 @@ from eyechart.core.files import atomic_file, remove_leftovers
 
 RECORD = "run.json"
 PREDICTIONS = "predictions"
-OURS = ("results.json", "results.csv", "curves.png", "curves-entry16.png", "testset.parquet")
+OURS = (
+    *("results.json", "results.csv", "scores.parquet"),
+    *("curves.png", "curves-entry16.png", "testset.parquet"),
+)
 """What a run writes besides; without its record they are somebody else's."""
 
 

@@ -23,20 +23,19 @@ from eyechart.suites.strength import STRONGEST, draw_from_domain, resolve
 from eyechart.suites.suite import DRAWN, PUBLISHED, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
 from eyechart.testsets.draws import CLEAN, Draws, Real, Whole, clean_draws, expand
-from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, read_chunk, rows_of
-from eyechart.testsets.uniform import choose_levels, draw_targets, find_strengths
+from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, read_chunk
 from eyechart.visual_change.measure import find_definition
 
 SAMPLINGS = ("paper", "uniform")
+BENCHMARK, EXTRA = "imagenet-c", "imagenet-c-extra"
 NAME = re.compile(r"[A-Za-z0-9_]+([-/][A-Za-z0-9_]+)*")
-RESERVED = (CLEAN, "destroyed")
+RESERVED = (CLEAN, "destroyed", "unreadable")
 """What rows are called that belong to no corruption."""
 
 LEVELS = np.arange(1.0, 6.0)
 FINGERPRINT = "strengths"
 """Under this name a plan's settings stand for all that its suite says of the corruptions."""
 
-TARGET_BINS = 39
 MOST = 10_000_000
 """Rows per corruption; beyond, a plan would not fit into memory."""
 
@@ -56,7 +55,9 @@ class Plan:
     `n`: rows per corruption. `sampling`: parameters uniform over the published domain ("paper") or
     strengths that make Δv uniform. `labels`: whose classes are drawn equally often, unless not
     `balanced`; with "entry16" only pictures of the 16 categories are drawn. `delta_v`: over what
-    range Δv is made uniform.
+    range Δv is made uniform. `jpeg`: the quality at which every corrupted picture is stored and
+    read back, as the published ones were at 85; None for not at all. `pictures`: of how many
+    pictures the set was chosen, None for all.
     """
 
     suite: str = "vcr"
@@ -68,6 +69,8 @@ class Plan:
     definition: str = "vcr"
     corruptions: tuple[str, ...] = ()
     delta_v: tuple[float, float] = (0.0, 1.0)
+    jpeg: int | None = None
+    pictures: int | None = None
 
     def check(self) -> None:
         """Raise a UsageError unless the plan can be carried out."""
@@ -75,6 +78,10 @@ class Plan:
             raise UsageError(f"n must be a whole number from 1 to {MOST:,}, got {self.n!r}.")
         if not isinstance(self.seed, int) or isinstance(self.seed, bool) or abs(self.seed) >> 63:
             raise UsageError(f"seed must be a whole number below 2⁶³, got {self.seed!r}.")
+        if self.jpeg is not None and not (_is_whole(self.jpeg) and 1 <= self.jpeg <= 100):
+            raise UsageError(f"jpeg must be a quality from 1 to 100, got {self.jpeg!r}.")
+        if self.pictures is not None and not (_is_whole(self.pictures) and self.pictures >= 1):
+            raise UsageError(f"pictures must be a whole number from 1, got {self.pictures!r}.")
         if self.sampling not in SAMPLINGS:
             raise unknown_name("sampling", str(self.sampling), SAMPLINGS)
         if self.labels not in SPACES:
@@ -91,16 +98,18 @@ class Plan:
     def entries(self) -> list[Entry]:
         """Return the corruptions of the suite, or those chosen of it."""
         own = {entry.name: entry for entry in load_suite(self.suite)}
+        known = {**own, **_more_of(self.suite)}
         if not all(isinstance(name, str) for name in self.corruptions):
             raise UsageError(f"corruptions must be a list of names, got {self.corruptions!r}.")
         if not self.corruptions:
             return list(own.values())
         chosen = []
         for name in self.corruptions:
-            full = name if name in own else f"{self.suite}/{name}"
-            if full not in own:
+            # the name alone will do where the suite's have a prefix
+            full = next((each for each in known if name in (each, each.rpartition("/")[2])), None)
+            if full is None:
                 raise _not_there(name, self.suite, own)
-            chosen.append(own[full])
+            chosen.append(known[full])
         return chosen
 
     def settings(self) -> dict[str, Any]:
@@ -111,6 +120,16 @@ class Plan:
             "delta_v": list(self.delta_v),
             FINGERPRINT: f"{hash64(*(repr(entry) for entry in self.entries())):016x}",
         }
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _more_of(suite: str) -> dict[str, Entry]:
+    """Return what can be named besides a suite's own: ImageNet-C's four extras belong to it."""
+    more = load_suite(EXTRA) if suite == BENCHMARK else ()
+    return {entry.name: entry for entry in more}
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -187,6 +206,8 @@ def plan_draws(images: ImageSet, plan: Plan) -> list[Draws]:
     for entry in plan.entries():
         groups.append(_plan_entry(images, entry, counts, plan, first))
         first += len(groups[-1])
+    if not images.has_clean:
+        return groups
     used = np.unique(np.concatenate([draws.image for draws in groups]))
     return [clean_draws(used, first), *groups]
 
@@ -202,7 +223,8 @@ def _plan_entry(images: ImageSet, entry: Entry, counts: Counts, plan: Plan, firs
         severity = np.full(len(image), np.nan)
     row = first + np.arange(len(image))
     draws = Draws(entry, row, image, draw, severity, {})
-    if is_uniform(entry, plan):
+    if is_uniform(entry, plan) or images.files is not None:
+        # files are as strong as they are: nobody says by which numbers
         return draws
     return with_values(images, draws, plan.seed)
 
@@ -261,23 +283,6 @@ def keys_of(images: ImageSet, places: Whole) -> Tensor:
     return keys[torch.from_numpy(which)]
 
 
-@dataclass(frozen=True, eq=False)
-class Reach:
-    """Between what each row's Δv can lie, and what it is to be: NaN for rows that are not used.
-
-    `severity`: where it is known already, NaN where it has to be found.
-    """
-
-    lowest: Real
-    highest: Real
-    target: Real
-    severity: Real
-
-    def take(self, places: Whole) -> "Reach":
-        """Return what is known of some of the rows."""
-        return Reach(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
-
-
 def mildest(entry: Entry) -> float:
     """Return the severity at which a strength path begins.
 
@@ -301,89 +306,6 @@ def severities_of(entry: Entry) -> Real:
     return np.array([mildest(entry), STRONGEST])
 
 
-def find_reach(
-    images: ImageSet, pools: Sequence[Draws], plan: Plan, device: torch.device, step: Step
-) -> dict[str, Reach]:
-    """Return what every row of the pools can reach, and the targets of those that are used."""
-    found = {
-        pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
-        for pool in pools if (entry := pool.entry) is not None
-    }  # fmt: skip
-    for chunk in each_chunk(images, pools, plan, device):
-        for draws, places in rows_of(pools, chunk.places):
-            assert draws.entry is not None
-            own = found[draws.name]
-            for level, severity in reversed(list(enumerate(severities_of(draws.entry)))):
-                if severity:
-                    at = np.full(len(draws), severity)
-                    own[level, places] = measure_at(images, chunk, draws, at, plan)
-                else:
-                    # severity 0 is the picture itself
-                    own[level, places] = own[-1, places] * 0
-            step(len(draws), "")
-    return {pool.name: _aim(images, pool, found[pool.name], plan) for pool in pools}
-
-
-def _aim(images: ImageSet, pool: Draws, found: Real, plan: Plan) -> Reach:
-    """Return the targets of a pool from its Δv at the severities that were looked at."""
-    assert pool.entry is not None
-    names = [
-        f"{pool.name} {images.digests[image]} {draw}"
-        for image, draw in zip(pool.image, pool.draw, strict=True)
-    ]
-    severities = severities_of(pool.entry)
-    edges = np.linspace(*plan.delta_v, TARGET_BINS + 1)
-    if len(severities) == 2:
-        target = draw_targets(found[0], found[1], names, plan.n, edges, plan.seed)
-        _check_reach(pool, plan, target, found)
-        return Reach(found[0], found[1], target, np.full(len(pool), np.nan))
-    chosen = choose_levels(found, names, plan.n, edges, plan.seed)
-    used, rows = chosen >= 0, np.arange(len(pool))
-    target = np.where(used, found[chosen, rows], np.nan)
-    _check_reach(pool, plan, target, found)
-    return Reach(found[0], found[-1], target, np.where(used, severities[chosen], np.nan))
-
-
-def _check_reach(pool: Draws, plan: Plan, target: Real, found: Real) -> None:
-    if np.isnan(target).all():
-        low, high = plan.delta_v
-        seen = found[~np.isnan(found)]
-        reach = f"from {seen.min():.2f} to {seen.max():.2f}" if len(seen) else "nowhere"
-        raise UsageError(
-            f"{pool.name} reaches no Δv between {low:g} and {high:g} on these pictures, only"
-            f" {reach}: widen delta_v, or leave the corruption out."
-        )
-
-
-def find_values(
-    images: ImageSet, chunk: Chunk, draws: Draws, reach: Reach, plan: Plan, step: Step
-) -> Draws:
-    """Return rows of one chunk with the strengths that bring Δv to its targets."""
-    assert draws.entry is not None
-
-    def measure(rows: Whole, severity: Real) -> Real:
-        return measure_at(images, chunk, draws.take(rows), severity, plan)
-
-    severity = reach.severity
-    if np.isnan(severity).any():
-        severity, _ = find_strengths(
-            reach.target, mildest(draws.entry), reach.lowest, reach.highest, measure
-        )
-    step(len(draws), "")
-    return with_values(images, replace(draws, severity=severity), plan.seed)
-
-
-def measure_at(images: ImageSet, chunk: Chunk, draws: Draws, severity: Real, plan: Plan) -> Real:
-    """Return Δv of these rows at these severities."""
-    found = []
-    size = BATCH.get(chunk.clean.device.type, BATCH["cpu"])
-    for start in range(0, len(draws), size):
-        places = np.arange(start, min(start + size, len(draws)))
-        part = replace(draws.take(places), severity=severity[places])
-        found.append(chunk.make(with_values(images, part, plan.seed)).delta_v.cpu().numpy())
-    return np.concatenate(found)
-
-
 def each_chunk(
     images: ImageSet, groups: Sequence[Draws], plan: Plan, device: torch.device
 ) -> Iterator[Chunk]:
@@ -398,4 +320,7 @@ def each_chunk(
             pictures = coming.result()
             if place + 1 < len(chunks):
                 coming = reader.submit(read_chunk, images, chunks[place + 1], device)
-            yield load_chunk(images, places, pictures, definition, plan.seed)
+            yield load_chunk(
+                images, places, pictures, device,
+                definition=definition, seed=plan.seed, jpeg=plan.jpeg,
+            )  # fmt: skip

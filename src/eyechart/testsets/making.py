@@ -11,7 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions import Assets
+from eyechart.corruptions.digital import through_jpeg
+from eyechart.corruptions.jpeg import jpeg_in_torch
+from eyechart.corruptions.opencv import pixels_of, planes_of
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.suites.apply import corrupt_batch
@@ -25,13 +29,17 @@ from eyechart.visual_change.statistics import CleanStatistics
 CHUNK_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
 """How many pixels of clean pictures are held at once."""
 
+JPEG_AT_ONCE = 128
+"""How many pictures a GPU brings through JPEG together."""
+
 
 @dataclass(frozen=True, eq=False)
 class Made:
     """Corrupted pictures, uint8 (B, 3, H, W), and what is known of each, on their device.
 
-    `delta_v`: visual change in 0…1, NaN where the clean picture has too little to lose. `pixels`:
-    a 64-bit digest of the 8-bit values. `scales`: of the pyramid behind the visual change.
+    `delta_v`: visual change in 0…1, NaN where the clean picture has too little to lose, or where
+    there is none. `pixels`: a 64-bit digest of the 8-bit values. `scales`: of the pyramid behind
+    the visual change, 0 where there is no change to measure.
     """
 
     pictures: Tensor
@@ -42,18 +50,31 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """A few pictures of one size, ready to be corrupted and compared."""
+    """A few pictures of one size, ready to be corrupted and compared.
+
+    `clean` and `statistics` are None where corrupted pictures are all there is. `jpeg`: the quality
+    at which corrupted ones are stored and read back, if they are.
+    """
 
     places: Whole
-    clean: Tensor
+    clean: Tensor | None
     keys: Tensor
-    statistics: CleanStatistics
+    statistics: CleanStatistics | None
+    device: torch.device
     seed: int
+    jpeg: int | None = None
 
-    def make(self, draws: Draws) -> Made:
-        """Return the pictures of these rows, all of one corruption and all from this chunk."""
+    def make(self, draws: Draws, read: Tensor | None = None) -> Made:
+        """Return the pictures of these rows, all of one corruption and all from this chunk.
+
+        `read`: the corrupted pictures, uint8 (B, 3, H, W), where they are not made but come from
+        files.
+        """
         local = torch.from_numpy(np.searchsorted(self.places, draws.image))
-        on_device = local.to(self.clean.device)
+        on_device = local.to(self.device)
+        if read is not None:
+            return self._measured(read.to(self.device, non_blocking=True), on_device)
+        assert self.clean is not None, "nothing to corrupt"
         pictures = self.clean[on_device]
         if draws.entry is None:
             return self._unchanged(pictures, on_device)
@@ -67,18 +88,45 @@ class Chunk:
             draws.draw.tolist(),
             frost_assets(None) if draws.entry.corruption.needs_frost else Assets(),
         )
+        if self.jpeg is not None:
+            corrupted = as_jpeg(corrupted, self.jpeg)
         return self._measured(corrupted, on_device)
 
     def _measured(self, pictures: Tensor, local: Tensor) -> Made:
+        if self.statistics is None:
+            nowhere = torch.full((len(pictures),), torch.nan, dtype=torch.float64)
+            return Made(pictures, nowhere.to(self.device), content_keys(pictures), 0)
         statistics = self.statistics.select(local)
         kept = fidelity(statistics, to_grey(pictures))
         change = torch.where(statistics.measurable, (1 - kept).clamp_min(0), torch.nan)
         return Made(pictures, change, content_keys(pictures), len(statistics.scales))
 
     def _unchanged(self, pictures: Tensor, local: Tensor) -> Made:
+        assert self.statistics is not None, "nothing to compare with"
         measurable = self.statistics.measurable[local]
         change = torch.where(measurable, 0.0, torch.nan).to(torch.float64)
         return Made(pictures, change, content_keys(pictures), len(self.statistics.scales))
+
+
+def as_jpeg(pictures: Tensor, quality: int) -> Tensor:
+    """Return uint8 pictures (B, 3, H, W) as a JPEG file of that quality would give them back.
+
+    On the CPU that is Pillow's own JPEG; on a GPU the same steps in torch, with the same pixels.
+    """
+    if pictures.device.type != "cpu":
+        starts = range(0, len(pictures), JPEG_AT_ONCE)
+        parts = [pictures[start : start + JPEG_AT_ONCE] for start in starts]
+        return torch.cat(
+            [jpeg_in_torch(part, np.full(len(part), float(quality))) for part in parts]
+        )
+    out = torch.empty_like(pictures)
+    levels, result = pictures.numpy(), out.numpy()
+
+    def work(place: int) -> None:
+        result[place] = planes_of(through_jpeg(pixels_of(levels[place]), quality))
+
+    on_all_cores(work, range(len(levels)))
+    return out
 
 
 def plan_chunks(images: ImageSet, used: Sequence[int] | Whole, device: torch.device) -> list[Whole]:
@@ -93,19 +141,28 @@ def plan_chunks(images: ImageSet, used: Sequence[int] | Whole, device: torch.dev
     return chunks
 
 
-def read_chunk(images: ImageSet, places: Whole, device: torch.device) -> Tensor:
-    """Return the pictures at these places on their way to the device."""
+def read_chunk(images: ImageSet, places: Whole, device: torch.device) -> Tensor | None:
+    """Return the clean pictures at these places, if there are any, on their way to the device."""
+    if not images.has_clean:
+        return None
     batch = images.batch(places.tolist())
     return batch if device.type == "cpu" else batch.pin_memory().to(device, non_blocking=True)
 
 
 def load_chunk(
-    images: ImageSet, places: Whole, clean: Tensor, definition: Definition, seed: int
+    images: ImageSet,
+    places: Whole,
+    clean: Tensor | None,
+    device: torch.device,
+    *,
+    definition: Definition,
+    seed: int,
+    jpeg: int | None,
 ) -> Chunk:
     """Return the pictures at `places` (rising) with the clean side of their visual change."""
     keys = named_keys([images.digests[place] for place in places], len(places))
-    statistics = describe_clean(to_grey(clean), definition)
-    return Chunk(places, clean, keys, statistics, seed)
+    statistics = None if clean is None else describe_clean(to_grey(clean), definition)
+    return Chunk(places, clean, keys, statistics, device, seed, jpeg)
 
 
 def rows_of(groups: Sequence[Draws], places: Whole) -> Iterator[tuple[Draws, Whole]]:

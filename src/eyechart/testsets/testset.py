@@ -26,17 +26,15 @@ from eyechart.testsets.drawing import (
     BATCH,
     FINGERPRINT,
     Plan,
-    Reach,
     Step,
     each_chunk,
-    find_reach,
-    find_values,
     is_uniform,
     names_of,
     plan_draws,
 )
 from eyechart.testsets.draws import CLEAN, Draws, clean_draws
 from eyechart.testsets.making import rows_of
+from eyechart.testsets.reach import Reach, find_reach, find_values
 from eyechart.testsets.table import SCHEMA, VERSION, from_table, to_table
 
 HEADER = "eyechart testset"
@@ -172,6 +170,7 @@ def draw(
     stimulus: str = "224",
     definition: str = "vcr",
     delta_v: tuple[float, float] = (0.0, 1.0),
+    jpeg: int | None = None,
     device: str = "cpu",
 ) -> TestSet:
     """Return a test set of n rows per corruption, drawn, made and measured.
@@ -180,10 +179,11 @@ def draw(
     parameters uniformly over the published domain; "uniform" finds those that spread Δv evenly
     over the range `delta_v`.
     Corruptions with published levels (ImageNet-C) have every picture at each level instead, unless
-    sampling is "uniform". Classes are drawn equally often unless not `balanced`.
+    sampling is "uniform". Classes are drawn equally often unless not `balanced`. `jpeg`: the
+    quality at which corrupted pictures are stored and read back; ImageNet-C's are at 85.
     """
     plan = Plan(
-        suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v
+        suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v, jpeg
     )
     plan.check()
     where = find_device(device)

@@ -1,0 +1,134 @@
+"""CIFAR-10-C as it is published: CORRUPTION.npy with all pictures at severity 1, then 2, … 5.
+
+Arrays stay on disk, and what is needed is read from them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.images.corrupted import SEVERITIES, Readings
+from eyechart.images.dataset import Picture
+from eyechart.images.imageset import SMALLEST_SIDE
+
+LABELS = "labels.npy"
+
+Levels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedArrays:
+    """Pictures in arrays (5 N, H, W, 3), the N of severity 1 first; `places`: which of the N."""
+
+    arrays: Mapping[str, Levels]
+    pictures: tuple[Picture, ...]
+    size: tuple[int, int]
+    count: int
+    places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
+        """Return the pictures at these places, each at its severity."""
+        rows = (np.asarray(severities) - 1) * self.count + self.places[np.asarray(places)]
+        return Readings(to_planes(self.arrays[corruption][rows]), np.ones(len(rows), dtype=bool))
+
+    def take(self, places: Sequence[int]) -> "PublishedArrays":
+        """Return some of the pictures."""
+        pictures = tuple(self.pictures[place] for place in places)
+        return PublishedArrays(
+            self.arrays, pictures, self.size, self.count, self.places[np.asarray(places)]
+        )
+
+
+def to_planes(pixels: Levels) -> Tensor:
+    """Return pictures (B, H, W, 3) as a tensor (B, 3, H, W)."""
+    return torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+
+
+def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list[str]] | None:
+    """Return the file of each known corruption and the names of other arrays; None without any."""
+    files = {path.stem: path for path in sorted(root.glob("*.npy")) if path.name != LABELS}
+    found = {name: files[name] for name in known if name in files}
+    others = [path.name for name, path in files.items() if name not in known]
+    return (found, others) if found else None
+
+
+def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
+    """Return the pictures of these files with the labels beside them."""
+    arrays = {name: open_pictures(path) for name, path in files.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    first = next(iter(shapes))
+    for name, shape in shapes.items():
+        if shape != shapes[first]:
+            raise UsageError(
+                f"All arrays must have one shape: {files[first]} is {shapes[first]}, {files[name]}"
+                f" is {shape}; download it again, or leave it out with --corruption."
+            )
+    rows, height, width, _ = shapes[first]
+    if rows % len(SEVERITIES):
+        raise UsageError(
+            f"{files[first]} must hold as many pictures at each of 5 severities, it holds {rows}:"
+            " download it again."
+        )
+    count = rows // len(SEVERITIES)
+    pictures = tuple(
+        Picture(root / LABELS, str(number), str(label))
+        for number, label in enumerate(_labels(root / LABELS, rows))
+    )
+    return PublishedArrays(arrays, pictures, (height, width), count, np.arange(count))
+
+
+def open_pictures(path: Path) -> Levels:
+    """Return the pictures of a file, uint8 (N, H, W, 3), which stay on disk."""
+    array = _open(path)
+    if array.dtype != np.uint8:
+        raise UsageError(f"{path} must hold 8-bit pictures (uint8), it holds {array.dtype}.")
+    if array.ndim != 4 or array.shape[3] != 3 or not len(array):
+        raise UsageError(f"{path} must have the shape (N, height, width, 3), it has {array.shape}.")
+    if min(array.shape[1:3]) < SMALLEST_SIDE:
+        raise UsageError(
+            f"{path} has pictures of {array.shape[2]} × {array.shape[1]} px, under"
+            f" {SMALLEST_SIDE} px there is no visual change."
+        )
+    return array
+
+
+def _labels(path: Path, rows: int) -> list[int]:
+    """Return the class number of each picture; the same list is there once for each severity."""
+    if not path.exists():
+        raise UsageError(f"{path} is missing: it must hold the class number of every picture.")
+    labels = _open(path)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise UsageError(
+            f"{path} must be one list of class numbers, it has the shape {labels.shape} and type"
+            f" {labels.dtype}."
+        )
+    if len(labels) != rows:
+        raise UsageError(
+            f"{path} has {len(labels)} labels for {rows} pictures: it must be of the same data set."
+        )
+    each = labels.reshape(len(SEVERITIES), -1)
+    if labels.min() < 0 or (each != each[0]).any():
+        raise UsageError(
+            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities, and"
+            " it does not: it is damaged, or of another data set."
+        )
+    return [int(label) for label in each[0]]
+
+
+def _open(path: Path) -> NDArray[Any]:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
+    except (ValueError, EOFError, SyntaxError, TypeError) as error:
+        what = " ".join(str(error).split()).rstrip(".") or "it is empty"
+        raise UsageError(
+            f"{path} is no NumPy array, or cut off ({what}): download it again."
+        ) from None

@@ -1,0 +1,266 @@
+"""ImageNet-C as it is published: ROOT/CORRUPTION/SEVERITY/CLASS/FILE, used as it is.
+
+The tar files put a folder (noise, blur, weather, digital, extra) above the corruptions, which may
+stay. Names are the same in every folder, so only those of one and what differs are kept.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.images.corrupted import SEVERITIES, Readings
+from eyechart.images.dataset import Picture, printable
+from eyechart.images.files import SUFFIXES, read_picture
+from eyechart.images.stimulus import STIMULI
+
+GROUPS = ("noise", "blur", "weather", "digital", "extra")
+"""The folders that the published tar files put above the corruptions."""
+
+LEVELS = tuple(str(severity) for severity in SEVERITIES)
+READERS = 8
+TRIED = 20
+"""How many files are tried to find out the size of all."""
+
+Names = dict[str, list[str]]
+"""The files of each class, sorted."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedFolder:
+    """The pictures of a folder in ImageNet-C's layout.
+
+    `folders`: of each corruption. `named`: by corruption and severity, the files that are called
+    otherwise than `pictures` says, by the picture's name.
+    """
+
+    folders: Mapping[str, Path]
+    pictures: tuple[Picture, ...]
+    size: tuple[int, int]
+    named: Mapping[tuple[str, int], Mapping[str, str]] = field(default_factory=dict)
+
+    def path(self, corruption: str, severity: int, place: int) -> Path:
+        """Return the file of a picture."""
+        name = self.pictures[place].path.as_posix()
+        own = self.named.get((corruption, severity), {}).get(name, name)
+        return self.folders[corruption] / str(severity) / own
+
+    def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
+        """Return the pictures at these places, each at its severity, read by several threads."""
+        paths = [self.path(corruption, *each) for each in zip(severities, places, strict=True)]
+        with ThreadPoolExecutor(READERS) as pool:
+            made = list(pool.map(self._read, paths))
+        good = [each for each in made if isinstance(each, Tensor)]
+        none = torch.empty(0, 3, *self.size, dtype=torch.uint8)
+        return Readings(
+            torch.stack(good) if good else none,
+            np.array([isinstance(each, Tensor) for each in made], dtype=bool),
+            tuple(each for each in made if isinstance(each, str)),
+        )
+
+    def _read(self, path: Path) -> Tensor | str:
+        try:
+            picture = STIMULI["native"](read_picture(path))
+        except UsageError as error:
+            return str(error)
+        height, width = picture.shape[1:]
+        if (height, width) != self.size:
+            own, all_others = f"{width} × {height}", f"{self.size[1]} × {self.size[0]}"
+            return f"{path} is {own} px, others are {all_others} px (width × height)."
+        return picture
+
+    def take(self, places: Sequence[int]) -> "PublishedFolder":
+        """Return some of the pictures."""
+        return replace(self, pictures=tuple(self.pictures[place] for place in places))
+
+
+def find_folders(
+    root: Path, known: Sequence[str], leave_out: Path | None = None
+) -> tuple[dict[str, Path], list[str]] | None:
+    """Return the folder of each known corruption and the names of other folders.
+
+    None if the layout is another one: no known corruption has a folder named 1 to 5. Results may go
+    into `leave_out`, which is no other folder.
+    """
+    found: dict[str, Path] = {}
+    others: list[str] = []
+    for folder in _folders(root):
+        inside = [folder]
+        if folder.name in GROUPS:
+            inside = _folders(folder)
+        for each in inside:
+            if each.name not in known:
+                if leave_out is None or each.resolve() != leave_out.resolve():
+                    others.append(each.relative_to(root).as_posix())
+            elif found.setdefault(each.name, each) != each:
+                raise UsageError(
+                    f"{each.name} is there twice, as {found[each.name]} and {each}: remove one."
+                )
+    if not any((folder / level).is_dir() for folder in found.values() for level in LEVELS):
+        return None
+    return {name: found[name] for name in known if name in found}, others
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Return the folders in a folder, sorted, without hidden ones."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
+    except OSError as error:
+        raise UsageError(f"Cannot read the folder {folder}: {error.strerror}.") from None
+    return [folder / name for name in sorted(names)]
+
+
+def list_published(
+    root: Path,
+    folders: Mapping[str, Path],
+    step: Callable[[int, str], None] | None = None,
+) -> PublishedFolder:
+    """Return the pictures that all these folders have; half-downloaded ones are refused.
+
+    `step` is told of every folder of a corruption and severity that was listed.
+    """
+    listed: dict[tuple[str, int], Names] = {}
+    absent: list[tuple[str, int]] = []
+    first: Names | None = None
+    for corruption, folder in folders.items():
+        for severity in SEVERITIES:
+            place = folder / str(severity)
+            if not place.is_dir():
+                absent.append((corruption, severity))
+            else:
+                own = _classes(place)
+                first = own if first is None else first
+                # the same names again are not kept
+                listed[corruption, severity] = {
+                    name: own.get(name, [])
+                    for name in own.keys() | first.keys()
+                    if own.get(name) != first.get(name)
+                }
+            if step is not None:
+                step(1, "")
+    first = first or {}
+    stems = _all_stems(root, first, listed)
+    _check_whole(root, stems, first, listed, absent)
+    pictures = tuple(
+        Picture(Path(f"{name}/{file}"), printable(f"{name}/{file}"), printable(name))
+        for name in sorted(stems)
+        for file in stems[name].values()
+    )
+    named = {key: _differing(own, stems) for key, own in listed.items() if own}
+    made = PublishedFolder(folders, pictures, (0, 0), named)
+    return replace(made, size=_size(root, made))
+
+
+def _classes(folder: Path) -> Names:
+    """Return the picture files of every class folder."""
+    found: Names = {}
+    try:
+        with os.scandir(folder) as entries:
+            names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
+        for name in names:
+            with os.scandir(os.path.join(folder, name)) as files:
+                found[name] = sorted(
+                    file.name
+                    for file in files
+                    if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."
+                )
+    except OSError as error:
+        raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.") from None
+    return found
+
+
+def _stem(file: str) -> str:
+    return file.rpartition(".")[0]
+
+
+def _all_stems(
+    root: Path, first: Names, listed: Mapping[tuple[str, int], Names]
+) -> dict[str, dict[str, str]]:
+    """Return, by class and stem, the file of every picture that is in any of the folders."""
+    found: dict[str, dict[str, str]] = {}
+    for names in (first, *listed.values()):
+        for name, files in names.items():
+            own = {_stem(file): file for file in files}
+            if len(own) < len(files):
+                raise UsageError(
+                    f"{root} has two files of one name in class {name}, such as"
+                    f" {_twice(files)}: remove one."
+                )
+            found[name] = {**own, **found.get(name, {})}
+    if not any(found.values()):
+        raise UsageError(
+            f"No pictures in {root}: CORRUPTION/SEVERITY/CLASS/ must hold files ending in"
+            f" {', '.join(SUFFIXES)}."
+        )
+    return {name: dict(sorted(own.items())) for name, own in found.items()}
+
+
+def _twice(files: Sequence[str]) -> str:
+    stems = [_stem(file) for file in files]
+    return next(stem for stem in stems if stems.count(stem) > 1)
+
+
+def _differing(own: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return the files of another suffix (.png among .jpg), by what they are called elsewhere."""
+    return {
+        f"{name}/{usual}": f"{name}/{file}"
+        for name, files in own.items()
+        for file in files
+        if (usual := stems[name][_stem(file)]) != file
+    }
+
+
+def _check_whole(
+    root: Path,
+    stems: Mapping[str, Mapping[str, str]],
+    first: Names,
+    listed: Mapping[tuple[str, int], Names],
+    absent: Sequence[tuple[str, int]],
+) -> None:
+    """Refuse a folder in which anything is missing that another one has."""
+    total = sum(map(len, stems.values()))
+    gaps = [f"{corruption} has no folder {severity}" for corruption, severity in absent]
+    missing = len(absent) * total
+    grown = [name for name in stems if len(stems[name]) > len(first.get(name, ()))]
+    for (corruption, severity), own in listed.items():
+        lacking = []
+        for name in dict.fromkeys((*own, *grown)):
+            there = {_stem(file) for file in own.get(name, first.get(name, []))}
+            lacking += [f"{name}/{stem}" for stem in stems[name] if stem not in there]
+        if lacking:
+            missing += len(lacking)
+            gaps.append(
+                f"{corruption}/{severity} lacks {len(lacking)} of {total} pictures, such as"
+                f" {printable(lacking[0])}"
+            )
+    empty = sorted(name for name, own in stems.items() if not own)
+    if empty:
+        gaps.append(f"class {printable(empty[0])} is empty everywhere")
+    if gaps:
+        more = f", and {len(gaps) - 3} more such gaps" if len(gaps) > 3 else ""
+        count = "1 picture is" if missing == 1 else f"{missing} pictures are"
+        raise UsageError(
+            f"{root} is not whole, {count} missing: {'; '.join(gaps[:3])}{more}; download the rest,"
+            " or name whole corruptions with --corruption."
+        )
+
+
+def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
+    """Return height and width in px of the first picture that can be read."""
+    why = ""
+    for place in range(min(TRIED, len(published.pictures))):
+        path = published.path(next(iter(published.folders)), SEVERITIES[0], place)
+        try:
+            picture = read_picture(path)
+        except UsageError as error:
+            why = str(error)
+        else:
+            return picture.height, picture.width
+    raise UsageError(f"The first pictures of {root} cannot be read, the last because: {why}")

@@ -1,0 +1,137 @@
+"""The ways in which a model can be named with a prefix, and what each needs to be installed."""
+
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import Registry
+from eyechart.models.model import Model, in_one_line
+from eyechart.models.request import Request
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """`prefix:name` is loaded by the function `load(name, request)` of `home`.
+
+    `takes`: what stands behind the colon. `extra`: the extra of eyechart that brings what it needs,
+    "" if it needs nothing. `packages`: what has to be importable, any one of them.
+    """
+
+    prefix: str
+    home: str
+    takes: str
+    summary: str
+    extra: str = ""
+    packages: tuple[str, ...] = ()
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether a package that it needs is there; that it can be imported shows only later."""
+        return not self.packages or any(find_spec(package) for package in self.packages)
+
+    def load(self, name: str, request: Request) -> Model:
+        """Return the model of that name; `home` is imported only now."""
+        module = import_module(f"eyechart.models.adapters.{self.home}")
+        model: Model = module.load(name, request)
+        return model
+
+
+ADAPTERS: Registry[Adapter] = Registry("kind of model")
+
+for _adapter in (
+    Adapter("timm", "timm_models", "NAME", "timm, with its data configuration", "timm", ("timm",)),
+    Adapter(
+        "torchvision",
+        "torchvision_models",
+        "NAME[/WEIGHTS]",
+        "torchvision, with the transforms of its weights",
+        "torchvision",
+        ("torchvision",),
+    ),
+    Adapter(
+        "hf",
+        "hf_models",
+        "REPO or FOLDER",
+        "transformers' image classifiers, with their processor",
+        "hf",
+        ("transformers",),
+    ),
+    Adapter(
+        "clip",
+        "clip_models",
+        "NAME[/WEIGHTS], REPO or FOLDER",
+        "pictures compared with class names, by open_clip or transformers",
+        "clip",
+        ("open_clip", "transformers"),
+    ),
+    Adapter(
+        "dinov2",
+        "dinov2_models",
+        "SIZE, REPO or FOLDER[/ENTRY]",
+        "DINOv2 with its linear head, by transformers or torch hub",
+        "hf",
+        ("transformers",),
+    ),
+    Adapter(
+        "robustbench",
+        "robustbench_models",
+        "NAME",
+        "RobustBench's models for ImageNet",
+        "robustbench",
+        ("robustbench",),
+    ),
+    Adapter("onnx", "onnx_file", "FILE", "an ONNX file, by onnxruntime", "onnx", ("onnxruntime",)),
+    Adapter(
+        "tflite",
+        "tflite_file",
+        "FILE",
+        "a TensorFlow Lite file, by ai-edge-litert",
+        "tflite",
+        ("ai_edge_litert",),
+    ),
+    Adapter("python", "python_object", "module:attribute", "a module or function of your own"),
+):
+    ADAPTERS.add(_adapter.prefix, _adapter)
+
+
+def need(package: str, prefix: str, *parts: str) -> ModuleType:
+    """Return a package that an adapter needs, or say in one sentence how to get it.
+
+    `parts`: what will be used of it, since some packages import their parts only when asked for.
+    """
+    try:
+        # Zoos warn of their own future while they are imported.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = import_module(package)
+            for part in parts:
+                getattr(module, part)
+        return module
+    except ModuleNotFoundError as error:
+        if error.name is None:
+            raise _broken(package, prefix, error) from error
+        whose = package.partition(".")[0]
+        if error.name.partition(".")[0] != whose:
+            whose = f"{whose} with {error.name}"
+        extra = ADAPTERS[prefix].extra
+        raise UsageError(
+            f'{prefix}: needs {whose}: run  pip install "eyechart[{extra}]"  first.'
+        ) from None
+    except Exception as error:
+        raise _broken(package, prefix, error) from error
+
+
+def _broken(package: str, prefix: str, error: BaseException) -> UsageError:
+    cause = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    advice = "install it again"
+    if "torchvision" in str(cause):
+        advice = "install builds of torch and torchvision that belong together"
+    return UsageError(
+        f"{prefix}: needs {package.partition('.')[0]}, which is installed but cannot be imported"
+        f" ({in_one_line(cause)}): {advice}."
+    )

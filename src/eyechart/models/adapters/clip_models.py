@@ -1,0 +1,188 @@
+"""`clip:…`: pictures compared with texts, by open_clip or by transformers; the text side once.
+
+The 224 px stimulus is resized to the model's input side, not cropped, then normalised.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from eyechart.core.errors import UsageError
+from eyechart.labels.imagenet import class_names
+from eyechart.models.adapter import need
+from eyechart.models.adapters.hf_models import (
+    is_repository,
+    options_for,
+    steps_of,
+    transformers,
+    without_bars,
+)
+from eyechart.models.adapters.loading import finished, interpolation, square, zoo
+from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.request import Request
+
+PROMPT = "a picture of {}"
+"""The VCR study's prompt."""
+
+AT_ONCE = 64
+"""Texts per batch."""
+
+
+class ZeroShot(nn.Module):
+    """Logits: the cosine of a picture's features and each text's, times the model's scale."""
+
+    def __init__(self, pictures: nn.Module, texts: Tensor, scale: float) -> None:
+        super().__init__()
+        self.pictures = pictures
+        # No buffer: in bfloat16, logits of 25 and 25.1 would be the same.
+        self.texts = texts
+        self.scale = scale
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return the logits (B, number of texts), float32."""
+        features = self.pictures(pictures)
+        if isinstance(features, tuple):
+            # CoCa's picture side gives its tokens along.
+            features = features[0]
+        return self.scale * normalize(features.float(), dim=1) @ self.texts.T
+
+
+class Pictures(nn.Module):
+    """The picture side of a model of transformers'."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.tower = model.vision_model
+        self.projection = model.visual_projection
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return features (B, C)."""
+        features: Tensor = self.projection(self.tower(pixel_values=pictures).pooler_output)
+        return features
+
+
+def load(name: str, request: Request) -> Model:
+    """Return the zero-shot classifier: NAME[/WEIGHTS] of open_clip, a repository or a folder."""
+    texts, names = texts_of(request)
+    if _is_open_clip(name):
+        return _from_open_clip(name, request, texts, names)
+    return _from_transformers(name, request, texts, names)
+
+
+def texts_of(request: Request) -> tuple[list[str], tuple[str, ...] | None]:
+    """Return a text for each class, and the classes' names where they are not ImageNet's."""
+    prompt = PROMPT if request.prompt is None else request.prompt
+    if prompt.count("{}") != 1:
+        raise UsageError(
+            f"A prompt must contain {{}} once, where the class's name goes, got '{prompt}'."
+        )
+    names = request.class_names
+    if names is not None and (len(names) < 2 or not all(name.strip() for name in names)):
+        raise UsageError(f"Class names must be two or more and none empty, got {list(names)}.")
+    return [prompt.replace("{}", name) for name in names or class_names()], names
+
+
+def _is_open_clip(name: str) -> bool:
+    """Return whether a name is open_clip's; otherwise it is a repository or folder of others."""
+    folder = Path(name)
+    if folder.is_dir():
+        return (folder / "open_clip_config.json").is_file()
+    if name.startswith(("hf-hub:", "local-dir:")) or "/" not in name:
+        return True
+    # owner/name is a repository, unless open_clip has a model of that first name.
+    if find_spec("open_clip") is None:
+        return False
+    return name.partition("/")[0] in need("open_clip", "clip").list_models()
+
+
+def _from_open_clip(
+    name: str, request: Request, texts: list[str], names: tuple[str, ...] | None
+) -> Model:
+    package = need("open_clip", "clip")
+    spec = f"clip:{name}"
+    if Path(name).is_dir():
+        name = f"local-dir:{name}"
+    base, weights = (name, None) if ":" in name else _named(package, name)
+    with zoo(spec, request):
+        model = package.create_model(
+            base, pretrained=weights, device="cpu", weights_only=not request.trust
+        )
+        model = model.float().eval().to(request.device)
+        tokenizer = package.get_tokenizer(base)
+        encoded = _encode(texts, lambda some: model.encode_text(tokenizer(some).to(request.device)))
+    steps = _open_clip_steps(spec, model.visual.preprocess_cfg)
+    module = ZeroShot(model.visual, encoded, _scale(model))
+    return finished(spec, module, request, steps, labels=names, also=repr(texts), whole=model)
+
+
+def _named(package: ModuleType, name: str) -> tuple[str, str]:
+    """Return open_clip's model and weights; its first weights unless others are named."""
+    base, _, weights = name.partition("/")
+    if base not in package.list_models():
+        known = package.list_models()
+        raise unknown_of_many("open_clip model", base, known, "open_clip.list_models()")
+    known = package.list_pretrained_tags_by_model(base)
+    if not known:
+        raise UsageError(f"open_clip has no weights for {base}: open_clip.list_pretrained() says.")
+    if weights and weights not in known:
+        raise unknown_of_many(f"weights of {base}", weights, known, "open_clip.list_pretrained()")
+    return base, weights or known[0]
+
+
+def _open_clip_steps(spec: str, config: dict[str, Any]) -> Preprocessing:
+    size = config["size"]
+    height, width = (size, size) if isinstance(size, int) else size
+    red, green, blue = config["mean"]
+    spread_red, spread_green, spread_blue = config["std"]
+    return Preprocessing(
+        side=square(spec, height, width),
+        mean=(red, green, blue),
+        std=(spread_red, spread_green, spread_blue),
+        interpolation=interpolation(config.get("interpolation", "bicubic")),
+    )
+
+
+def _from_transformers(
+    name: str, request: Request, texts: list[str], names: tuple[str, ...] | None
+) -> Model:
+    spec = f"clip:{name}"
+    package = transformers("clip", "AutoImageProcessor", "AutoTokenizer", "CLIPModel")
+    with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
+        options = options_for(request)
+        steps = steps_of(spec, package.AutoImageProcessor.from_pretrained(name, **options))
+        tokenizer = package.AutoTokenizer.from_pretrained(name, **options)
+        options.pop("trust_remote_code")
+        model = package.CLIPModel.from_pretrained(name, **options, weights_only=not request.trust)
+        model = model.float().eval().to(request.device)
+
+        def encode(some: Sequence[str]) -> Tensor:
+            tokens = tokenizer(list(some), padding=True, truncation=True, return_tensors="pt")
+            answer = model.text_model(**tokens.to(request.device)).pooler_output
+            features: Tensor = model.text_projection(answer)
+            return features
+
+        encoded = _encode(texts, encode)
+    module = ZeroShot(Pictures(model), encoded, _scale(model))
+    return finished(spec, module, request, steps, labels=names, also=repr(texts), whole=model)
+
+
+def _encode(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
+    """Return the features of all texts, each of length 1, in float32."""
+    with torch.no_grad():
+        parts = [
+            normalize(encode(texts[start : start + AT_ONCE]).float(), dim=1)
+            for start in range(0, len(texts), AT_ONCE)
+        ]
+        return torch.cat(parts)
+
+
+def _scale(model: Any) -> float:
+    return float(model.logit_scale.detach().exp())

@@ -1,0 +1,131 @@
+"""`hf:REPO` or `hf:FOLDER`: transformers' image classifiers, with the processor beside them.
+
+The 224 px stimulus is resized to what the processor makes of it, not cropped, then normalised.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from eyechart.core.errors import UsageError
+from eyechart.models.adapter import need
+from eyechart.models.adapters.loading import finished, interpolation, square, zoo
+from eyechart.models.adapters.outputs import Scores
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.models.request import Request
+
+STIMULUS = 224
+PIL_RESAMPLING = ("nearest", "bicubic", "bilinear", "bicubic", "bilinear", "bilinear")
+"""By Pillow's numbers 0 … 5; Lanczos, box and Hamming become the nearest that tensors have."""
+
+
+def load(name: str, request: Request) -> Model:
+    """Return the classifier of a repository or folder."""
+    return load_classifier(name, "hf", request)
+
+
+def load_classifier(name: str, prefix: str, request: Request) -> Model:
+    """Return transformers' classifier as the model `prefix:name`."""
+    spec = f"{prefix}:{name}"
+    package = transformers(prefix, "AutoImageProcessor", "AutoModelForImageClassification")
+    with zoo(spec, request, repository=is_repository(spec, name)), without_bars(package, request):
+        options = options_for(request)
+        processor = package.AutoImageProcessor.from_pretrained(name, **options)
+        network = package.AutoModelForImageClassification.from_pretrained(
+            name, **options, weights_only=not request.trust
+        ).float()
+        steps = steps_of(spec, processor)
+    labels = [str(network.config.id2label[place]) for place in range(network.config.num_labels)]
+    return finished(spec, Scores(network), request, steps, labels=labels)
+
+
+def transformers(prefix: str, *names: str) -> ModuleType:
+    """Return the package, with those of its parts that will be used, or say what is missing."""
+    return need("transformers", prefix, *names)
+
+
+def options_for(request: Request) -> dict[str, bool]:
+    """Return what every `from_pretrained` is told: no network and no foreign code unasked."""
+    return {"local_files_only": not request.download, "trust_remote_code": request.trust}
+
+
+@contextmanager
+def without_bars(package: ModuleType, request: Request) -> Iterator[None]:
+    """Keep transformers from drawing a bar for what takes a moment; downloads keep theirs."""
+    bars = package.utils.logging
+    if request.download or not bars.is_progress_bar_enabled():
+        yield
+        return
+    bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        bars.enable_progress_bar()
+
+
+def is_repository(spec: str, name: str) -> bool:
+    """Return whether a name is that of a repository, False: a folder; refuse what is neither."""
+    folder = Path(name)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise UsageError(f"{spec} must be a folder with a config.json, which {name} has not.")
+        return False
+    if name.startswith((".", "/", "~")) or name.count("/") > 1 or not name.strip():
+        raise UsageError(
+            f"{spec} must be a folder or a repository (owner/name), but there is no folder {name}."
+        )
+    return True
+
+
+def steps_of(spec: str, processor: Any) -> Preprocessing:
+    """Return what a processor does to a stimulus.
+
+    Each kind of processor has settings of its own, so what counts is what it makes of plain
+    pictures: their size, and the two ends of the straight line from grey level to input.
+    """
+    black, white, red = (
+        _processed(processor, colour) for colour in ((0, 0, 0), (255, 255, 255), (255, 0, 0))
+    )
+    height, width = black.shape[1:]
+    low, high, seen = (made[:, height // 2, width // 2] for made in (black, white, red))
+    reverse = bool(np.allclose(seen, [low[0], low[1], high[2]], atol=1e-4))
+    if not reverse and not np.allclose(seen, [high[0], low[1], low[2]], atol=1e-4):
+        raise UsageError(f"The processor of {spec} mixes colours, which eyechart cannot do.")
+    if reverse:
+        # The steps come before the channels change places.
+        low, high = low[::-1], high[::-1]
+    spread = 1 / (high - low)
+    return Preprocessing(
+        side=square(spec, height, width),
+        mean=_channels(-low * spread),
+        std=_channels(spread),
+        interpolation=_resampling(processor),
+        channels="bgr" if reverse else "rgb",
+    )
+
+
+def _processed(processor: Any, colour: tuple[int, int, int]) -> np.ndarray[Any, Any]:
+    picture = Image.new("RGB", (STIMULUS, STIMULUS), colour)
+    made = np.asarray(processor(images=picture, return_tensors="np")["pixel_values"])
+    return made.reshape(made.shape[-3:]).astype(np.float64)
+
+
+def _channels(values: np.ndarray[Any, Any]) -> Channels:
+    # Seven digits are what the processor's own float32 keeps.
+    red, green, blue = (round(float(value), 7) for value in values)
+    return (red, green, blue)
+
+
+def _resampling(processor: Any) -> str:
+    given = getattr(processor, "resample", None)
+    if given is None:
+        return "bicubic"
+    if isinstance(given, int):
+        return PIL_RESAMPLING[int(given)]
+    return interpolation(str(getattr(given, "value", given)))

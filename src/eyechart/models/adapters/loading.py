@@ -1,0 +1,198 @@
+"""What all model zoos have in common: nothing fetched or unpickled unasked, and one sentence.
+
+Which model it is, and what its outputs mean, belongs to each zoo's own adapter.
+"""
+
+import hashlib
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from torch import nn
+
+from eyechart.core.errors import UsageError
+from eyechart.models.adapters.outputs import meaning_of
+from eyechart.models.model import Model, identity_of, in_one_line, is_out_of_memory, prepared
+from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
+from eyechart.models.request import Request
+
+_offline = ContextVar("_offline", default=False)
+_hooked = False
+
+
+class OfflineError(ConnectionError):
+    """A zoo wanted to reach the network though nobody had allowed it."""
+
+
+@contextmanager
+def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]:
+    """Let a zoo load the model `spec`; whatever fails there comes out as one sentence.
+
+    Without `request.download` no connection is made: weights come from this machine or not at all.
+    Without `request.trust` nothing is unpickled but tensors, whatever the zoo asks for. Where a
+    name is that of a `repository`, a file that cannot be found is one that was not fetched.
+    """
+    try:
+        with _network(request.download), _pickles(request.trust), _quiet():
+            yield
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        if is_out_of_memory(error):
+            raise
+        raise _sentence(spec, request, error, repository) from error
+
+
+def _sentence(spec: str, request: Request, error: BaseException, repository: bool) -> UsageError:
+    chain = list(_causes(error))
+    kinds = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
+    said = " ".join(str(cause) for cause in chain)
+    if not request.trust and "Unsupported global" in said:
+        return UsageError(
+            f"The weights of {spec} lie in a file that could run code when read: add --trust if you"
+            " trust whoever made it."
+        )
+    if kinds & {"UnpicklingError", "SafetensorError", "EOFError"} or "PytorchStreamReader" in said:
+        return UsageError(
+            f"The file of weights of {spec} is damaged or only half there: get it once more."
+        )
+    absent = {"OfflineError", "LocalEntryNotFoundError"} | ({"OSError"} if repository else set())
+    if not request.download and kinds & absent:
+        return UsageError(
+            f"The weights of {spec} are not on this machine: add --download to fetch them."
+        )
+    if kinds & {"RepositoryNotFoundError", "HFValidationError"}:
+        return UsageError(f"There is no model {spec}: check the name of the repository.")
+    if kinds & {"ConnectionError", "ConnectError", "URLError", "OfflineModeIsEnabled"}:
+        why = in_one_line(chain[-1])
+        return UsageError(f"The weights of {spec} cannot be fetched: {why}; check the network.")
+    return UsageError(f"Cannot load {spec}: {in_one_line(error)}.")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@contextmanager
+def _network(allowed: bool) -> Iterator[None]:
+    """Keep this thread off the network, unless allowed."""
+    if allowed:
+        yield
+        return
+    _install_hook()
+    # The hub's own switch, so that it looks into its cache at once instead of trying again.
+    hub = sys.modules.get("huggingface_hub.constants")
+    before = getattr(hub, "HF_HUB_OFFLINE", None)
+    token = _offline.set(True)
+    try:
+        if hub is not None:
+            hub.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
+        yield
+    finally:
+        _offline.reset(token)
+        if hub is not None:
+            hub.HF_HUB_OFFLINE = before  # type: ignore[attr-defined]
+
+
+def _install_hook() -> None:
+    # Zoos fetch in half a dozen ways; this is the one door that all of them go through. A hook
+    # stays for good, so there is only ever one, and it is idle outside `_network`.
+    global _hooked
+    if not _hooked:
+        sys.addaudithook(_refuse_connections)
+        _hooked = True
+
+
+def _refuse_connections(event: str, arguments: tuple[object, ...]) -> None:
+    if event not in ("socket.getaddrinfo", "socket.connect") or not _offline.get():
+        return
+    # A path instead of an address is a socket on this machine.
+    if event == "socket.getaddrinfo" or isinstance(arguments[1], tuple):
+        raise OfflineError("no connection without --download")
+
+
+@contextmanager
+def _pickles(trusted: bool) -> Iterator[None]:
+    """Make `torch.load` read tensors alone, or whatever it is given if that is trusted."""
+    force, forbid = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+    before = {key: os.environ.pop(key, None) for key in (force, forbid)}
+    os.environ[forbid if trusted else force] = "1"
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            os.environ.pop(key, None)
+            if value is not None:
+                os.environ[key] = value
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence what zoos say about their own future; errors are raised all the same."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def finished(
+    spec: str,
+    module: nn.Module,
+    request: Request,
+    steps: Preprocessing,
+    *,
+    promise: float | None = None,
+    labels: Sequence[str] | None = None,
+    also: str = "",
+    whole: nn.Module | None = None,
+) -> Model:
+    """Return the zoo's module as a `Model`, identified by its weights and all that is said here.
+
+    `labels`: what the zoo says of its outputs, None: they are ImageNet's. `also`: what else its
+    answers depend on. `whole`: what the module is a part of, if all of that counts.
+    """
+    digest = hashlib.sha256(identity_of(whole or module).encode())
+    label_map, names = meaning_of(labels, spec) if labels is not None else (None, None)
+    digest.update(repr((steps, names, also)).encode())
+    model = Model(
+        spec,
+        prepared(module, request.device, request.dtype),
+        request.device,
+        identity=digest.hexdigest(),
+        preprocessing=steps,
+        dtype=request.dtype,
+        promise=promise,
+        class_names=names,
+    )
+    if label_map is not None:
+        model.use_map(label_map)
+    return model
+
+
+def square(spec: str, height: int, width: int) -> int:
+    """Return the side of a model's input, which has to be square as the stimulus is."""
+    if height != width:
+        raise UsageError(
+            f"{spec} takes pictures of {height} × {width} pixels, but the stimulus is square:"
+            " give a model with a square input."
+        )
+    return int(height)
+
+
+def interpolation(name: str) -> str:
+    """Return a zoo's word for a way to resize as ours; "random" (for training) as bicubic."""
+    name = {"random": "bicubic", "nearest-exact": "nearest"}.get(name, name)
+    if name not in INTERPOLATIONS:
+        # Lanczos and the like: the nearest of those that exist on tensors.
+        return "bicubic"
+    return name

@@ -1,0 +1,132 @@
+"""`onnx:FILE`: models in ONNX's format, run by onnxruntime."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.models.adapter import need
+from eyechart.models.files import Batches, read_model
+from eyechart.models.model import Model, in_one_line
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.request import Request
+
+NUMBERS = {
+    "tensor(float)": torch.float32,
+    "tensor(float16)": torch.float16,
+    "tensor(uint8)": torch.uint8,
+}
+"""What an input may be made of; uint8 gets grey levels, 0 to 255."""
+
+PLACE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
+"""What onnxruntime puts before what it has to say."""
+
+QUIET = 4
+"""The level of onnxruntime's log at which it says nothing but what it dies of."""
+
+
+def load(name: str, request: Request) -> Model:
+    """Return the model in the file `name`."""
+    runtime = need("onnxruntime", "onnx")
+    path = Path(name)
+    content = read_model(path)
+    session = _open(runtime, path, request.device)
+    source = _only_input(path, session)
+    shape, channels_last = _layout(path, list(source.shape))
+    height, width = shape[2:]
+    if isinstance(height, int) and isinstance(width, int) and height != width:
+        raise UsageError(
+            f"{path} takes pictures of {height} × {width} pixels, but a square is needed: export it"
+            " for one, or with dynamic height and width."
+        )
+    side = next((each for each in (height, width) if isinstance(each, int)), None)
+    answer = Session(session, source, channels_last)
+    batch = shape[0] if isinstance(shape[0], int) else None
+    return Model(
+        name,
+        answer if batch is None else Batches(answer, batch, batch),
+        request.device,
+        identity=_identity(path, content),
+        preprocessing=Preprocessing(side),
+        fixed_side=side is not None,
+    )
+
+
+class Session:
+    """An ONNX session as a function on batches (B, 3, H, W) of floats."""
+
+    def __init__(self, session: Any, source: Any, channels_last: bool) -> None:
+        self.session, self.channels_last = session, channels_last
+        self.source, self.dtype = source.name, NUMBERS[source.type]
+        outputs = session.get_outputs()
+        flat = [own for own in outputs if len(own.shape or ()) == 2]
+        self.target = (flat or outputs)[0].name
+
+    def __call__(self, pictures: Tensor) -> object:
+        """Return the scores, (B, K) if the model gives such."""
+        if self.dtype == torch.uint8:
+            pictures = (pictures * 255).round().clamp(0, 255)
+        if self.channels_last:
+            pictures = pictures.permute(0, 2, 3, 1)
+        ready = pictures.to("cpu", self.dtype).contiguous().numpy()
+        scores = self.session.run([self.target], {self.source: ready})[0]
+        return torch.from_numpy(scores) if isinstance(scores, np.ndarray) else scores
+
+
+def _open(runtime: Any, path: Path, device: torch.device) -> Any:
+    options = runtime.SessionOptions()
+    options.log_severity_level = QUIET
+    options.intra_op_num_threads = torch.get_num_threads()
+    providers: list[Any] = ["CPUExecutionProvider"]
+    if device.type == "cuda" and "CUDAExecutionProvider" in runtime.get_available_providers():
+        providers.insert(0, ("CUDAExecutionProvider", {"device_id": device.index or 0}))
+    try:
+        return runtime.InferenceSession(str(path), options, providers=providers)
+    except Exception as error:
+        raise UsageError(
+            f"{path} is not an ONNX model that onnxruntime {runtime.__version__} can run:"
+            f" {PLACE.sub('', in_one_line(error))}."
+        ) from error
+
+
+def _only_input(path: Path, session: Any) -> Any:
+    inputs = session.get_inputs()
+    if len(inputs) != 1 or len(inputs[0].shape) != 4:
+        shapes = ", ".join(str(tuple(own.shape)) for own in inputs)
+        raise UsageError(
+            f"{path} must take one batch of pictures (B, 3, H, W) or (B, H, W, 3), but it takes"
+            f" {shapes}: export it with one such input."
+        )
+    if inputs[0].type not in NUMBERS:
+        raise UsageError(
+            f"{path} must take float, float16 or uint8 numbers, but it takes {inputs[0].type}:"
+            " export it for one of them."
+        )
+    return inputs[0]
+
+
+def _layout(path: Path, shape: list[Any]) -> tuple[list[Any], bool]:
+    """Return the shape as (B, 3, H, W), and whether the channels come last."""
+    if shape[1] == 3 or (not isinstance(shape[1], int) and shape[3] != 3):
+        return shape, False
+    if shape[3] == 3:
+        return [shape[0], shape[3], shape[1], shape[2]], True
+    raise UsageError(
+        f"{path} must take colour pictures (B, 3, H, W) or (B, H, W, 3), but it takes"
+        f" {tuple(shape)}: export it for three channels."
+    )
+
+
+def _identity(path: Path, content: bytes) -> str:
+    """Return the sha-256 of the file and of the files beside it in which it keeps its weights."""
+    digest = hashlib.sha256(content)
+    if b"location" in content:
+        for near in sorted(path.parent.iterdir()):
+            if near != path and near.name.encode() in content and near.is_file():
+                digest.update(read_model(near))
+    return digest.hexdigest()

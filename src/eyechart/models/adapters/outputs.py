@@ -1,0 +1,80 @@
+"""What a zoo's model answers with: ImageNet's 1,000 classes, or others that have names."""
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from eyechart.core.errors import UsageError
+from eyechart.labels.categories import CLASSES
+from eyechart.labels.imagenet import class_names, wordnet_ids
+from eyechart.models.label_map import BACKGROUND_FIRST, LabelMap, find_map, map_of
+
+AGREEMENT = 0.5
+"""The share of names that must be as we have them; in any other order next to none are."""
+
+NEAR_ENOUGH = 40
+"""How many known names are still worth listing in a sentence."""
+
+
+class Scores(nn.Module):
+    """The logits alone of a network that answers with a record."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return the logits (B, K)."""
+        logits: Tensor = self.network(pictures).logits
+        return logits
+
+
+def meaning_of(
+    labels: Sequence[str], source: str
+) -> tuple[LabelMap | None, tuple[str, ...] | None]:
+    """Return which outputs are to be kept, and what they are called where they are not ImageNet's.
+
+    A thousand outputs are ImageNet's if their labels say so or say nothing (LABEL_0, …); with one
+    more in front, as in models that came from TensorFlow, that one goes; out of more outputs, all
+    of whose labels are WordNet ids, ImageNet's are picked.
+    """
+    if len(labels) == CLASSES and (_say_nothing(labels) or _are_imagenet(labels)):
+        return None, None
+    if len(labels) == CLASSES + 1 and _are_imagenet(labels[1:]):
+        return find_map(BACKGROUND_FIRST), None
+    if set(wordnet_ids()) <= set(labels):
+        return map_of(list(labels), source), None
+    return None, tuple(labels)
+
+
+def _say_nothing(labels: Sequence[str]) -> bool:
+    return all(re.fullmatch(r"(LABEL_)?\d*", label) for label in labels)
+
+
+def _are_imagenet(labels: Sequence[str]) -> bool:
+    """Return whether most labels are the class's WordNet id or have our name among their names."""
+    same = sum(
+        wnid in label or _plain(name) in map(_plain, label.split(","))
+        for label, wnid, name in zip(labels, wordnet_ids(), class_names(), strict=True)
+    )
+    return same >= AGREEMENT * len(labels)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", " ", name).strip().lower()
+
+
+def unknown_of_many(kind: str, name: str, known: Sequence[str], where: str) -> UsageError:
+    """Return the error for an unknown name of a zoo's hundreds: the nearest, or where to look.
+
+    Zoos spell with capitals, which must not keep a name from being near.
+    """
+    spelt = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), spelt, n=2)
+    if not near and len(known) > NEAR_ENOUGH:
+        return UsageError(f"Unknown {kind} '{name}': {where} lists them.")
+    names = " or ".join(f"'{spelt[one]}'" for one in near)
+    hint = f"Did you mean {names}?" if near else f"Known: {', '.join(sorted(known))}."
+    return UsageError(f"Unknown {kind} '{name}'. {hint}")

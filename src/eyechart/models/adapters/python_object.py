@@ -1,0 +1,12 @@
+"""`python:module:attribute`: modules and functions of the user's own."""
+
+from eyechart.models.imports import import_object
+from eyechart.models.model import Model
+from eyechart.models.objects import from_object
+from eyechart.models.request import Request
+
+
+def load(name: str, request: Request) -> Model:
+    """Return the model that `module:attribute` or `module:factory()` names."""
+    found, made = import_object(name)
+    return from_object(found, name, request, own=made)

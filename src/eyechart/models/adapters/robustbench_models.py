@@ -1,0 +1,84 @@
+"""`robustbench:NAME`: RobustBench's zoo for ImageNet, whose models normalise by themselves.
+
+The 224 px stimulus is resized to the side that the package's own preprocessing ends with.
+"""
+
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from eyechart.models.adapter import need
+from eyechart.models.adapters.loading import finished, interpolation, zoo
+from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.request import Request
+
+THREATS = ("Linf", "corruptions", "L2")
+"""Against what the models were made; few names are in more than one list, and then the same."""
+
+
+def load(name: str, request: Request) -> Model:
+    """Return the model of that name, whatever it was made against."""
+    utils = package()
+    spec = f"robustbench:{name}"
+    listed = known_models()
+    threat = next((threat for threat in THREATS if name in listed[threat]), None)
+    if threat is None:
+        known = sorted({known for names in listed.values() for known in names})
+        raise unknown_of_many("RobustBench model", name, known, "https://robustbench.github.io")
+    with zoo(spec, request):
+        network = utils.load_model(
+            name, model_dir=_folder(name, threat), dataset="imagenet", threat_model=threat
+        ).float()
+        steps = steps_for(name, threat)
+    return finished(spec, network, request, steps)
+
+
+def package() -> ModuleType:
+    """Return what of RobustBench loads models, or say what is missing."""
+    _stand_in_for_autoattack()
+    return need("robustbench.utils", "robustbench")
+
+
+def known_models() -> dict[str, list[str]]:
+    """Return the names of the models made against each threat."""
+    enums = import_module("robustbench.model_zoo.enums")
+    dicts = import_module("robustbench.model_zoo.models").model_dicts
+    models = dicts[enums.BenchmarkDataset.imagenet]
+    return {threat: list(models.get(enums.ThreatModel(threat), {})) for threat in THREATS}
+
+
+def steps_for(name: str, threat: str) -> Preprocessing:
+    """Return the side and the way to resize of the package's preprocessing; its crop is done."""
+    enums = import_module("robustbench.model_zoo.enums")
+    transforms = import_module("robustbench.data").get_preprocessing(
+        enums.BenchmarkDataset.imagenet, enums.ThreatModel(threat), name, None
+    )
+    side, how = None, "bilinear"
+    for step in transforms.transforms:
+        size = getattr(step, "size", None)
+        if size is not None:
+            side = size if isinstance(size, int) else size[0]
+        if hasattr(step, "interpolation"):
+            how = interpolation(step.interpolation.value)
+    return Preprocessing(side=side, interpolation=how)
+
+
+def _stand_in_for_autoattack() -> None:
+    # What pip installs of RobustBench imports AutoAttack under its name on GitHub, but brings it
+    # along under its name on PyPI. No attack is run here.
+    if find_spec("autoattack") is None and find_spec("pyautoattack") is not None:
+        for part in ("", ".state"):
+            sys.modules[f"autoattack{part}"] = import_module(f"pyautoattack{part}")
+
+
+def _folder(name: str, threat: str) -> str:
+    """Return where checkpoints lie: in ./models if the package put them there, or by torch's."""
+    if Path("models", "imagenet", threat, f"{name}.pt").is_file():
+        return "models"
+    return str(Path(torch.hub.get_dir(), "robustbench"))

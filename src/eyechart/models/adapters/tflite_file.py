@@ -1,0 +1,197 @@
+"""`tflite:FILE`: models in TensorFlow Lite's format, run by ai-edge-litert, often in 8 bits."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.models.adapter import need
+from eyechart.models.adapters.tflite_logits import with_logits
+from eyechart.models.files import Batches, read_model
+from eyechart.models.model import Model, in_one_line
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.request import Request
+
+Numbers = NDArray[Any]
+
+SOFTMAX_STEP = 1 / 256
+"""The step in which TensorFlow Lite writes probabilities in 8 bits."""
+
+
+@dataclass(frozen=True)
+class Tensor8:
+    """An input or output: its place, its kind of numbers, and x = scale · (q − zero)."""
+
+    index: int
+    dtype: np.dtype[Any]
+    scale: float
+    zero: int
+
+    @property
+    def is_quantised(self) -> bool:
+        """Whether whole numbers stand for real ones."""
+        return self.dtype.kind in "iu" and self.scale > 0
+
+    def write(self, real: Numbers) -> Numbers:
+        """Return real numbers as the tensor holds them."""
+        if self.dtype.kind == "f":
+            return real.astype(self.dtype)
+        ends = np.iinfo(self.dtype)
+        whole = np.rint(real / self.scale + self.zero)
+        return np.clip(whole, ends.min, ends.max).astype(self.dtype)
+
+    def read(self, held: Numbers) -> Numbers:
+        """Return what the tensor holds as real numbers, float32."""
+        real = held.astype(np.float32)
+        return (real - self.zero) * np.float32(self.scale) if self.is_quantised else real
+
+    @property
+    def is_softmax(self) -> bool:
+        """Whether these are probabilities in steps of 1/256, whose sum is rarely 1."""
+        lowest = int(np.iinfo(self.dtype).min) if self.dtype.kind in "iu" else None
+        return self.zero == lowest and abs(self.scale - SOFTMAX_STEP) < 1e-6
+
+
+def load(name: str, request: Request) -> Model:
+    """Return the model in the file `name`."""
+    need("ai_edge_litert", "tflite")
+    path = Path(name)
+    content = read_model(path)
+    interpreter = _open(path, content)
+    if _described(interpreter.get_output_details()[0]).is_softmax:
+        interpreter = _open(path, with_logits(content))
+    source, shape = _only_input(path, interpreter)
+    batch, height, width, _ = shape
+    if height != width and min(height, width) > 0:
+        raise UsageError(
+            f"{path} takes pictures of {height} × {width} pixels, but a square is needed: convert"
+            " it for one."
+        )
+    side = height if height > 0 else None
+    answer = Lite(interpreter, source, shape)
+    size = max(batch, 1)
+    return Model(
+        name,
+        Batches(answer, size, size),
+        request.device,
+        identity=hashlib.sha256(content).hexdigest(),
+        preprocessing=raw_levels(source, side),
+        fixed_side=side is not None,
+    )
+
+
+def raw_levels(source: Tensor8, side: int | None) -> Preprocessing:
+    """Return the preprocessing by which an 8-bit input gets a picture's own grey levels.
+
+    A network that was trained on (level − a)/b is converted with scale 1/b and zero point a, so its
+    input's numbers are the levels themselves, or in signed ones the levels − 128. Floats get 0…1.
+    """
+    if not source.is_quantised:
+        return Preprocessing(side)
+    lowest = int(np.iinfo(source.dtype).min)
+    mean, std = (source.zero - lowest) / 255, 1 / (255 * source.scale)
+    return Preprocessing(side, (mean, mean, mean), (std, std, std))
+
+
+class Lite:
+    """An interpreter as a function on batches (n, 3, H, W) of floats, always of the same n."""
+
+    def __init__(self, interpreter: Any, source: Tensor8, shape: tuple[int, ...]) -> None:
+        self.interpreter, self.source = interpreter, source
+        self.target = _described(interpreter.get_output_details()[0])
+        self.shape: tuple[int, ...] = ()
+        self.fixed = shape
+        if min(shape) > 0:
+            self._resize(shape)
+
+    def __call__(self, pictures: Tensor) -> object:
+        """Return the scores, (n, K) if the model gives such."""
+        ready = self.source.write(pictures.float().permute(0, 2, 3, 1).cpu().numpy())
+        if ready.shape != self.shape:
+            self._resize(ready.shape)
+        self.interpreter.set_tensor(self.source.index, ready)
+        self.interpreter.invoke()
+        scores = self.target.read(self.interpreter.get_tensor(self.target.index))
+        return torch.from_numpy(_normalised(scores) if self.target.is_softmax else scores)
+
+    def _resize(self, shape: tuple[int, ...]) -> None:
+        if shape != self.fixed:
+            self.interpreter.resize_tensor_input(self.source.index, list(shape))
+        with _silent():
+            self.interpreter.allocate_tensors()
+        self.shape = shape
+
+
+def _normalised(scores: Numbers) -> Numbers:
+    """Return rows that sum to 1; one of nothing but zeros says that all classes are as likely."""
+    sums = scores.sum(axis=-1, keepdims=True)
+    even = np.full_like(scores, 1 / scores.shape[-1])
+    return np.where(sums > 0, scores / np.where(sums > 0, sums, 1), even)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Keep from the terminal what the library prints past Python: which delegate it has made."""
+    try:
+        kept = os.dup(2)
+    except OSError:
+        # There is no standard error at all.
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _open(path: Path, content: bytes) -> Any:
+    lite = import_module("ai_edge_litert.interpreter")
+    try:
+        with _silent():
+            return lite.Interpreter(model_content=content, num_threads=torch.get_num_threads())
+    except Exception as error:
+        raise UsageError(
+            f"{path} is not a TensorFlow Lite model that ai-edge-litert can run:"
+            f" {in_one_line(error)}."
+        ) from error
+
+
+def _only_input(path: Path, interpreter: Any) -> tuple[Tensor8, tuple[int, ...]]:
+    """Return the input and its shape; a dimension that may be anything is −1."""
+    inputs = interpreter.get_input_details()
+    shape = tuple(int(size) for size in inputs[0]["shape_signature"]) if inputs else ()
+    if len(inputs) != 1 or len(shape) != 4 or shape[3] not in (3, -1):
+        shapes = ", ".join(str(tuple(map(int, own["shape"]))) for own in inputs)
+        raise UsageError(
+            f"{path} must take one batch of pictures (B, H, W, 3), but it takes {shapes or 'none'}:"
+            " convert it with one such input."
+        )
+    source = _described(inputs[0])
+    if source.dtype.kind in "iu" and not source.is_quantised:
+        # Nothing is said of the numbers, so they are the grey levels.
+        source = replace(source, scale=1 / 255, zero=int(np.iinfo(source.dtype).min))
+    if source.dtype not in (np.uint8, np.int8, np.float32):
+        raise UsageError(
+            f"{path} must take uint8, int8 or float32 numbers, but it takes {source.dtype}:"
+            " convert it for one of them."
+        )
+    return source, shape
+
+
+def _described(details: dict[str, Any]) -> Tensor8:
+    scale, zero = details["quantization"]
+    return Tensor8(details["index"], np.dtype(details["dtype"]), float(scale), int(zero))

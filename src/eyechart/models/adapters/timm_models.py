@@ -1,0 +1,69 @@
+"""`timm:NAME`: any model of timm's, with the data configuration that belongs to its weights.
+
+The 224 px stimulus is resized to the model's input side, not cropped, then normalised.
+"""
+
+from types import ModuleType
+from typing import Any
+
+from eyechart.core.errors import UsageError
+from eyechart.models.adapter import need
+from eyechart.models.adapters.loading import finished, interpolation, square, zoo
+from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.request import Request
+
+
+def load(name: str, request: Request) -> Model:
+    """Return timm's model: `resnet50`, `resnet50.a1_in1k`, `hf-hub:REPO` or `local-dir:FOLDER`."""
+    timm = need("timm", "timm")
+    spec = f"timm:{name}"
+    if ":" not in name:
+        _check(timm, name)
+    with zoo(spec, request):
+        network = timm.create_model(name, pretrained=True).float()
+        config = timm.data.resolve_model_data_config(network)
+    outputs = int(getattr(network, "num_classes", 0))
+    if outputs < 2:
+        raise UsageError(f"{spec} must classify, but it only gives features: take another tag.")
+    labels = _labels(timm, network, outputs)
+    return finished(spec, network, request, steps(spec, config), labels=labels)
+
+
+def steps(spec: str, config: dict[str, Any]) -> Preprocessing:
+    """Return what timm's data configuration says, but for the crop, which the stimulus has had."""
+    channels, height, width = config["input_size"]
+    if channels != 3:
+        raise UsageError(f"{spec} must take pictures of 3 channels, but takes {channels}.")
+    red, green, blue = config["mean"]
+    spread_red, spread_green, spread_blue = config["std"]
+    return Preprocessing(
+        side=square(spec, height, width),
+        mean=(red, green, blue),
+        std=(spread_red, spread_green, spread_blue),
+        interpolation=interpolation(config["interpolation"]),
+    )
+
+
+def _check(timm: ModuleType, name: str) -> None:
+    base, _, tag = name.partition(".")
+    if not timm.is_model(base):
+        raise unknown_of_many("timm model", name, timm.list_models(), "timm.list_models()")
+    known = timm.list_pretrained(f"{base}.*")
+    if tag and known and name not in known:
+        raise unknown_of_many("timm model", name, known, f"timm.list_pretrained('{base}.*')")
+
+
+def _labels(timm: ModuleType, network: Any, outputs: int) -> list[str]:
+    """Return what the outputs are called: as the weights say, or as ImageNet's larger sets do."""
+    config = getattr(network, "pretrained_cfg", None) or {}
+    given = config.get("label_names")
+    if given and len(given) == outputs:
+        return [str(label) for label in given]
+    subset = timm.data.infer_imagenet_subset(network)
+    if subset and outputs != 1000:
+        known = [str(label) for label in timm.data.ImageNetInfo(subset).label_names()]
+        if len(known) == outputs:
+            return known
+    return [f"LABEL_{place}" for place in range(outputs)]

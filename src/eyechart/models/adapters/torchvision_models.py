@@ -1,0 +1,60 @@
+"""`torchvision:NAME` or `torchvision:NAME/WEIGHTS`, with the transforms of those weights.
+
+The 224 px stimulus is resized to the weights' crop size, not cropped, then normalised.
+"""
+
+from types import ModuleType
+from typing import Any
+
+from eyechart.models.adapter import need
+from eyechart.models.adapters.loading import finished, interpolation, zoo
+from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.request import Request
+
+
+def load(name: str, request: Request) -> Model:
+    """Return torchvision's classifier, with its newest weights unless others are named."""
+    models = need("torchvision.models", "torchvision")
+    spec = f"torchvision:{name}"
+    base, _, wanted = name.partition("/")
+    weights = _weights(models, base, wanted)
+    with zoo(spec, request):
+        network = models.get_model(base, weights=weights)
+        steps = steps_of(weights.transforms())
+    labels = weights.meta["categories"]
+    return finished(spec, network, request, steps, promise=_promise(weights), labels=labels)
+
+
+def steps_of(transforms: Any) -> Preprocessing:
+    """Return what the weights' transforms do, but for the crop, which the stimulus has had."""
+    red, green, blue = transforms.mean
+    spread_red, spread_green, spread_blue = transforms.std
+    return Preprocessing(
+        side=int(transforms.crop_size[0]),
+        mean=(red, green, blue),
+        std=(spread_red, spread_green, spread_blue),
+        interpolation=interpolation(transforms.interpolation.value),
+    )
+
+
+def _weights(models: ModuleType, base: str, wanted: str) -> Any:
+    known = models.list_models(module=models)
+    if base not in known:
+        raise unknown_of_many("torchvision model", base, known, "torchvision.models.list_models()")
+    enum = models.get_model_weights(base)
+    if not wanted:
+        return enum.DEFAULT
+    # Some weights are for features alone, with a classifier that was never trained.
+    able = [name for name, one in enum.__members__.items() if one.meta.get("categories")]
+    if wanted not in able:
+        where = f"torchvision.models.get_model_weights('{base}')"
+        raise unknown_of_many(f"weights of {base}", wanted, able, where)
+    return enum[wanted]
+
+
+def _promise(weights: Any) -> float | None:
+    """Return the share of ImageNet's validation set that the makers say the weights get right."""
+    percent = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
+    return None if percent is None else float(percent) / 100

@@ -1,0 +1,177 @@
+"""What a YAML file says of a model: a card names it, a sidecar lies beside the file it is about."""
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.models.label_map import LabelMap, find_map, read_names
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import INTERPOLATIONS, ORDERS, Channels
+from eyechart.models.request import Request
+
+SUFFIXES = (".yaml", ".yml")
+STEPS = ("side", "mean", "std", "interpolation", "channels")
+"""The entries that are about preprocessing."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is said of a model; None where nothing is.
+
+    `path`: the file that says it. `model`: what the model is, only in cards. `outputs`: the label
+    map. `top1`: the share of ImageNet's validation set that its makers say it gets right.
+    """
+
+    path: Path
+    model: str | None = None
+    name: str | None = None
+    side: int | None = None
+    mean: Channels | None = None
+    std: Channels | None = None
+    interpolation: str | None = None
+    channels: str | None = None
+    outputs: LabelMap | None = None
+    prompt: str | None = None
+    class_names: tuple[str, ...] | None = None
+    top1: float | None = None
+    half: bool | None = None
+
+    def request(self, asked: Request) -> Request:
+        """Return what was asked for, filled up with what is said here."""
+        said = {
+            key: getattr(self, key)
+            for key in ("half", "prompt", "class_names")
+            if getattr(asked, key) is None
+        }
+        return replace(asked, **said)
+
+    def apply(self, model: Model) -> Model:
+        """Return the model, which is changed, with all that is said of it."""
+        said = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
+        if model.fixed_side and self.side not in (None, model.side):
+            raise UsageError(
+                f"{model.name} takes pictures of {model.side} × {model.side} pixels, but its"
+                f" sidecar says {self.side}: leave out the side in {self.path}."
+            )
+        if said:
+            model.preprocessing = replace(model.preprocessing, **said)
+            model.mark(model.preprocessing)
+        if self.outputs is not None:
+            model.use_map(self.outputs)
+        if self.top1 is not None:
+            model.promise = self.top1
+        if self.name is not None:
+            model.name = self.name
+        return model
+
+
+KEYS = tuple(field.name for field in fields(Card) if field.name != "path")
+
+
+def read_card(path: Path) -> Card:
+    """Return what a YAML file says; an entry that makes no sense is an error."""
+    data = _read(path)
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        name = str(key)
+        if name not in KEYS:
+            raise unknown_name(f"entry in {path}", name, KEYS)
+        found[name] = READERS[name](value, name, path)
+    return Card(path, **found)
+
+
+def _read(path: Path) -> dict[object, object]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        what = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"{path} is not well-formed YAML: {what}.") from None
+    if not isinstance(data, dict):
+        raise UsageError(
+            f"{path} must hold any of side, mean and std, and more of a model, got {data!r}."
+        )
+    return data
+
+
+def _text(value: object, key: str, path: Path) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UsageError(f"{key} in {path} must be a text, got {value!r}.")
+    return value.strip()
+
+
+def _side(value: object, key: str, path: Path) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 8192:
+        raise UsageError(f"{key} in {path} must be a whole number of pixels, got {value!r}.")
+    return value
+
+
+def _is_share(value: object) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value <= 1  # type: ignore[operator]
+
+
+def _channels(value: object, key: str, path: Path) -> Channels:
+    least = "numbers above 0 and at most 1" if key == "std" else "numbers from 0 to 1"
+    numbers = value if isinstance(value, list) else []
+    if len(numbers) != 3 or not all(map(_is_share, numbers)) or (key == "std" and 0 in numbers):
+        raise UsageError(
+            f"{key} in {path} must be three {least} (red, green, blue, as fractions of full scale),"
+            f" got {value!r}."
+        )
+    return (float(numbers[0]), float(numbers[1]), float(numbers[2]))
+
+
+def _choice(value: object, key: str, path: Path) -> str:
+    known = INTERPOLATIONS if key == "interpolation" else ORDERS
+    if value not in known:
+        raise unknown_name(f"{key} in {path}", str(value), known)
+    return str(value)
+
+
+def _outputs(value: object, key: str, path: Path) -> LabelMap:
+    return find_map(_text(value, key, path), path.parent)
+
+
+def _names(value: object, key: str, path: Path) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return read_names(path.parent / value)
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise UsageError(
+            f"{key} in {path} must be a list of names or a file with one a line, got {value!r}."
+        )
+    return tuple(value)
+
+
+def _share(value: object, key: str, path: Path) -> float:
+    if not _is_share(value):
+        raise UsageError(f"{key} in {path} must be a share from 0 to 1, got {value!r}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _yes_or_no(value: object, key: str, path: Path) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{key} in {path} must be true or false, got {value!r}.")
+    return value
+
+
+READERS = {
+    "model": _text,
+    "name": _text,
+    "side": _side,
+    "mean": _channels,
+    "std": _channels,
+    "interpolation": _choice,
+    "channels": _choice,
+    "outputs": _outputs,
+    "prompt": _text,
+    "class_names": _names,
+    "top1": _share,
+    "half": _yes_or_no,
+}
+"""How each entry is read from (value, key, path)."""

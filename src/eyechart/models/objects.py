@@ -1,0 +1,44 @@
+"""Models from objects of Python: modules, and functions on batches."""
+
+from copy import deepcopy
+
+import torch
+from torch import nn
+
+from eyechart.core.errors import UsageError
+from eyechart.models.model import Model, identity_of, in_one_line, prepared
+from eyechart.models.request import Request
+
+
+def from_object(found: object, name: str, request: Request, own: bool) -> Model:
+    """Return the model that a module or a function is; `own`: nobody else uses it."""
+    if isinstance(found, nn.Module):
+        return _from_module(found, name, request, own)
+    if isinstance(found, type) or not callable(found):
+        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+        raise UsageError(
+            f"Model '{name}' must be a torch.nn.Module or a function on batches, got {kind}."
+        )
+    return Model(name, found, request.device)
+
+
+def _from_module(found: nn.Module, name: str, request: Request, own: bool) -> Model:
+    device, dtype = request.device, request.dtype
+    try:
+        # A module that the user goes on using must stay as it is, and where it is.
+        module = found if own else deepcopy(found)
+        identity = identity_of(module)
+        return Model(name, prepared(module, device, dtype), device, identity=identity, dtype=dtype)
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:
+        raise UsageError(
+            f"Model '{name}' cannot be copied to {device}: {in_one_line(error)};"
+            " give a function that calls it instead."
+        ) from error
+
+
+def name_of(spec: object) -> str:
+    """Return what an object is called, or the name of its class."""
+    name = getattr(spec, "__name__", None)
+    return name if isinstance(name, str) else type(spec).__name__

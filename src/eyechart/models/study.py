@@ -1,0 +1,105 @@
+"""Which models a published study compared, as strings that `load_model` takes.
+
+Table 1 of the VCR study names 19. Its text counts 21: 11 supervised, 4 adversarial, 2 SWSL, 1 CLIP
+and 3 ViT. The table has 9 that are plainly supervised; the two "supervised ViT" in it, counted both
+as supervised and as ViT, would make up the difference. No further model is named anywhere.
+"""
+
+from dataclasses import dataclass
+
+from eyechart.core.registry import Registry
+
+CATEGORIES = ("supervised", "ViT", "adversarial", "SWSL", "CLIP")
+"""As the study's figures group them; SWSL: semi-weakly supervised."""
+
+
+@dataclass(frozen=True)
+class StudyModel:
+    """A row of the study's table. `spec`: how eyechart takes it. `note`: what is not certain."""
+
+    name: str
+    spec: str
+    category: str
+    architecture: str
+    note: str = ""
+
+
+STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
+
+STUDIES.add(
+    "vcr",
+    (
+        StudyModel("NOISYMIX", "robustbench:Erichson2022NoisyMix", "supervised", "ResNet-50"),
+        StudyModel(
+            "NOISYMIX_NEW", "robustbench:Erichson2022NoisyMix_new", "supervised", "ResNet-50"
+        ),
+        StudyModel("SIN", "robustbench:Geirhos2018_SIN", "supervised", "ResNet-50"),
+        StudyModel("SIN_IN", "robustbench:Geirhos2018_SIN_IN", "supervised", "ResNet-50"),
+        StudyModel("SIN_IN_IN", "robustbench:Geirhos2018_SIN_IN_IN", "supervised", "ResNet-50"),
+        StudyModel("HMANY", "robustbench:Hendrycks2020Many", "supervised", "ResNet-50"),
+        StudyModel("HAUGMIX", "robustbench:Hendrycks2020AugMix", "supervised", "ResNet-50"),
+        StudyModel(
+            "STANDARD_R50",
+            "robustbench:Standard_R50",
+            "supervised",
+            "ResNet-50",
+            "the same weights are torchvision:resnet50/IMAGENET1K_V1",
+        ),
+        StudyModel(
+            "ALEXNET",
+            "robustbench:AlexNet",
+            "supervised",
+            "AlexNet",
+            "the same weights are torchvision:alexnet",
+        ),
+        StudyModel("TIAN_DEIT-S", "robustbench:Tian2022Deeper_DeiT-S", "ViT", "DeiT Small"),
+        StudyModel("TIAN_DEIT-B", "robustbench:Tian2022Deeper_DeiT-B", "ViT", "DeiT Base"),
+        StudyModel(
+            "DO_50_2_LINF", "robustbench:Salman2020Do_50_2_Linf", "adversarial", "WideResNet-50-2"
+        ),
+        StudyModel(
+            "LIU_SWIN-L", "robustbench:Liu2023Comprehensive_Swin-L", "adversarial", "Swin-L"
+        ),
+        StudyModel(
+            "LIU_CONVNEXT-L",
+            "robustbench:Liu2023Comprehensive_ConvNeXt-L",
+            "adversarial",
+            "ConvNeXt-L",
+            "the table cites Singh et al. for it; the name is that of Liu et al.'s model",
+        ),
+        StudyModel(
+            "SINGH_CONVNEXT-L-CONVSTEM",
+            "robustbench:Singh2023Revisiting_ConvNeXt-L-ConvStem",
+            "adversarial",
+            "ConvNeXt-L + ConvStem",
+        ),
+        StudyModel(
+            "SWSL_RESNET18",
+            "timm:resnet18.fb_swsl_ig1b_ft_in1k",
+            "SWSL",
+            "ResNet-18",
+            "timm's copy of the weights first published by way of torch hub",
+        ),
+        StudyModel(
+            "SWSL_RESNEXT101_32X16D",
+            "timm:resnext101_32x16d.fb_swsl_ig1b_ft_in1k",
+            "SWSL",
+            "ResNeXt-101",
+            "timm's copy of the weights first published by way of torch hub",
+        ),
+        StudyModel(
+            "CLIP",
+            "clip:openai/clip-vit-base-patch32",
+            "CLIP",
+            "CLIP",
+            "prompt as in the study, but its spelling of the class names is not known",
+        ),
+        StudyModel(
+            "DINOV2_GIANT",
+            "dinov2:facebook/dinov2-giant-imagenet1k-1-layer",
+            "ViT",
+            "ViT",
+            "the study does not say whether its head saw one layer or four; this one sees one",
+        ),
+    ),
+)

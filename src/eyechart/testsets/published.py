@@ -1,0 +1,204 @@
+"""Test sets that others corrupted: ImageNet-C's folders, CIFAR-10-C's arrays, used as they are."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.images.arrays import find_arrays, open_arrays, open_pictures, to_planes
+from eyechart.images.corrupted import Corrupted
+from eyechart.images.dataset import Picture, find_images
+from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.published import find_folders, list_published
+from eyechart.images.stimulus import FILES, Stimulus, find_stimulus
+from eyechart.suites.suite import load_suite
+from eyechart.testsets.choosing import choose_pictures
+from eyechart.testsets.drawing import BENCHMARK, EXTRA, Plan, Step
+
+VALIDATION = "ILSVRC2012_val_"
+"""How the names of ImageNet's validation pictures begin, which no two of them share."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A folder of corrupted pictures that was recognised.
+
+    `corruptions`: the folder or array of each that is known, in the suites' order. `others`: what
+    lies beside them. `is_arrays`: CIFAR-10-C's layout, not ImageNet-C's.
+    """
+
+    root: Path
+    corruptions: Mapping[str, Path]
+    others: tuple[str, ...]
+    is_arrays: bool
+
+    def plan(self, plan: Plan) -> Plan:
+        """Return the plan for what is here; what only made pictures can have is refused."""
+        if plan.suite not in (Plan.suite, BENCHMARK, EXTRA):
+            raise UsageError(f"{self.root} holds ImageNet-C's corruptions, not {plan.suite}'s.")
+        for name in ("sampling", "delta_v", "jpeg"):
+            if getattr(plan, name) != getattr(Plan, name):
+                raise UsageError(
+                    f"{name} is for pictures that are corrupted here; those in {self.root} are used"
+                    " as they are: leave it out."
+                )
+        own = {suite: [entry.name for entry in load_suite(suite)] for suite in (BENCHMARK, EXTRA)}
+        wanted = own.get(plan.suite, self.corruptions)
+        chosen = plan.corruptions or tuple(name for name in wanted if name in self.corruptions)
+        for name in chosen:
+            if name not in self.corruptions:
+                raise unknown_name(f"corruption in {self.root}", str(name), self.corruptions)
+        if not chosen:
+            raise UsageError(f"{self.root} has no corruption of {plan.suite}.")
+        suite = BENCHMARK if set(chosen) & set(own[BENCHMARK]) else EXTRA
+        return replace(plan, suite=suite, corruptions=tuple(chosen))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence on what is left aside, if there is anything."""
+        if not self.others:
+            return ()
+        more = "" if len(self.others) < 4 else f" and {len(self.others) - 3} more"
+        return (f"Not of ImageNet-C and left aside: {', '.join(self.others[:3])}{more}.",)
+
+
+def find_published(root: Path, leave_out: Path | None = None) -> Published | None:
+    """Return what is known of a folder of published corrupted pictures, None if it is none.
+
+    Nothing is listed or read yet. `leave_out`: where results go.
+    """
+    if not root.is_dir():
+        return None
+    known = [entry.name for suite in (BENCHMARK, EXTRA) for entry in load_suite(suite)]
+    arrays = find_arrays(root, known)
+    if arrays is not None:
+        return Published(root, arrays[0], tuple(arrays[1]), is_arrays=True)
+    folders = find_folders(root, known, leave_out)
+    if folders is not None:
+        return Published(root, folders[0], tuple(folders[1]), is_arrays=False)
+    if root.name in known and (root / "1").is_dir():
+        raise UsageError(f"{root} is one corruption of ImageNet-C: give the folder above it.")
+    return None
+
+
+def load_published(
+    published: Published,
+    plan: Plan,
+    clean: Path | None,
+    stimulus: str = "224",
+    begin: Callable[[int], Step] | None = None,
+) -> ImageSet:
+    """Return the pictures that a plan is about, with the clean ones if their place is given.
+
+    Clean pictures are brought to the stimulus, corrupted ones are used as they are. `begin` is told
+    how many clean pictures are to be read, and what it returns of each.
+    """
+    how = find_stimulus(stimulus)
+    chosen = {name: published.corruptions[name] for name in plan.corruptions}
+    files: Corrupted
+    if published.is_arrays:
+        files = open_arrays(published.root, chosen)
+    else:
+        files = list_published(published.root, chosen)
+    places = choose_pictures(files.pictures, plan).tolist()
+    if clean is None:
+        found = _without_clean(str(published.root), files.take(places))
+    elif published.is_arrays:
+        found = _beside_array(str(published.root), files, clean).take(places)
+    else:
+        step = None if begin is None else begin(len(places))
+        found = _beside_clean(published.root, files.take(places), clean, how, step)
+    return replace(found, notes=published.notes)
+
+
+def _without_clean(source: str, files: Corrupted) -> ImageSet:
+    names = (_key(picture) for picture in files.pictures)
+    return ImageSet(
+        source,
+        Stimulus(FILES, None, None),
+        files.pictures,
+        tuple(hashlib.sha256("/".join(name).encode()).hexdigest() for name in names),
+        (files.size,) * len(files.pictures),
+        files=files,
+        has_clean=False,
+    )
+
+
+def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
+    """Return the pictures with the clean ones of an array, which has them in the same order."""
+    if clean.suffix != ".npy":
+        raise UsageError(f"--clean must be a .npy file beside arrays of pictures, got {clean}.")
+    array, count = open_pictures(clean), len(files.pictures)
+    if array.shape != (count, *files.size, 3):
+        raise UsageError(
+            f"{clean} must hold the clean pictures in their order, of shape"
+            f" {(count, *files.size, 3)}, it has {array.shape}."
+        )
+    planes = to_planes(array)
+    return ImageSet(
+        source,
+        Stimulus(FILES, None, None),
+        files.pictures,
+        tuple(hashlib.sha256(picture.tobytes()).hexdigest() for picture in array),
+        (files.size,) * count,
+        kept=dict(enumerate(planes)),
+        files=files,
+    )
+
+
+def _beside_clean(
+    root: Path, files: Corrupted, clean: Path, how: Stimulus, step: Step | None
+) -> ImageSet:
+    """Return the pictures with the clean ones of a folder or list, brought to the stimulus."""
+    listed = _match(files.pictures, clean)
+    loaded = load_pictures(listed, str(root), how.name, step)
+    for picture, size in zip(loaded.pictures, loaded.sizes, strict=True):
+        if size != files.size:
+            raise UsageError(
+                f"Clean pictures must be as large as the corrupted ones, {files.size[1]} ×"
+                f" {files.size[0]} px (width × height), and {picture.path} as stimulus {how.name}"
+                f" is {size[1]} × {size[0]}: give --stimulus 224 for photographs, native for"
+                " pictures that were brought to size before."
+            )
+    places = {picture.name: place for place, picture in enumerate(files.pictures)}
+    used = files.take([places[picture.name] for picture in loaded.pictures])
+    return replace(loaded, stimulus=replace(how, name=FILES), files=used)
+
+
+def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
+    """Return each picture with its clean file: of the same class and name but for the suffix.
+
+    Names of ImageNet's validation pictures are enough, wherever they lie.
+    """
+    found: dict[tuple[str, str], Picture] = {}
+    for picture in find_images(clean):
+        label, stem = _key(picture)
+        keys = [(label, stem)] + [("", stem)] * stem.startswith(VALIDATION)
+        for key in dict.fromkeys(keys):
+            other = found.setdefault(key, picture)
+            if other.path != picture.path:
+                raise UsageError(
+                    f"{other.path} and {picture.path} have one name: remove one from {clean}."
+                )
+    matched, missing = [], []
+    for picture in pictures:
+        label, stem = _key(picture)
+        own = found.get((label, stem)) or found.get(("", stem))
+        if own is None:
+            missing.append(picture.name)
+        else:
+            matched.append(replace(picture, path=own.path, category=own.category))
+    if missing:
+        raise UsageError(
+            f"{len(missing)} of {len(pictures)} pictures have no clean picture in {clean}, such as"
+            f" {missing[0]}: --clean must have the same class folders and file names."
+        )
+    return matched
+
+
+def _key(picture: Picture) -> tuple[str, str]:
+    """Return a picture's class and its file's name without the suffix."""
+    file = picture.name.rpartition("/")[2]
+    return picture.label or "", file.rpartition(".")[0] or file

@@ -1,0 +1,89 @@
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from commands import assert_refused
+from eyechart.core.errors import UsageError
+from eyechart.models.adapter import ADAPTERS
+from eyechart.models.study import CATEGORIES, STUDIES
+
+PAPER = Path(__file__).parents[1] / "../shared/papers/000_c2cde13efa526a7b.txt"
+
+
+def test_the_study_names_nineteen_models_in_the_categories_of_its_table():
+    counts = Counter(model.category for model in STUDIES["vcr"])
+    assert counts == {"supervised": 9, "ViT": 3, "adversarial": 4, "SWSL": 2, "CLIP": 1}
+    assert set(counts) == set(CATEGORIES)
+
+
+def test_counting_both_supervised_vits_twice_gives_the_twenty_one_of_the_text():
+    text = {"supervised": 11, "adversarial": 4, "SWSL": 2, "CLIP": 1, "ViT": 3}
+    counts = Counter(model.category for model in STUDIES["vcr"])
+    deits = sum(model.name.startswith("TIAN_DEIT") for model in STUDIES["vcr"])
+    counts["supervised"] += deits
+    assert counts == text and counts.total() == 21
+
+
+def test_every_model_of_the_study_has_its_own_name_and_an_adapter():
+    models = STUDIES["vcr"]
+    assert len({model.name for model in models}) == len({model.spec for model in models}) == 19
+    for model in models:
+        prefix, _, name = model.spec.partition(":")
+        assert prefix in ADAPTERS and name
+
+
+def test_the_names_and_architectures_are_those_of_the_paper():
+    if not PAPER.exists():
+        pytest.skip("the paper is not here")
+    table = [line for line in PAPER.read_text().splitlines() if line.count("\t") == 5]
+    cells = [line.split("\t") for line in table[1:]]
+    printed = {
+        row[at].partition(" [")[0].upper(): (row[at + 1], row[at + 2])
+        for row in cells
+        for at in (0, 3)
+        if "[" in row[at]
+    }
+    ours = {model.name: model for model in STUDIES["vcr"]}
+    assert set(printed) == set(ours)
+    words = {"Adversarial": "adversarial", "Semi-weakly sup.": "SWSL", "Supervised": "supervised"}
+    for name, (architecture, method) in printed.items():
+        assert ours[name].architecture.lower() == architecture.lower()
+        assert ours[name].category == words.get(method, method.split()[-1])
+
+
+def test_an_unknown_study_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match=r"Unknown study 'vrc'.* 'vcr'"):
+        STUDIES["vrc"]
+
+
+def test_list_models_gives_names_and_prefixes_one_per_line(run):
+    lines = run("list", "models").out.splitlines()
+    assert lines[:3] == ["efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2"]
+    assert lines[3:] == [f"{prefix}:" for prefix in ADAPTERS]
+
+
+def test_list_models_on_a_terminal_says_what_stands_behind_each_colon(run, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    table = run("list", "models").out
+    for prefix in ADAPTERS:
+        assert f"{prefix}:" in table and ADAPTERS[prefix].takes in table
+    row = next(line for line in table.splitlines() if "python:" in line)
+    assert "yes" in row
+
+
+def test_list_models_of_the_study_gives_what_evaluate_takes(run):
+    specs = [model.spec for model in STUDIES["vcr"]]
+    assert run("list", "models", "--study", "vcr").out.splitlines() == specs
+
+
+def test_list_models_of_an_unknown_study_is_refused(run):
+    assert_refused(run("list", "models", "--study", "vrc"), "Did you mean 'vcr'?")
+
+
+def test_the_documentation_has_every_row():
+    page = (Path(__file__).parents[1] / "docs" / "adapters.md").read_text("utf-8")
+    for model in STUDIES["vcr"]:
+        row = f"| {model.name} | {model.category} | {model.architecture} | `{model.spec}` |"
+        assert page.count(row) == 1
