@@ -52,7 +52,7 @@ def models(
 ) -> None:
     """List the models that come by name, and the kinds of models that have a prefix."""
     if study is not None:
-        _show(("model", "in the study", "category", "architecture", "note"), _studied(study))
+        _show_study(study)
         return
     from eyechart.models.adapter import ADAPTERS
     from eyechart.models.find import NAMED
@@ -65,13 +65,19 @@ def models(
     _show(("model", "then", "what it is", "extra", "installed"), rows)
 
 
-def _studied(study: str) -> list[tuple[str, ...]]:
-    from eyechart.models.study import STUDIES
+def _show_study(study: str) -> None:
+    from eyechart.models.study import COUNTS, STUDIES
 
-    return [
-        (model.spec, model.name, model.category, model.architecture, model.note)
-        for model in STUDIES[study]
-    ]
+    models = STUDIES[study]
+    _show(
+        ("model", "category", "architecture"),
+        [(model.spec, model.category, model.architecture) for model in models],
+    )
+    if sys.stdout.isatty():
+        for model in models:
+            if model.note:
+                print(f"{model.spec}: {model.note}.")
+        print(COUNTS[study])
 
 
 def _has_weights(name: str) -> bool:
@@ -101,7 +107,8 @@ def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style="dim")
     for place, title in enumerate(head):
-        table.add_column(title, style="bold" if place == 0 else None, no_wrap=place == 0)
+        style = "bold" if place == 0 else None
+        table.add_column(title, style=style, no_wrap=place == 0, overflow="fold")
     for row in rows:
         # [/WEIGHTS] is no mark-up.
         table.add_row(*map(escape, row))

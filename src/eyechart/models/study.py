@@ -26,6 +26,13 @@ class StudyModel:
 
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
 
+COUNTS = {
+    "vcr": (
+        "The study's table names these 19; its text counts 21, perhaps the two supervised ViT twice."
+    )
+}
+"""What a reader who counts must know."""
+
 STUDIES.add(
     "vcr",
     (
