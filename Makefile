@@ -9,12 +9,14 @@ DEMO := build/demo
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
-# What the leaderboard is of: LIST.csv of labelled photographs, models, and whose errors CE divides by
+# What the leaderboard is of: LIST.csv of labelled photographs, models, whose errors CE divides by, and
+# what else is to be said, such as --label-map background-first
 PHOTOS ?=
 MODELS ?= efficientnet_lite0 efficientnet_lite1 efficientnet_lite2
 BASELINE ?= efficientnet_lite0
+OPTIONS ?=
 BOARD := build/leaderboard
-ASK := $(MODELS) --images $(PHOTOS) --label-map background-first --bins 14 --least 8
+ASK := $(MODELS) --images $(PHOTOS) --bins 14 --least 8 $(OPTIONS)
 
 .PHONY: help install demo test validate leaderboard lint format docs clean
 .DELETE_ON_ERROR:

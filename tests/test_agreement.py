@@ -1,4 +1,4 @@
-"""Error consistency over a run: models with each other, and with people who saw the same pictures."""
+"""Error consistency over a run: models with each other, and with people who saw the pictures."""
 
 import csv
 

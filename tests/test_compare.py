@@ -1,4 +1,4 @@
-"""`eyechart compare`: boards of finished runs, their order and tests, and rankings that disagree."""
+"""`eyechart compare`: boards of finished runs, their order and tests, rankings that disagree."""
 
 import csv
 import json

@@ -578,3 +578,13 @@ def test_categories_need_a_model_of_1000_classes(images, recorded):
         Recorded(folder, {}, "max").outcomes("Colours", "vcr/frost")
     with pytest.raises(ec.UsageError, match="Unknown rule"):
         Recorded(folder, {}, "median").outcomes("Blocks", "vcr/frost")
+
+
+def test_of_equally_good_answers_the_first_counts():
+    scores = torch.randint(0, 3, (4000, 40), generator=torch.Generator().manual_seed(0)).float()
+    found = answers_of(scores).numbers[:, 0].long()
+    best = scores.amax(dim=1, keepdim=True)
+    first = torch.tensor(
+        [row.tolist().index(top.item()) for row, top in zip(scores, best, strict=True)]
+    )
+    assert torch.equal(found, first)

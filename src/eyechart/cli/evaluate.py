@@ -170,6 +170,7 @@ def evaluate(
     from eyechart.evaluation.prepare import prepare
     from eyechart.evaluation.task import Task
     from eyechart.models.find import load_model
+    from eyechart.models.label_map import find_map
     from eyechart.models.model import Model
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
@@ -193,13 +194,15 @@ def evaluate(
     task.check()
     where = find_device(device)
 
+    maps = tuple(find_map(name) for name in label_map or ())
+
     def load_one(spec: str) -> Model:
-        return load_model(spec, where, trust=trust, download=download, label_maps=label_map or ())
+        return load_model(spec, where, trust=trust, download=download, label_maps=maps)
 
     loaded, divisor = with_baseline(
         [load_one(spec) for spec in models or DEMO_MODELS], baseline, load_one
     )
-    task = replace(task, baseline=divisor)
+    task = replace(task, baseline=divisor, label_maps=maps)
     with Bars() as bars:
         try:
             own = source.load(task.plan, bars)

@@ -14,6 +14,7 @@ from eyechart.humans.reference import Reference, find_reference
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, CLASSES
 from eyechart.labels.spaces import map_hint, native_labels
+from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
 from eyechart.predictions.destroyed import by_halves, destroyed_pictures
 from eyechart.predictions.loop import Job
@@ -34,6 +35,7 @@ def prepare(
 ) -> tuple[Job, Path]:
     """Return what is to be predicted, and the folder in `out` that it goes to."""
     check_models(models, images, device)
+    refuse_unused(task.label_maps, models)
     people_of(task)
     given = None if task.testset is None else read_testset(task.testset)
     groups = None if given is None else given.draws(images)

@@ -6,6 +6,7 @@ from typing import Protocol
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.labels.categories import RULES
+from eyechart.models.label_map import LabelMap
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.drawing import Plan, Step
 
@@ -35,6 +36,7 @@ class Task:
     None. `match_choices`: people who had another number of choices than 16 are compared all the
     same, both sides corrected for chance. `testset`: the path of a manifest to use instead of
     drawing one. `baseline`: whose errors CE divides by, see `choose_baseline`.
+    `label_maps`: those that were offered to the models, each of which must be used.
     """
 
     plan: Plan
@@ -45,6 +47,7 @@ class Task:
     batch: int | None = None
     match_choices: bool = False
     baseline: str = "auto"
+    label_maps: tuple[LabelMap, ...] = ()
 
     def check(self) -> None:
         """Raise a UsageError unless this can be done."""

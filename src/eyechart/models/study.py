@@ -27,9 +27,7 @@ class StudyModel:
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
 
 COUNTS = {
-    "vcr": (
-        "The study's table names these 19; its text counts 21, perhaps the two supervised ViT twice."
-    )
+    "vcr": "The study's table names these 19; its text counts 21, perhaps two ViT twice.",
 }
 """What a reader who counts must know."""
 

@@ -50,8 +50,10 @@ class Answers:
 def answers_of(scores: Tensor) -> Answers:
     """Return what is recorded of scores (B, K), on their device: one tensor, one way home."""
     logs = log_probabilities(scores)
-    best, which = logs.topk(2, dim=1)
-    columns = [which[:, :1].to(torch.float32), (best[:, :1] - best[:, 1:])]
+    best, _ = logs.topk(2, dim=1)
+    # of equally good answers the first, which topk does not promise
+    which = logs.argmax(dim=1, keepdim=True)
+    columns = [which.to(torch.float32), (best[:, :1] - best[:, 1:])]
     has_categories = scores.shape[1] == CLASSES
     if has_categories:
         columns += [
