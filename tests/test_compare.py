@@ -17,6 +17,7 @@ from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.evaluation.comparison import fixed_against_continuous, stand, two_benchmarks
 from eyechart.evaluation.runs import make_boards, read_run
+from eyechart.labels.imagenet import wordnet_ids
 from small_models import save_pictures
 
 GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"
@@ -201,6 +202,7 @@ def test_mixed_baselines_are_refused(run, folder, runs, tmp_path):
     [
         (lambda home, runs: home / "nothing", "no finished run"),
         (lambda home, runs: _spoilt(home, runs, "results.json", "{"), "cannot be read"),
+        (lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 2}'), "cannot be read"),
         (
             lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 1}'),
             "another version",
@@ -226,22 +228,91 @@ def test_runs_of_different_tests_are_refused(run, folder, runs, tmp_path):
     assert_refused(refused, "different baselines")
 
 
-def test_a_model_twice_is_refused(run, runs):
-    assert_refused(run("compare", runs / "vcr", runs / "vcr"), "two of the runs")
+def test_a_run_given_twice_counts_once(run, runs):
+    once, twice = run("compare", runs / "vcr"), run("compare", runs / "vcr", runs / "vcr")
+    assert twice.status == 0 and twice.out == once.out
+
+
+def test_models_evaluated_one_by_one_against_the_same_baseline_are_one_board(folder, tmp_path):
+    for model, name in ((GOOD, "one"), ("small_models:colours", "two")):
+        chosen = ("--corruption", "gaussian_noise", "--baseline", POOR)
+        evaluate(folder, tmp_path / name, *chosen, models=(model,))
+    (board,) = make_boards([read_run(tmp_path / name) for name in ("one", "two")])
+    assert board.models == (GOOD, POOR, "small_models:colours")
+    assert stand(board, by="error").order[-1] == POOR
+
+
+def test_two_models_of_one_name_are_refused(run, runs, tmp_path):
+    shutil.copytree(runs / "vcr", tmp_path / "other")
+    found = json.loads((tmp_path / "other" / "results.json").read_text())
+    found["config"]["models"][GOOD] = "0123 torch.float32"
+    (tmp_path / "other" / "results.json").write_text(json.dumps(found))
+    assert_refused(run("compare", runs / "vcr", tmp_path / "other"), "Two models are called")
 
 
 def test_an_unknown_score_is_refused_with_a_suggestion(run, runs):
     assert_refused(run("compare", runs / "vcr", "--by", "r_aa"), "Did you mean")
-    assert_refused(run("compare", runs / "vcr", "--by", "mce"), "no mce")
     assert_refused(run("compare", runs / "vcr", "--labels", "entry16"), "label space")
 
 
-def test_models_that_no_two_runs_share_cannot_be_ranked_against_each_other(
-    run, folder, runs, tmp_path
-):
+def test_a_score_that_a_board_lacks_is_replaced_by_its_usual_one(run, runs):
+    found = run("compare", runs / "vcr", runs / "imagenet-c", "--by", "hmri_a")
+    assert found.status == 0
+    assert found.out.count("have no hmri_a") == 2 and "by R_a" in found.out
+
+
+def test_models_that_no_two_runs_share_get_boards_and_a_note(run, folder, runs, tmp_path):
     chosen = ("--corruption", "gaussian_noise")
     evaluate(folder, tmp_path / "out", *chosen, models=("small_models:colours",))
-    assert_refused(run("compare", runs / "imagenet-c", tmp_path / "out"), "in common")
+    found = run("compare", runs / "imagenet-c", tmp_path / "out")
+    assert found.status == 0
+    assert "small_models:colours" in found.out and "fewer than two models in common" in found.out
+
+
+def test_runs_of_different_pictures_are_compared_with_a_note(run, folder, runs, tmp_path):
+    chosen = [word for name in ASKED["vcr"] for word in ("--corruption", name)]
+    evaluate(folder, tmp_path / "out", *chosen, "--pictures", 40)
+    found = run("compare", runs / "imagenet-c", tmp_path / "out")
+    assert found.status == 0
+    assert "48 pictures and vcr with 40, 40 of them the same" in found.out
+
+
+def test_extras_are_no_part_of_the_means_of_imagenet_c(folder, tmp_path):
+    names = [*ec.list_corruptions("imagenet-c"), "saturate"]
+    chosen = [word for name in names for word in ("--corruption", name)]
+    evaluate(folder, tmp_path / "out", "--suite", "imagenet-c", *chosen, "--pictures", 8)
+    run = read_run(tmp_path / "out")
+    (board,) = make_boards([run])
+    wrong = [run.scores[GOOD, "native", name, "error"].value for name in names[:-1]]
+    assert board.overall("native", "error")[GOOD].value == pytest.approx(np.mean(wrong))
+    assert (GOOD, "native", "saturate", "error") in run.scores
+
+
+def test_scores_next_to_people_are_judged_in_their_own_label_space(tmp_path):
+    """48 pictures of ImageNet's classes, of which 8 are of the 16 categories."""
+    home = save_pictures(tmp_path / "photos", each=12)
+    for tint, place in (("blue", 0), ("green", 1), ("grey", 2), ("red", 281)):
+        (home / tint).rename(home / wordnet_ids()[place])
+    for path in list((home / wordnet_ids()[281]).iterdir())[8:]:
+        path.unlink()
+    models = ("small_models:thousand", "small_models:Blocks()")
+    evaluate(home, tmp_path / "out", "--corruption", "gaussian_noise", models=models)
+    (board,) = make_boards([read_run(tmp_path / "out")])
+    assert (board.pictures("native"), board.pictures("entry16")) == (44, 8)
+    assert stand(board, by="r_a").space == "native"
+    next_to_people = stand(board, by="hmri_a")
+    assert next_to_people.by == "hmri_a" and next_to_people.space == "entry16"
+    assert "too few" in next_to_people.verdict
+
+
+def test_unlabelled_pictures_without_curves_are_written_and_compared_with_a_note(run, tmp_path):
+    home = save_pictures(tmp_path / "photos", each=3, tints=("blue",))
+    found = run(
+        "evaluate", GOOD, POOR, "--images", home / "blue", "--out", tmp_path / "out", "--suite",
+        "imagenet-noc", "--corruption", "shear", *SMALL,
+    )  # fmt: skip
+    assert found.status == 0, found.err
+    assert "nothing to rank" in found.out and "Written:" in found.out
 
 
 def test_kappa_of_two_models_is_cohens(folder, tmp_path):

@@ -9,7 +9,8 @@ import pytest
 import eyechart as ec
 from commands import assert_refused
 from eyechart.curves.curve import fit_curve
-from eyechart.evaluation.baseline import Divisor, choose_baseline, normalise
+from eyechart.evaluation.baseline import choose_baseline
+from eyechart.evaluation.normalise import Divisor, normalise
 from eyechart.images.dataset import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
@@ -58,6 +59,7 @@ def test_the_table_of_a_suite_is_taken_where_it_holds(whole):
         (Plan("imagenet-c", jpeg=85), "part", "970"),
         (Plan("imagenet-c", jpeg=85), "large", "299"),
         (Plan("vcr", jpeg=85), "whole", "vcr"),
+        (Plan("imagenet-c", n=1000, jpeg=85, sampling="uniform"), "whole", "drawn otherwise"),
         (Plan("imagenet-c", jpeg=85, labels="entry16"), "whole", "16 categories"),
     ],
 )
@@ -66,6 +68,13 @@ def test_a_table_is_refused_where_it_does_not_hold(whole, plan, images, says):
     with pytest.raises(ec.UsageError, match=says):
         choose_baseline("alexnet", plan, own, [])
     assert choose_baseline("auto", plan, own, []).name == ""
+
+
+def test_a_table_holds_only_where_every_picture_is_shown_equally_often(whole):
+    for n, name in ((50_000, "noc-alexnet"), (100_000, "noc-alexnet"), (100, ""), (75_000, "")):
+        assert choose_baseline("auto", Plan("imagenet-noc", n), whole, []).name == name
+    given = choose_baseline("auto", Plan("imagenet-noc"), whole, [], has_testset=True)
+    assert given.name == "" and "drawn otherwise" in given.note
 
 
 def estimate(value: float) -> Estimate:
@@ -111,6 +120,29 @@ def test_the_extras_have_ce_and_no_mce(whole):
     errors = dict.fromkeys(list_corruptions("imagenet-c-extra"), 0.5)
     own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].spaces[0].normalised
     assert len(own.ce) == 4 and own.mce is None and "no part" in own.note
+
+
+def test_the_candidates_of_noc_have_a_mean_over_the_published_eight(whole):
+    plan = Plan("noc-candidates")
+    choice = choose_baseline("noc-alexnet", plan, whole, [])
+    errors = dict.fromkeys(list_corruptions("noc-candidates"), 0.7)
+    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].spaces[0].normalised
+    eight = [own.relative_ce[name].value for name in list_corruptions("imagenet-noc")]
+    assert len(own.relative_ce) == 23
+    assert own.relative_mce.value == pytest.approx(np.mean(eight))
+
+
+def test_no_relative_mce_is_explained():
+    """A baseline that is better under fog than on clean pictures cannot be divided by."""
+    plan = Plan("imagenet-c", corruptions=("fog", "snow"))
+    models = [
+        model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2),
+        model_score("odd", {"fog": 0.1, "snow": 0.3}, 0.15),
+    ]
+    choice = choose_baseline("odd", plan, validation_set(10), ["m", "odd"])
+    own = normalise(models, choice, plan, {})[0].spaces[0].normalised
+    assert set(own.ce) == {"fog", "snow"} and set(own.relative_ce) == {"snow"}
+    assert "No mCE" in own.note
 
 
 def test_a_baseline_without_errors_gives_no_ce_and_says_so():
@@ -228,7 +260,7 @@ def test_a_table_of_ones_own_divides_by_its_numbers(evaluate, tmp_path):
         "--suite", "imagenet-c", "--corruption", "fog", "--baseline", tmp_path / "mine.csv"
     )
     assert found.status == 0, found.err
-    assert "CE in percent of mine's errors" in found.out
+    assert "CE in percent of mine.csv#" in found.out
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     own = results["models"][0]["spaces"]["native"]
     error = own["corruptions"]["fog"]["error"]["value"]

@@ -1,5 +1,7 @@
 """From outcomes to scores: curves against a known truth, anchors, intervals, people, verdicts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -14,8 +16,16 @@ from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.predictions.outcomes import Outcomes
+from eyechart.scores.estimate import mean_estimate
 from eyechart.scores.evaluation import values_of
-from eyechart.scores.scoring import Fit, estimate_mean, is_too_few, score_corruption
+from eyechart.scores.ranking import paired_difference
+from eyechart.scores.scoring import (
+    Fit,
+    class_weights,
+    estimate_mean,
+    is_too_few,
+    score_corruption,
+)
 from eyechart.testsets.drawing import Plan
 from small_models import save_pictures
 
@@ -187,12 +197,50 @@ def test_errors_at_published_levels_are_counted_by_hand():
 # Means and their intervals
 
 
+def of_pictures(picture, universe=None):
+    """Outcomes of which only the pictures matter."""
+    nothing = np.zeros(len(picture))
+    label = np.zeros(len(picture), dtype=np.int64)
+    return Outcomes(
+        nothing, nothing, picture, label, *(nothing for _ in range(5)), universe=universe
+    )
+
+
+@pytest.mark.parametrize("dropped", [0.0, 0.02, 0.3])
+def test_equal_models_are_rarely_called_different_when_corruptions_lack_other_pictures(dropped):
+    """Nine corruptions, each without some pictures: resampling must still move pictures as one."""
+    random, fit, everyone = np.random.default_rng(1), Fit(replicates=200), np.arange(300)
+    called, held = [], []
+    for _ in range(100):
+        hard = random.random(300)
+        skills = [random.normal(0, 0.25, 300) for _ in range(2)]
+        means = []
+        kept = [
+            np.sort(random.choice(300, round(300 * (1 - dropped)), replace=False)) for _ in range(9)
+        ]
+        for skill in skills:
+            own = []
+            for places in kept:
+                rates = np.clip(hard[places] + skill[places], 0, 1)
+                hits = (random.random(len(places)) < rates).astype(float)
+                own.append(estimate_mean(hits, of_pictures(places, everyone), fit))
+            means.append(mean_estimate(own))
+        called.append(paired_difference(*means).p_value < 0.05)
+        low, high = means[0].interval
+        held.append(low <= 0.5 <= high)
+    # 5 and 95 %, give or take three standard errors of 100 simulations
+    assert np.mean(called) <= 0.12
+    assert np.mean(held) >= 0.88
+
+
 def test_the_interval_of_a_mean_is_that_of_resampled_pictures():
     """Equal groups: the mean of n group means has the standard error s / √n, and is normal."""
     random = np.random.default_rng(0)
     rates = random.uniform(0.2, 0.9, 200)
     hits = (random.uniform(size=(200, 30)) < rates[:, None]).astype(float)
-    found = estimate_mean(hits.ravel(), np.repeat(np.arange(200), 30), Fit(replicates=4000))
+    found = estimate_mean(
+        hits.ravel(), of_pictures(np.repeat(np.arange(200), 30)), Fit(replicates=4000)
+    )
     assert found.value == pytest.approx(hits.mean(), abs=1e-12)
     error = hits.mean(axis=1).std() / np.sqrt(200)
     for ends, quantile in ((found.interval, 1.95996), (found.narrow_interval, 1.37220)):
@@ -202,7 +250,7 @@ def test_the_interval_of_a_mean_is_that_of_resampled_pictures():
 
 def test_five_pictures_that_are_all_right_do_not_make_a_sure_thing():
     """Wilson's interval of 5 of 5, from tables: 0.566 to 1."""
-    found = estimate_mean(np.ones(20), np.repeat(np.arange(5), 4), Fit(replicates=200))
+    found = estimate_mean(np.ones(20), of_pictures(np.repeat(np.arange(5), 4)), Fit(replicates=200))
     assert found.value == 1 and found.interval[1] == 1
     assert found.interval[0] == pytest.approx(0.5655, abs=1e-4)
     assert found.interval[0] < found.narrow_interval[0] < 1
@@ -217,14 +265,14 @@ def test_intervals_from_few_pictures_hold_the_truth_as_often_as_they_say(count):
         # pictures that are mostly right or mostly wrong, four of five the former
         rates = np.where(random.random(count) < 0.8, 0.95, 0.1)
         hits = (random.random((count, 6)) < rates[:, None]).astype(float).ravel()
-        low, high = estimate_mean(hits, picture, Fit(replicates=100)).interval
+        low, high = estimate_mean(hits, of_pictures(picture), Fit(replicates=100)).interval
         held.append(low <= 0.8 * 0.95 + 0.2 * 0.1 <= high)
     assert np.mean(held) >= 0.93
 
 
 def test_pictures_with_more_answers_weigh_more():
     hits = np.array([1.0] * 9 + [0.0])
-    found = estimate_mean(hits, np.array([3] * 9 + [8]), Fit(replicates=2000))
+    found = estimate_mean(hits, of_pictures(np.array([3] * 9 + [8])), Fit(replicates=2000))
     assert found.value == 0.9
     # half of the draws hold both pictures, a quarter each only the one or the other
     assert found.interval == (0.0, 1.0)
@@ -468,7 +516,8 @@ def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
     options = dict(geometric=False, classes=16, labelled=True, reference=None, why_no_reference="")
     fit = Fit(bins=11, least=5, replicates=20)
     plain = score_corruption("x", own, fit, **options)
-    even = score_corruption("x", own, fit, **options, equal_classes=True)
+    weighted = replace(own, weights=class_weights(label))
+    even = score_corruption("x", weighted, fit, **options)
     assert plain.accuracy.robustness.value == pytest.approx(0.9, abs=0.02)
     assert even.accuracy.robustness.value == pytest.approx(0.5, abs=0.03)
     assert even.accuracy.rate.value == pytest.approx(0.5)

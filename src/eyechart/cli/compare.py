@@ -1,12 +1,15 @@
 """`eyechart compare`: a leaderboard of finished runs, and where rankings disagree."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from eyechart.cli.paths import folder
+from eyechart.core.errors import UsageError
+
+Result = TypeVar("Result")
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,20 +51,27 @@ def compare(
     continuous severities rank the models; with ImageNet-C and ImageNet-NOC, how both benchmarks do.
     """
     from eyechart.cli.tables import wide_console
-    from eyechart.evaluation.comparison import fixed_against_continuous, stand, two_benchmarks
+    from eyechart.evaluation.comparison import (
+        fixed_against_continuous,
+        pictures_note,
+        stand,
+        two_benchmarks,
+    )
     from eyechart.evaluation.runs import make_boards, read_run
 
     found = make_boards([read_run(Path(run)) for run in runs])
     boards = [stand(board, labels, by) for board in found]
-    discrete = fixed_against_continuous(found, labels)
-    benchmarks = two_benchmarks(found, labels)
     console = wide_console()
     for standings in boards:
-        print_board(console, standings, markdown)
+        print_board(console, standings, markdown, by)
+    discrete = _or_say(lambda: fixed_against_continuous(found, labels))
     if discrete is not None:
         _print_discrete(console, discrete, markdown)
+    benchmarks = _or_say(lambda: two_benchmarks(found, labels)) or []
     if benchmarks:
         print("ImageNet-C against ImageNet-NOC, each line by one and the same metric")
+        pair = [board for board in found if board.suite in ("imagenet-c", "imagenet-noc")]
+        _print_note(pictures_note(pair))
         _print_rankings(console, benchmarks, markdown)
     if out is not None:
         from eyechart.reports.leaderboard import write_comparison
@@ -71,15 +81,34 @@ def compare(
             print(f"  {path}")
 
 
-def print_board(console: "Console", standings: "Standings", markdown: bool = False) -> None:
+def _or_say(compare: "Callable[[], Result]") -> "Result | None":
+    """Return what a further comparison finds; boards are worth having without it."""
+    try:
+        return compare()
+    except UsageError as error:
+        _print_note(str(error))
+        return None
+
+
+def _print_note(text: str) -> None:
+    if text:
+        print(f"Note: {text}")
+
+
+def print_board(
+    console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
+) -> None:
     """Print one board, and what its last column means."""
     from eyechart.reports.leaderboard import board_table, board_title
 
     print(board_title(standings))
     console.print(board_table(standings, markdown))
     count = len(standings.pairs)
+    if by is not None and by != standings.by:
+        _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
     if standings.verdict:
-        print(f"Note: {standings.board.pictures} pictures: {standings.verdict}.")
+        pictures = standings.board.pictures(standings.space)
+        _print_note(f"{pictures} pictures: {standings.verdict}.")
     elif count:
         pairs = "1 pair" if count == 1 else f"{count} pairs"
         print(
@@ -93,10 +122,15 @@ def _print_discrete(console: "Console", found: "Discrete", markdown: bool) -> No
     from eyechart.reports.leaderboard import coverage_table
 
     print("Fixed severities (ImageNet-C) against continuous ones (VCR)")
+    _print_note(found.note)
     if found.missing:
-        print(f"Not in both: {', '.join(found.missing)} (gaussian_blur is in imagenet-c-extra).")
+        extra = " (gaussian_blur is one of ImageNet-C's extras)"
+        which = extra if "gaussian_blur" in found.missing else ""
+        print(f"Not in both: {', '.join(found.missing)}{which}.")
+    if not found.corruptions:
+        return
     _print_rankings(console, found.corruptions, markdown)
-    print(f"Share of 39 bins of Δv that hold at least {found.least:g} pictures:")
+    print(f"Share of 39 bins of Δv that hold at least {found.least} pictures:")
     console.print(coverage_table(found, markdown))
 
 

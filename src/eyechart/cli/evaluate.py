@@ -283,10 +283,12 @@ def _rank(console: "Console", out: Path) -> None:
     from eyechart.evaluation.comparison import stand
     from eyechart.evaluation.runs import make_boards, read_run
 
+    print()
     for board in make_boards([read_run(out)]):
-        if board.spaces:
-            print()
+        try:
             print_board(console, stand(board))
+        except UsageError as error:
+            print(f"Note: {error}")
 
 
 def _unobserved(evaluation: "Evaluation") -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -59,8 +60,10 @@ class Parts:
                 break
         write_parquet(table, path)
 
-    def read(self, name: str, columns: list[str] | None = None) -> pa.Table:
-        """Return all rows of a name, sorted by their numbers."""
+    def read(
+        self, name: str, columns: list[str] | None = None, only: tuple[str, str] | None = None
+    ) -> pa.Table:
+        """Return the rows of a name, by their numbers: all, or `only` those of a column's value."""
         stem = file_name(name)
         whole = self.folder / f"{stem}.parquet"
         tables = [read_parquet(whole, columns)] if whole.exists() else []
@@ -73,6 +76,8 @@ class Parts:
             known = np.union1d(known, own)
         if not tables:
             raise UsageError(f"{self.folder} holds no rows of {name}.")
+        if only is not None:
+            tables = [table.filter(pc.equal(table[only[0]], only[1])) for table in tables]
         return pa.concat_tables(tables).sort_by(ROW)
 
     def drop(self, name: str) -> None:

@@ -16,7 +16,7 @@ class Answers:
 
     `fixed`: the left and the right anchor, where it is a number. `anchors`: where it is one value
     per answer. `left_out`: how many answers had no visual change. `weights`: how many answers each
-    stands for, 1 on average; None: one each.
+    stands for, 1 on average; None: one each. `names`: of all clusters, sorted.
     """
 
     delta_v: Numbers
@@ -26,10 +26,17 @@ class Answers:
     anchors: tuple[Numbers | None, Numbers | None]
     left_out: int
     weights: Numbers | None = None
+    names: NDArray[Any] | None = None
 
 
 def read_answers(
-    delta_v: Any, hits: Any, anchor: Any, right_anchor: Any, clusters: Any, weights: Any = None
+    delta_v: Any,
+    hits: Any,
+    anchor: Any,
+    right_anchor: Any,
+    clusters: Any,
+    weights: Any = None,
+    all_clusters: Any = None,
 ) -> Answers:
     """Return the answers with a visual change; refuse what is not one value in 0…1 for each."""
     change, right = _numbers("delta_v", delta_v), _numbers("hits", hits)
@@ -55,7 +62,21 @@ def read_answers(
         (_seen(clean, seen), _seen(destroyed, seen)),
         int((~seen).sum()),
         _weights(counted, seen),
+        _names(None if groups is None else groups[seen], all_clusters),
     )
+
+
+def _names(clusters: NDArray[Any] | None, every: Any) -> NDArray[Any] | None:
+    """Return the names of all clusters, of those with answers if nobody says."""
+    if clusters is None:
+        return None
+    own = np.unique(clusters)
+    if every is None:
+        return own
+    names = np.unique(np.asarray(every))
+    if not np.isin(own, names).all():
+        raise UsageError("all_clusters must hold every one of clusters.")
+    return names
 
 
 def _weights(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:

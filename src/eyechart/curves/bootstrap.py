@@ -43,11 +43,10 @@ class Drawn:
     replicate_anchors: tuple[Numbers | None, Numbers | None]
 
 
-def draws_of(clusters: NDArray[Any] | None, replicates: int, seed: int) -> Draws:
-    """Return the record of what these replicates' weights depend on."""
-    if clusters is None:
+def draws_of(names: NDArray[Any] | None, replicates: int, seed: int) -> Draws:
+    """Return the record of what these replicates' weights depend on: the names of all clusters."""
+    if names is None:
         return Draws(seed, replicates, None)
-    names = np.unique(clusters)
     text = "\0".join([names.dtype.kind, *map(str, names.tolist())])
     return Draws(seed, replicates, blake2b(text.encode(), digest_size=16).hexdigest())
 
@@ -58,6 +57,7 @@ def resampled(
     edges: Numbers,
     anchors: tuple[Numbers | None, Numbers | None],
     clusters: NDArray[Any] | None,
+    names: NDArray[Any] | None,
     replicates: int,
     seed: int,
     weights: Numbers | None = None,
@@ -65,8 +65,9 @@ def resampled(
     """Return the counts of `replicates` sets drawn from the answers with replacement.
 
     `anchors`: whether the answers to each one's clean and destroyed picture were hits. `clusters`:
-    which answers are drawn together; without them each stands for itself. How often a cluster is
-    drawn depends on nothing but the seed and the number of clusters, in the order of their names.
+    which answers are drawn together; without them each stands for itself. `names`: of all clusters
+    that there are, sorted, also of those without an answer here. How often a cluster is drawn
+    depends on nothing but the seed and its place among them.
     `weights`: how many answers each stands for.
     """
     bins = len(edges) - 1
@@ -76,16 +77,18 @@ def resampled(
     if clusters is None and binary and weights is None:
         return _by_cells(place, hits, edges, anchors, replicates, numbers)
     count = len(place)
-    group = np.arange(count) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    groups = int(group.max()) + 1
+    if clusters is None or names is None:
+        group, groups = np.arange(count), count
+    else:
+        group, groups = np.searchsorted(names, clusters), len(names)
     each: Numbers = np.ones(count) if weights is None else weights
     cells = csr_matrix(
         (np.concatenate([each, hits * each]), (np.tile(group, 2), np.r_[place, place + bins])),
         shape=(groups, 2 * bins),
     ).T.tocsr()
-    sizes: Numbers = np.bincount(group, each).astype(np.float64)
+    sizes: Numbers = np.bincount(group, each, groups).astype(np.float64)
     own: list[Numbers | None] = [
-        None if end is None else np.bincount(group, end * each).astype(np.float64)
+        None if end is None else np.bincount(group, end * each, groups).astype(np.float64)
         for end in anchors
     ]
     counts = np.empty((replicates, 2 * bins))

@@ -156,6 +156,7 @@ def fit_curve(
     seed: int = 0,
     density: AnyDensity = None,
     weights: Any = None,
+    all_clusters: Any = None,
 ) -> Curve:
     """Return the falling curve of how often `hits` hold, over visual change.
 
@@ -166,17 +167,18 @@ def fit_curve(
     is over clusters. `smoothing` is chosen by cross-validation unless given. `method`:
     "least-squares", "cobs" or "pava". `density`: how much each visual change counts in the area;
     "uniform", weights over equal bins, a function or a `Density`. `weights`: how much each answer
-    counts, next to the others; bins are then judged by the sum of theirs.
+    counts, next to the others; bins are then judged by the sum of theirs. `all_clusters`: those
+    that there are, where some have no answer here.
 
-    Curves with the same seed, replicates and set of clusters are resampled alike: replicate i of
-    each has the same weight for each cluster.
+    Curves with the same seed, replicates and set of all clusters are resampled alike: replicate i
+    of each has the same weight for each cluster.
     """
     if method not in METHODS:
         raise unknown_name("method", str(method), METHODS)
     if replicates < 1:
         raise UsageError(f"replicates must be at least 1, got {replicates}.")
     weighting = to_density(density)
-    given = read_answers(delta_v, hits, anchor, right_anchor, clusters, weights)
+    given = read_answers(delta_v, hits, anchor, right_anchor, clusters, weights, all_clusters)
     edges = bin_edges(binning, bins)
     whole = count_bins(given.delta_v, given.hits, edges, given.weights)
     usable = whole.usable(least)
@@ -186,8 +188,8 @@ def fit_curve(
             " or a smaller least."
         )
     drawn = resampled(
-        given.delta_v, given.hits, edges, given.anchors, given.clusters, replicates, seed,
-        given.weights,
+        given.delta_v, given.hits, edges, given.anchors, given.clusters, given.names, replicates,
+        seed, given.weights,
     )  # fmt: skip
     # an anchor is a number as it is, or the mean of the answers' own
     start, end = (
@@ -219,7 +221,7 @@ def fit_curve(
         refit(method, redrawn, SEEN, chosen, starts, ends),
         redrawn.rows(),
         weighting,
-        draws_of(given.clusters, replicates, seed),
+        draws_of(given.names, replicates, seed),
         method,
     )
 

@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from pathlib import PurePath
 
 import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress, Silent
 from eyechart.humans.records import Answers
 from eyechart.humans.reference import Reference
 from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
@@ -24,6 +26,8 @@ from eyechart.suites.suite import Entry
 PEOPLE = "people"
 STEPS = 10
 """Into how many ranges Δv is cut where there are no severities: κ is taken within each."""
+
+MOST_REPLICATES = 200
 
 SAME_CHANGE = 1e6
 """Δv that agree to a millionth, of one picture and corruption, are of one and the same stimulus."""
@@ -48,16 +52,20 @@ def agreements(
     entries: Sequence[Entry],
     reference: Reference | None,
     fit: Fit,
+    progress: Progress,
 ) -> Iterator[Agreement]:
     """Yield κ of every two models, and of each with people who saw the very same pictures.
 
     `recorded`: the answers by label space and model. κ is taken within each corruption and
     severity, or tenth of Δv, and averaged.
     """
+    pairs = sum(comb(len(own), 2) for own in recorded.values())
+    step = progress.begin("agreement", pairs) if pairs else Silent().begin("", 0)
     for space, own in recorded.items():
         trials = {model: _trials(answers, model, entries) for model, answers in own.items()}
         for one, two in combinations(trials, 2):
             found = _kappa(trials[one], trials[two], fit)
+            step(1, "")
             if found is not None:
                 yield Agreement(space, one, two, found.kappa, found.trials)
         if space != "entry16" or reference is None:
@@ -94,7 +102,7 @@ def _strengths(outcomes: Outcomes) -> Whole:
 def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
     try:
         return error_consistency(
-            one.right, two.right, one.picture, one.condition, fit.replicates, fit.seed
+            one.right, two.right, one.picture, one.condition, _replicates(fit), fit.seed
         )
     except UsageError:
         return None  # without labels nobody is right or wrong
@@ -108,6 +116,8 @@ def _with_people(
     fit: Fit,
 ) -> ErrorConsistency | None:
     """Return κ with people, None where they saw none of the pictures."""
+    if not (answers.picture != "").any():
+        return None
     change = np.rint(trials.delta_v * SAME_CHANGE)
     places = {
         (entries[corruption].name, _stem(names[picture]), level): place
@@ -135,9 +145,14 @@ def _with_people(
         [own[seen] for own in rows.values()],
         trials.picture[seen],
         trials.condition[seen],
-        fit.replicates,
+        _replicates(fit),
         fit.seed,
     )
+
+
+def _replicates(fit: Fit) -> int:
+    # a set of trials is resampled for every two models, and intervals of κ need no more
+    return min(fit.replicates, MOST_REPLICATES)
 
 
 def _stem(name: str) -> str:

@@ -32,6 +32,8 @@ SHARED = (
 )  # fmt: skip
 """The corruptions that both ImageNet-C, with its extras, and VCR have."""
 
+NOTHING = "There is nothing to rank the models of {} by: no score that every corruption has."
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -88,48 +90,49 @@ class Standings:
 
 
 def stand(board: Board, space: str | None = None, by: str | None = None) -> Standings:
-    """Return the models of a board in order; `by` is the usual score of its suite unless given."""
-    spaces = board.spaces
-    if not spaces:
-        raise UsageError("The runs have no label space in common: evaluate with the same --labels.")
-    if space is not None and space not in spaces:
-        raise unknown_name("label space of these runs", space, spaces)
-    where = space or spaces[0]
-    scores = _overall(board, where)
+    """Return the models of a board in order; `by` is the usual score of its suite unless given.
+
+    Where the board has no such score it goes by its usual one.
+    """
     if by is not None and by not in HIGHER_IS_BETTER:
         raise unknown_name("score", by, HIGHER_IS_BETTER)
-    wanted = (by,) if by else (*MAIN.get(board.suite, ()), "r_a", "r_p", "error")
+    if not board.scores:
+        raise UsageError(NOTHING.format(board.suite))
+    if not board.spaces:
+        raise UsageError("The runs have no label space in common: evaluate with the same --labels.")
+    if space is not None and space not in board.spaces:
+        raise unknown_name("label space of these runs", space, board.spaces)
+    where = space or board.spaces[0]
+    scores, homes = _overall(board, where)
+    usual = (*MAIN.get(board.suite, ()), "r_a", "r_p", "error", "clean_accuracy")
+    wanted = (*((by,) if by else ()), *usual)
     chosen = next((name for name in wanted if name in scores), None)
     if chosen is None:
-        raise UsageError(
-            f"The runs of {board.suite} have no {by or 'score'} in the label space {where}; they"
-            f" have {', '.join(scores) or 'none'}."
-        )
+        raise UsageError(NOTHING.format(board.suite))
     own = scores[chosen]
-    higher = HIGHER_IS_BETTER[chosen]
     return Standings(
         board,
-        where,
+        homes[chosen],
         chosen,
         scores,
-        rank(own, higher),
+        rank(own, HIGHER_IS_BETTER[chosen]),
         tuple(_pairs(own)),
-        _verdict([board], where),
+        board.verdict(homes[chosen]),
     )
 
 
-def _verdict(boards: Sequence[Board], space: str) -> str:
-    found = [run.verdicts.get(space, "") for board in boards for run in board.runs]
-    return next((verdict for verdict in found if verdict), "")
-
-
-def _overall(board: Board, space: str) -> dict[str, dict[str, Estimate]]:
-    found = {name: board.overall(space, name) for name in HIGHER_IS_BETTER}
-    if space != "entry16" and "entry16" in board.spaces:
+def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], dict[str, str]]:
+    """Return the overall scores that there are, and the label space that each is of."""
+    found: dict[str, dict[str, Estimate]] = {}
+    homes: dict[str, str] = {}
+    for name in HIGHER_IS_BETTER:
         # people are compared with in their own space
-        for name in ("hmri_a", "mrsi_a", "hmri_p", "mrsi_p"):
-            found[name] = found[name] or board.overall("entry16", name)
-    return {name: own for name, own in found.items() if own}
+        for home in (space, *(["entry16"] if name.startswith(("hmri", "mrsi")) else [])):
+            own = board.overall(home, name) if home in board.spaces else {}
+            if own and all(np.isfinite(each.value) for each in own.values()):
+                found[name], homes[name] = own, home
+                break
+    return found, homes
 
 
 def _pairs(scores: Mapping[str, Estimate]) -> list[Pair]:
@@ -181,14 +184,16 @@ class Discrete:
 
     `corruptions`: three rankings under each corruption that both have; `missing`: those that the
     runs lack. `coverage`: of Δv, by corruption, in the fixed and in the continuous test set: the
-    share of 39 bins that hold at least `least` pictures.
+    share of 39 bins that hold at least `least` pictures. `note`: empty, or that the pictures are
+    not the same.
     """
 
     models: tuple[str, ...]
     corruptions: tuple[Rankings, ...]
     missing: tuple[str, ...]
     coverage: Mapping[str, tuple[float, float]]
-    least: float
+    least: str
+    note: str
 
 
 def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
@@ -213,11 +218,19 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
         }
         known = {way: (own, True) for way, own in ways.items() if own}
         if len(known) > 1:
-            rankings.append(rank_in_ways(name, known, _verdict([board, continuous], where)))
+            verdict = board.verdict(where) or continuous.verdict(where)
+            rankings.append(rank_in_ways(name, known, verdict))
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
-    least = float(continuous.runs[0].config["fit"]["least"])
-    return Discrete(models, tuple(rankings), tuple(missing), coverage, least)
+    each = [f"{board.runs[0].config['fit']['least']:g}" for board in [*fixed, continuous]]
+    return Discrete(
+        models,
+        tuple(rankings),
+        tuple(missing),
+        coverage,
+        " and ".join(dict.fromkeys(each)),
+        pictures_note([*fixed, continuous]),
+    )
 
 
 def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
@@ -238,8 +251,23 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
                 board.suite: ({name: each[name] for name in models}, False)
                 for board, each in zip(pair, scores, strict=True)
             }
-            found.append(rank_in_ways(metric, ways, _verdict(pair, where)))
+            verdict = pair[0].verdict(where) or pair[1].verdict(where)
+            found.append(rank_in_ways(metric, ways, verdict))
     return found
+
+
+def pictures_note(boards: Sequence[Board]) -> str:
+    """Return that boards are not of the same pictures, which alone can change an order, or ""."""
+    first = boards[0].runs[0].names
+    for board in boards[1:]:
+        other = board.runs[0].names
+        if other != first:
+            return (
+                f"{boards[0].suite} was shown with {len(first)} pictures and {board.suite} with"
+                f" {len(other)}, {len(first & other)} of them the same; orders may differ for that"
+                " reason alone."
+            )
+    return ""
 
 
 def _family(baseline: str) -> str:
@@ -251,17 +279,15 @@ def _common(boards: Sequence[Board]) -> tuple[str, ...]:
     names = [name for name in boards[0].models if all(name in each.models for each in boards)]
     if len(names) < 2:
         suites = ", ".join(board.suite for board in boards)
-        raise UsageError(
-            f"The runs of {suites} have fewer than two models in common: evaluate the same models"
-            " with each suite."
-        )
+        raise UsageError(f"The runs of {suites} have fewer than two models in common.")
     return tuple(names)
 
 
 def _common_space(boards: Sequence[Board], space: str | None) -> str:
     there = [name for name in boards[0].spaces if all(name in each.spaces for each in boards)]
     if not there or (space is not None and space not in there):
-        raise UsageError("The runs have no label space in common: evaluate with the same --labels.")
+        suites = ", ".join(board.suite for board in boards)
+        raise UsageError(f"The runs of {suites} have no label space in common.")
     return space or there[0]
 
 

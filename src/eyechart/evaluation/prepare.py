@@ -54,7 +54,8 @@ def prepare(
 
 def _check_baseline(task: Task, plan: Plan, images: ImageSet, models: Sequence[Model]) -> None:
     """Refuse a baseline that does not hold for these pictures."""
-    choose_baseline(task.baseline, plan, images, [model.name for model in models])
+    names = [model.name for model in models]
+    choose_baseline(task.baseline, plan, images, names, task.testset is not None)
     reference, why = people_of(task)
     if task.baseline == PEOPLE and (reference is None or reference.corrected):
         raise UsageError(

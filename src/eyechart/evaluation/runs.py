@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from itertools import combinations
+from pathlib import Path, PurePath
 from typing import Any
 
 from eyechart.core.errors import UsageError
@@ -21,22 +22,33 @@ OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")
 class Run:
     """What one `eyechart evaluate` found: what was asked for, and every score.
 
-    `baseline`: by whose errors those of the models were divided, "" if by nobody's.
+    `names`: of the pictures, without endings. `pictures` and `verdicts`: how many
+    there were in each label space, and whether they are too few.
     """
 
     folder: Path
     config: Mapping[str, Any]
     coverage: Mapping[str, Mapping[str, Any]]
-    pictures: int
-    baseline: str
+    names: frozenset[str]
+    pictures: Mapping[str, int]
+    verdicts: Mapping[str, str]
     models: tuple[str, ...]
     scores: Mapping[Key, Estimate]
-    verdicts: Mapping[str, str]
+
+    @property
+    def baseline(self) -> str:
+        """By whose errors those of the models were divided, "" if by nobody's."""
+        return str(self.config["baseline"])
 
     @property
     def test(self) -> dict[str, Any]:
         """All of the settings that two runs must share for their models to be compared."""
         return {name: own for name, own in self.config.items() if name != "models"}
+
+    def identity(self, model: str) -> str:
+        """Return what tells whether a model of this name is the same elsewhere, "" if nothing."""
+        weights, _, precision = str(self.config["models"].get(model, "")).rpartition(" ")
+        return f"{weights} {precision}" if weights else ""
 
 
 def read_run(folder: Path) -> Run:
@@ -49,24 +61,32 @@ def read_run(folder: Path) -> Run:
         )
     try:
         found = json.loads(results.read_text(encoding="utf-8"))
-        schema = found["schema"]
-    except (OSError, ValueError, KeyError, TypeError):
+        if found["schema"] != SCHEMA_VERSION or not scores.is_file():
+            raise UsageError(
+                f"{folder} was written by another version of eyechart: run the same evaluation"
+                " again, its predictions are kept."
+            )
+        return _run(folder, found, read_scores(scores))
+    except UsageError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{results} cannot be read: run the evaluation again.") from None
-    if schema != SCHEMA_VERSION or not scores.is_file():
-        raise UsageError(
-            f"{folder} was written by another version of eyechart: run the same evaluation again,"
-            " its predictions are kept."
-        )
+
+
+def _run(folder: Path, found: Mapping[str, Any], scores: Mapping[Key, Estimate]) -> Run:
     spaces = {name: own for model in found["models"] for name, own in model["spaces"].items()}
+    config = found["config"]
+    for name in ("suite", "corruptions", "means_over", "models", "baseline"):
+        config[name]  # a run without them is damaged
     return Run(
         folder,
-        found["config"],
+        config,
         found["coverage"],
-        max((own["pictures"] for own in spaces.values()), default=0),
-        found["config"].get("baseline") or "",
-        tuple(model["name"] for model in found["models"]),
-        read_scores(scores),
+        frozenset(PurePath(name).with_suffix("").as_posix() for name in found["images"]["digests"]),
+        {name: own["pictures"] for name, own in spaces.items()},
         {name: own["verdict"] for name, own in spaces.items()},
+        tuple(model["name"] for model in found["models"]),
+        scores,
     )
 
 
@@ -83,8 +103,8 @@ class Board:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """All models, in the order of the runs."""
-        return tuple(name for run in self.runs for name in run.models)
+        """All models, in the order of the runs; one that is in several is there once."""
+        return tuple(dict.fromkeys(name for run in self.runs for name in run.models))
 
     @property
     def corruptions(self) -> tuple[str, ...]:
@@ -97,9 +117,17 @@ class Board:
         return self.runs[0].baseline
 
     @property
-    def pictures(self) -> int:
-        """How many pictures were shown."""
-        return self.runs[0].pictures
+    def counted(self) -> tuple[str, ...]:
+        """The corruptions that means are over: the suite's own, where all of it is there."""
+        return tuple(self.runs[0].config["means_over"])
+
+    def pictures(self, space: str) -> int:
+        """Return how many pictures were scored in a label space."""
+        return self.runs[0].pictures.get(space, 0)
+
+    def verdict(self, space: str) -> str:
+        """Return that there are too few pictures in a label space, or ""."""
+        return self.runs[0].verdicts.get(space, "")
 
     @cached_property
     def scores(self) -> dict[Key, Estimate]:
@@ -132,33 +160,28 @@ class Board:
         found = self.each(space, score)
         if score in OF_WHOLE:
             return found.get(WHOLE, {})
-        is_whole = score.startswith(("hmri", "mrsi")) or len(found) == len(self.corruptions)
+        found = {name: own for name, own in found.items() if name in self.counted}
+        is_whole = score.startswith(("hmri", "mrsi")) or len(found) == len(self.counted)
         if not found or not is_whole:
             return {}
         return {
-            model: mean_estimate([own[model] for own in found.values()], self.pictures)
+            model: mean_estimate([own[model] for own in found.values()], self.pictures(space))
             for model in self.models
         }
 
 
 def make_boards(runs: Sequence[Run]) -> list[Board]:
-    """Return the runs by the test they are of; models of one test must not be there twice.
+    """Return the runs by the test they are of.
 
-    Runs of one suite on other pictures or with other settings cannot be compared and are refused.
+    Runs of one suite on other pictures or with other settings cannot be compared and are refused;
+    so are two models of one name.
     """
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(str(run.config["suite"]), []).append(run)
     for own in groups.values():
-        for other in own[1:]:
-            _check_same_test(own[0], other)
-        names = [name for run in own for name in run.models]
-        for name in names:
-            if names.count(name) > 1:
-                raise UsageError(
-                    f"The model {name} is in two of the runs of {own[0].config['suite']}: leave one"
-                    " of them out."
-                )
+        for one, two in combinations(own, 2):
+            _check_same_test(one, two)
     return [Board(tuple(own)) for own in groups.values()]
 
 
@@ -169,6 +192,12 @@ def _check_same_test(first: Run, second: Run) -> None:
             f"Errors divided by different baselines cannot be compared: {first.folder} has {one},"
             f" {second.folder} has {two}; evaluate both with the same --baseline."
         )
+    for name in set(first.models) & set(second.models):
+        if first.identity(name) != second.identity(name) or not first.identity(name):
+            raise UsageError(
+                f"Two models are called {name}, in {first.folder} and in {second.folder}, and are"
+                " not known to be the same: leave one of them out."
+            )
     for name, own in first.test.items():
         if second.test.get(name) != own:
             raise UsageError(

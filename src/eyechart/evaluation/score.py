@@ -11,13 +11,8 @@ import pyarrow.compute as pc
 
 from eyechart.core.provenance import git_hash, versions
 from eyechart.evaluation.agreement import agreements
-from eyechart.evaluation.baseline import (
-    PEOPLE,
-    Divisor,
-    choose_baseline,
-    normalise,
-    people_error,
-)
+from eyechart.evaluation.baseline import PEOPLE, choose_baseline
+from eyechart.evaluation.normalise import Divisor, normalise, people_error
 from eyechart.evaluation.notes import notes_on
 from eyechart.evaluation.prepare import people_of
 from eyechart.evaluation.task import ENTRY16, Progress, Task
@@ -48,6 +43,7 @@ from eyechart.scores.scoring import (
 )
 from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import SimilarClass, compare_corruptions
+from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.drawing import Step
@@ -61,7 +57,7 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
     step = progress.begin("curves", len(entries) * sum(map(len, spaces.values())))
     models = []
     names = [model.name for model in job.models]
-    choice = choose_baseline(task.baseline, job.plan, job.images, names)
+    choice = choose_baseline(task.baseline, job.plan, job.images, names, task.testset is not None)
     wrong: dict[str, dict[str, Divisor]] = {}
     for model in job.models:
         own = tuple(
@@ -84,6 +80,7 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
             "humans": task.humans,
             "match_choices": task.match_choices,
             "baseline": choice.name,
+            "means_over": counted(job, entries),
             "fit": _plain(task.fit),
         },
         images=_about_images(job),
@@ -91,7 +88,7 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
         coverage=coverage,
         paired=tuple(_paired(models)),
         warnings=tuple(notes_on(job, models, choice)),
-        agreements=tuple(agreements(answers, entries, people[0], task.fit)),
+        agreements=tuple(agreements(answers, entries, people[0], task.fit, progress)),
         provenance={
             "versions": versions(),
             "git": git_hash(),
@@ -153,6 +150,8 @@ def _score_space(
     # in people's space only pictures of their categories count
     kept = clean.label != NONE if space == ENTRY16 and labelled else np.ones(len(clean), bool)
     scores, used = [], clean.take(kept)
+    # drawn by the data set's classes, people's categories have uneven shares
+    by_class = space == ENTRY16 and labelled and job.plan.labels != ENTRY16
     theirs, why = people
     if space != ENTRY16:
         theirs, why = None, "people answered in 16 categories: see entry16"
@@ -160,6 +159,9 @@ def _score_space(
         outcomes = recorded.outcomes(model.name, entry.name)
         if space == ENTRY16 and labelled:
             outcomes = outcomes.take(outcomes.label != NONE)
+        outcomes = replace(outcomes, universe=used.picture)
+        if by_class:
+            outcomes = replace(outcomes, weights=class_weights(outcomes.label))
         scores.append(
             score_corruption(
                 entry.name,
@@ -170,8 +172,6 @@ def _score_space(
                 labelled=labelled,
                 reference=theirs,
                 why_no_reference=why,
-                # drawn by the data set's classes, people's categories have uneven shares
-                equal_classes=space == ENTRY16 and labelled and job.plan.labels != ENTRY16,
             )
         )
         if task.baseline == PEOPLE and theirs is not None and labelled:
@@ -180,7 +180,8 @@ def _score_space(
         step(1, "")
     known = used.take(used.label != NONE)
     # as the curves start: every class counts as much, if pictures were drawn so
-    shares = class_weights(known.label) if job.plan.balanced and labelled else None
+    if labelled and (by_class or (job.plan.balanced and _is_drawn(job))):
+        known = replace(known, weights=class_weights(known.label))
     is_few = is_too_few(space, known.label) if labelled else len(used) < ENOUGH
     return SpaceScore(
         space,
@@ -188,14 +189,31 @@ def _score_space(
         classes=len(np.unique(known.label)),
         left_out=int((labels == NONE).sum()) if space == ENTRY16 and labelled else 0,
         clean_accuracy=(
-            estimate_mean(known.correct, known.picture, task.fit, shares)
+            estimate_mean(known.correct, replace(known, universe=used.picture), task.fit)
             if labelled and job.images.has_clean
             else None
         ),
         corruptions=tuple(scores),
         verdict=TOO_FEW if is_few else "",
         similar=tuple(_similar(scores)) if space == ENTRY16 else (),
+        counted=tuple(counted(job, entries)),
     )
+
+
+def counted(job: Job, entries: Sequence[Entry]) -> list[str]:
+    """Return the corruptions that means are over: the suite's own, where all of it is there.
+
+    ImageNet-C's extras may be there besides.
+    """
+    names, suite = [entry.name for entry in entries], list_corruptions(job.plan.suite)
+    return suite if set(suite) <= set(names) else names
+
+
+def _is_drawn(job: Job) -> bool:
+    """Whether pictures were drawn, and not all of them shown at published levels or from files."""
+    if job.images.files is not None:
+        return False
+    return job.plan.sampling != "paper" or not all(e.levels for e in job.plan.entries())
 
 
 def _similar(scores: Sequence[CorruptionScore]) -> Iterator[tuple[str, str, SimilarClass]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,10 +63,11 @@ def _of_space(model: ModelScore, space: SpaceScore) -> Iterator[tuple[Key, Estim
 
 def write_scores(evaluation: Evaluation, path: Path) -> None:
     """Write the scores of a run with their replicates."""
-    keys, values = zip(*scores_of(evaluation), strict=True)
-    columns = [list(column) for column in zip(*keys, strict=True)]
+    found = dict(scores_of(evaluation))
+    keys, values = list(found), list(found.values())
+    columns: list[list[Any]] = [[key[place] for key in keys] for place in range(4)]
     numbers = [[own.value, *own.interval, *own.narrow_interval] for own in values]
-    columns += [list(column) for column in zip(*numbers, strict=True)]
+    columns += [[row[place] for row in numbers] for place in range(5)]
     columns.append([own.replicates for own in values])
     arrays = [pa.array(own, field.type) for own, field in zip(columns, SCHEMA, strict=True)]
     write_parquet(pa.Table.from_arrays(arrays, schema=SCHEMA), path)

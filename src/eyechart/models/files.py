@@ -2,12 +2,11 @@
 
 import hashlib
 import logging
-import os
 import pickle
 import warnings
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -17,6 +16,7 @@ from torch.export import ExportedProgram
 from eyechart.core.errors import UsageError
 from eyechart.models.model import Answer, Model, in_one_line, is_out_of_memory, prepared
 from eyechart.models.objects import from_object
+from eyechart.models.pickles import weights_only
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
 
@@ -86,12 +86,15 @@ def _kind(path: Path) -> str:
 
 def _load_pickle(path: Path, name: str, request: Request) -> Model:
     """Return the module in a pickle, if it is trusted; weights alone are not a model."""
-    try:
-        held = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:
-        if not request.trust:
-            raise _distrust(path) from None
-        held = torch.load(path, map_location="cpu", weights_only=False)
+    with warnings.catch_warnings():
+        # what torch says of a bare pickle, our own sentence says too
+        warnings.simplefilter("ignore")
+        try:
+            held = torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:
+            if not request.trust:
+                raise _distrust(path) from None
+            held = torch.load(path, map_location="cpu", weights_only=False)
     if isinstance(held, nn.Module):
         return from_object(held, name, request, own=True)
     raise UsageError(
@@ -148,7 +151,7 @@ def _read_program(path: Path, trust: bool) -> ExportedProgram:
     with (
         _quiet_logging("torch.export"),
         _quiet_logging("torch._export"),
-        _weights_only(not trust),
+        nullcontext() if trust else weights_only(),
         warnings.catch_warnings(),
     ):
         # Some versions of torch say so of their own reading.
@@ -203,24 +206,6 @@ class Batches:
                 return result  # for `Model` to refuse
             results.append(result[: len(part)])
         return torch.cat(results)
-
-
-@contextmanager
-def _weights_only(wanted: bool) -> Iterator[None]:
-    """Let torch unpickle weights and nothing else, also where torch.export asks for more."""
-    if not wanted:
-        yield
-        return
-    force, allow = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-    before = {name: os.environ.pop(name, None) for name in (force, allow)}
-    os.environ[force] = "1"
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
 
 
 @contextmanager

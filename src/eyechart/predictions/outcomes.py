@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 
@@ -34,7 +33,8 @@ class Outcomes:
     `lost_consistent`: how often answers to pictures of nothing would have been right, or the same.
     Where there were no clean pictures, all that is about them is NaN.
     `picture`: which answers are to the same picture. `label`: −1 for none. `weights`: how much each
-    counts, if not all the same.
+    counts, if not all the same. `universe`: all pictures that resampling draws from, sorted, also
+    those without an answer here, so that every corruption sees the same draws.
     """
 
     delta_v: Real
@@ -47,6 +47,7 @@ class Outcomes:
     lost_correct: Real
     lost_consistent: Real
     weights: Real | None = None
+    universe: Whole | None = None
 
     def __len__(self) -> int:
         return len(self.delta_v)
@@ -55,9 +56,9 @@ class Outcomes:
         """Return some of the answers."""
         values: dict[str, Any] = {
             name: None if (own := getattr(self, name)) is None else own[kept]
-            for name in self.__dataclass_fields__
-        }
-        return Outcomes(**values)
+            for name in self.__dataclass_fields__ if name != "universe"
+        }  # fmt: skip
+        return Outcomes(**values, universe=self.universe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +73,7 @@ class Recorded:
     labels: Mapping[str, int]
     rule: str | None = None
     has_clean: bool = True
-    _shared: dict[str, pa.Table] = field(default_factory=dict, repr=False)
+    _shared: dict[tuple[str, str], pa.Table] = field(default_factory=dict, repr=False)
 
     @cached_property
     def left_out(self) -> list[Damaged]:
@@ -135,13 +136,14 @@ class Recorded:
         columns = ["row", "picture", "delta_v", "severity", "model", "answer"]
         if self.rule is not None:
             columns += ["category_max", "category_sum"]
-        table = self._shared.get(name)
+        table = self._shared.get((name, model))
         if table is None:
-            table = without(Parts(self.folder).read(name, columns), self.left_out)
+            rows = Parts(self.folder).read(name, columns, only=("model", model))
+            table = without(rows, self.left_out)
         if name in (CLEAN, DESTROYED):
             # they go with every corruption
-            self._shared[name] = table
-        return table.filter(pc.equal(table["model"], model))
+            self._shared[name, model] = table
+        return table
 
     def _answers(self, table: pa.Table) -> Whole:
         answer = table["answer"].to_numpy().astype(np.int64)

@@ -6,13 +6,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from io import StringIO
-from pathlib import Path
+from itertools import combinations
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.evaluation.comparison import Discrete, Rankings, Standings
+from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.find import FILES
 from eyechart.scores.estimate import Estimate
+from eyechart.scores.ranking import kendall_tau
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,6 +36,8 @@ FEWER = {
 }
 """What the terminal shows of a suite; files have all."""
 
+ENDINGS = (*FILES, *CARDS)
+
 Rows = Sequence[Sequence[str]]
 
 
@@ -39,8 +45,9 @@ def board_title(standings: Standings) -> str:
     """Return one line on what a board is of."""
     board = standings.board
     where = "16 categories" if standings.space == "entry16" else "own classes"
-    text = f"{board.suite}, {where}, {board.pictures} pictures, by {TITLES[standings.by]}"
-    return f"{text}; baseline {board.baseline}" if board.baseline else text
+    pictures = board.pictures(standings.space)
+    text = f"{board.suite}, {where}, {pictures} pictures, by {TITLES[standings.by]}"
+    return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
 
 def board_table(standings: Standings, markdown: bool = False) -> "Table":
@@ -100,7 +107,9 @@ def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
 
 def short_names(models: Sequence[str]) -> list[str]:
     """Return names that fit into a table: of files without folder and ending, if they differ."""
-    short = [Path(name).stem if "/" in name or Path(name).suffix else name for name in models]
+    short = [
+        PurePath(name).stem if PurePath(name).suffix.lower() in ENDINGS else name for name in models
+    ]
     return short if len(set(short)) == len(short) else list(models)
 
 
@@ -169,7 +178,8 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
             line: dict[str, Any] = {
                 "suite": standings.board.suite,
                 "space": standings.space,
-                "pictures": standings.board.pictures,
+                "pictures": standings.board.pictures(standings.space),
+                "note": standings.verdict,
                 "baseline": standings.board.baseline,
                 "model": model,
                 "ranked_by": standings.by,
@@ -195,7 +205,7 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
             own = {name: value for name, value in asdict(pair).items() if name != "interval"}
             yield {
                 "suite": standings.board.suite, "space": standings.space, "score": standings.by,
-                **own, "low95": low, "high95": high,
+                **own, "low95": low, "high95": high, "note": standings.verdict,
             }  # fmt: skip
 
 
@@ -217,6 +227,11 @@ def _plain(rankings: Rankings) -> dict[str, Any]:
                 for model, own in scores.items()
             }
             for way, scores in rankings.scores.items()
+        },
+        "kendall_tau": {
+            f"{one} / {two}": None if math.isnan(tau) else tau
+            for one, two in combinations(rankings.ranks, 2)
+            if (tau := kendall_tau(rankings.ranks[one], rankings.ranks[two])) is not None
         },
         "swaps": [
             {

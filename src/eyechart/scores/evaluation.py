@@ -128,7 +128,8 @@ class SpaceScore:
 
     `classes` of `pictures` are scored; `left_out` pictures have no place in this space.
     `clean_accuracy`: every class counts as much, if pictures were drawn so.
-    `verdict`: empty, or that there are too few photographs.
+    `verdict`: empty, or that there are too few photographs. `counted`: the corruptions that means
+    are over, all if empty.
     """
 
     space: str
@@ -140,12 +141,15 @@ class SpaceScore:
     verdict: str
     similar: tuple[tuple[str, str, SimilarClass], ...] = ()
     normalised: Normalised | None = None
+    counted: tuple[str, ...] = ()
 
     @cached_property
     def means(self) -> dict[str, Estimate]:
         """The mean over corruptions of every score there is, by its name (r_a, hmri_a, error)."""
         found: dict[str, list[Estimate]] = {}
         for score in self.corruptions:
+            if self.counted and score.corruption not in self.counted:
+                continue
             for name, value in values_of(score).items():
                 found.setdefault(name, []).append(value)
         return {name: mean_estimate(each, self.pictures) for name, each in found.items()}

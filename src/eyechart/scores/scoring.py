@@ -1,6 +1,6 @@
 """From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -90,22 +90,18 @@ def score_corruption(
     labelled: bool,
     reference: Reference | None,
     why_no_reference: str,
-    equal_classes: bool = False,
 ) -> CorruptionScore:
     """Return the scores of a model under one corruption.
 
-    `equal_classes`: answers are weighted so that every class counts as much, for pictures that were
-    not drawn so. `classes`: how many answers there are to choose from. `reference` is None where
-    people's answers do not apply, for the reason given.
+    `classes`: how many answers there are to choose from. `reference` is None where people's answers
+    do not apply, for the reason given.
     """
-    if equal_classes:
-        outcomes = replace(outcomes, weights=class_weights(outcomes.label))
     known = outcomes.label != NONE
     accuracy = clean_error = None
     if labelled and known.any():
         own = outcomes.take(known)
         if not np.isnan(own.clean_correct).any():
-            clean_error = estimate_mean(1 - own.clean_correct, own.picture, fit, own.weights)
+            clean_error = estimate_mean(1 - own.clean_correct, own, fit)
         accuracy = _score(
             "accuracy", own.correct, own.clean_correct, own.lost_correct, own, corruption, fit,
             geometric, classes, reference, why_no_reference,
@@ -139,7 +135,7 @@ def _score(
     reference: Reference | None,
     why_no_reference: str,
 ) -> PropertyScore:
-    rate = estimate_mean(hits, outcomes.picture, fit, outcomes.weights)
+    rate = estimate_mean(hits, outcomes, fit)
     if geometric:
         return PropertyScore(
             rate, len(hits), why="no visual change: things move in the picture",
@@ -156,6 +152,7 @@ def _score(
             anchor=anchor,
             right_anchor=_right_anchor(fit, clean, lost, classes, outcomes.weights),
             clusters=outcomes.picture,
+            all_clusters=outcomes.universe,
             weights=outcomes.weights,
             **fit.options(),
         )
@@ -266,27 +263,34 @@ def class_weights(labels: NDArray[np.int64]) -> Real:
     return np.asarray(len(labels) / (len(counts) * counts[which]), dtype=np.float64)
 
 
-def estimate_mean(
-    hits: Real, picture: NDArray[np.int64], fit: Fit, weights: Real | None = None
-) -> Estimate:
-    """Return the mean of hits, weighted if asked, with intervals from resampled pictures."""
-    group = np.unique(picture, return_inverse=True)[1]
-    share = np.ones(len(hits)) if weights is None else weights
-    totals, counts = np.bincount(group, hits * share), np.bincount(group, share)
-    groups = len(counts)
-    drawn = resampled_pictures(groups, fit.replicates, fit.seed)
-    means = np.array([(each @ totals) / (each @ counts) for each in drawn])
-    return make_estimate(float(totals.sum() / counts.sum()), means, groups)
+def estimate_mean(hits: Real, outcomes: Outcomes, fit: Fit) -> Estimate:
+    """Return the mean of hits, one per outcome, weighted as outcomes are.
+
+    Its intervals come from resampled pictures, drawn from the outcomes' universe: estimates with
+    the same one belong together replicate by replicate, whichever of the pictures each is of.
+    """
+    names = np.unique(outcomes.picture)
+    universe = names if outcomes.universe is None else outcomes.universe
+    group, size = np.searchsorted(universe, outcomes.picture), len(universe)
+    share = np.ones(len(hits)) if outcomes.weights is None else outcomes.weights
+    totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)
+    mean = float(totals.sum() / counts.sum())
+    drawn = resampled_pictures(size, fit.replicates, fit.seed)
+    # a draw without any of these pictures says nothing new
+    sums = ((each @ totals, each @ counts) for each in drawn)
+    means = np.array([total / count if count else mean for total, count in sums])
+    return make_estimate(mean, means, len(names))
 
 
 def _by_severity(outcomes: Outcomes) -> dict[float, float]:
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
     if not np.isin(levels, PUBLISHED_LEVELS).all():
         return {}
-    return {
-        float(level): float(1 - outcomes.correct[outcomes.severity == level].mean())
-        for level in levels
-    }
+    found = {}
+    for level in levels:
+        own = outcomes.take(outcomes.severity == level)
+        found[float(level)] = float(1 - np.average(own.correct, weights=own.weights))
+    return found
 
 
 def is_too_few(space: str, labels: NDArray[np.int64]) -> bool:

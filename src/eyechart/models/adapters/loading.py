@@ -5,7 +5,6 @@ Which model it is, and what its outputs mean, belongs to each zoo's own adapter.
 
 import hashlib
 import logging
-import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from torch import nn
 from eyechart.core.errors import UsageError
 from eyechart.models.adapters.outputs import meaning_of
 from eyechart.models.model import Model, identity_of, in_one_line, is_out_of_memory, prepared
+from eyechart.models.pickles import anything, weights_only
 from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
 from eyechart.models.request import Request
 
@@ -37,7 +37,8 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
     name is that of a `repository`, a file that cannot be found is one that was not fetched.
     """
     try:
-        with _network(request.download), _pickles(request.trust), _quiet():
+        unpickling = anything() if request.trust else weights_only()
+        with _network(request.download), unpickling, _quiet():
             yield
     except UsageError:
         raise
@@ -115,21 +116,6 @@ def _refuse_connections(event: str, arguments: tuple[object, ...]) -> None:
     # A path instead of an address is a socket on this machine.
     if event == "socket.getaddrinfo" or isinstance(arguments[1], tuple):
         raise OfflineError("no connection without --download")
-
-
-@contextmanager
-def _pickles(trusted: bool) -> Iterator[None]:
-    """Make `torch.load` read tensors alone, or whatever it is given if that is trusted."""
-    force, forbid = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
-    before = {key: os.environ.pop(key, None) for key in (force, forbid)}
-    os.environ[forbid if trusted else force] = "1"
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            os.environ.pop(key, None)
-            if value is not None:
-                os.environ[key] = value
 
 
 @contextmanager

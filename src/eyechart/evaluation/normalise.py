@@ -1,0 +1,172 @@
+"""A model's errors divided by a baseline's: CE and relative CE, and their means over a suite."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.baseline import PEOPLE, Choice
+from eyechart.humans.reference import Reference
+from eyechart.predictions.outcomes import Outcomes
+from eyechart.scores.baselines import measured_baseline
+from eyechart.scores.corruption_error import corruption_error, mean_corruption_error_replicates
+from eyechart.scores.estimate import Estimate, make_estimate, mean_estimate
+from eyechart.scores.evaluation import CorruptionScore, ModelScore, Normalised, SpaceScore
+from eyechart.scores.expected import clean_expected_error, expected_error
+from eyechart.scores.scoring import Fit
+from eyechart.suites.catalogue import list_corruptions
+from eyechart.testsets.drawing import Plan
+
+
+@dataclass(frozen=True)
+class Divisor:
+    """A baseline's error under one corruption, and that of clean pictures; tables do not vary."""
+
+    error: Estimate
+    clean: Estimate | None
+
+
+def normalise(
+    models: Sequence[ModelScore],
+    choice: Choice,
+    plan: Plan,
+    people: Mapping[str, Mapping[str, Divisor]],
+) -> list[ModelScore]:
+    """Return the models with CE and relative CE in every label space that the baseline has.
+
+    `people`: their errors by label space and corruption.
+    """
+    if not choice.name:
+        return list(models)
+    suite = list_corruptions(plan.suite)
+    if choice.table is not None and set(choice.table.corruptions) <= set(suite):
+        # of the candidates of ImageNet-NOC, the eight that it is made of
+        suite = list(choice.table.corruptions) or suite
+    found = []
+    for model in models:
+        spaces = []
+        for space in model.spaces:
+            divisors = _divisors(choice, space, models, people)
+            own = _normalised(space, choice.name, divisors, suite)
+            spaces.append(replace(space, normalised=own))
+        found.append(replace(model, spaces=tuple(spaces)))
+    return found
+
+
+def people_error(
+    reference: Reference, corruption: str, outcomes: Outcomes, fit: Fit
+) -> Divisor | None:
+    """Return how often people would be wrong on these pictures, None where nobody was asked."""
+    human = reference.curve(corruption, "accuracy", replicates=fit.replicates, density=fit.density)
+    if human is None:
+        return None
+    error = expected_error(human, outcomes, fit.seed)
+    return None if error is None else Divisor(error, clean_expected_error(human, fit.seed))
+
+
+def _divisors(
+    choice: Choice,
+    space: SpaceScore,
+    models: Sequence[ModelScore],
+    people: Mapping[str, Mapping[str, Divisor]],
+) -> Mapping[str, Divisor]:
+    if choice.name == PEOPLE:
+        return people.get(space.space, {})
+    if choice.table is not None:
+        if space.space != "native":
+            return {}
+        table = choice.table
+        clean = None if table.clean is None else _constant(table.clean)
+        return {name: Divisor(_constant(error), clean) for name, error in table.errors.items()}
+    own = next(model for model in models if model.name == choice.name).space(space.space)
+    if own is None:
+        return {}
+    return {
+        score.corruption: Divisor(score.error, score.clean_error)
+        for score in own.corruptions
+        if score.error is not None
+    }
+
+
+def _constant(value: float) -> Estimate:
+    return Estimate(value, (value, value), (value, value), np.array([value]))
+
+
+def _normalised(
+    space: SpaceScore, name: str, divisors: Mapping[str, Divisor], suite: Sequence[str]
+) -> Normalised | None:
+    """Return the errors of one model divided by the baseline's, None if it has none of these."""
+    found: dict[bool, dict[str, Estimate]] = {False: {}, True: {}}
+    reasons: dict[bool, dict[str, None]] = {False: {}, True: {}}
+    both = [
+        (score, divisors[score.corruption])
+        for score in space.corruptions
+        if score.corruption in divisors and score.error is not None
+    ]
+    if not both:
+        return None
+    for score, divisor in both:
+        for relative in (False, True):
+            try:
+                found[relative][score.corruption] = _divided(score, name, divisor, relative)
+            except UsageError as error:
+                reasons[relative][str(error)] = None
+    return Normalised(
+        name,
+        found[False],
+        found[True],
+        _mean(found[False], suite),
+        _mean(found[True], suite),
+        _note(found, suite, reasons),
+    )
+
+
+def _divided(score: CorruptionScore, name: str, divisor: Divisor, relative: bool) -> Estimate:
+    error, clean, corruption = score.error, score.clean_error, score.corruption
+    assert error is not None
+    base_clean = None if divisor.clean is None else divisor.clean.value
+    table = measured_baseline(name, {corruption: divisor.error.value}, base_clean)
+    value = corruption_error(
+        {corruption: error.value}, table, None if clean is None else clean.value, relative
+    ).values[corruption]
+    drawn = mean_corruption_error_replicates(
+        {corruption: error.replicates},
+        table,
+        None if clean is None else clean.replicates,
+        relative,
+        [corruption],
+        {corruption: divisor.error.replicates},
+        None if divisor.clean is None else divisor.clean.replicates,
+    ).values[corruption]
+    return make_estimate(value, drawn)
+
+
+def _mean(values: Mapping[str, Estimate], suite: Sequence[str]) -> Estimate | None:
+    """Return the mean over a whole suite; ImageNet-C's extras have none, nor do single ones."""
+    if not set(suite) <= set(values) or _are_extras(suite):
+        return None
+    return mean_estimate([values[name] for name in suite])
+
+
+def _are_extras(suite: Sequence[str]) -> bool:
+    return set(suite) == set(list_corruptions("imagenet-c-extra"))
+
+
+def _note(
+    found: Mapping[bool, Mapping[str, Estimate]],
+    suite: Sequence[str],
+    reasons: Mapping[bool, Mapping[str, None]],
+) -> str:
+    """Return why there is no mCE, or no relative one, in one sentence."""
+    if _are_extras(suite):
+        return "No mCE: the four extra corruptions are no part of it."
+    for relative, title in ((False, "mCE"), (True, "relative mCE")):
+        if not set(suite) <= set(found[relative]):
+            why = next(iter(reasons[relative]), "").rstrip(".")
+            return (
+                f"No {title}: it is the mean over {len(suite)} corruptions, and"
+                f" {'relative ' if relative else ''}CE is known of {len(found[relative])}"
+                + (f" ({why})." if why else ".")
+            )
+    return ""
