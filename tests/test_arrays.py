@@ -124,7 +124,7 @@ def test_an_interrupt_in_the_middle_goes_on(made, tmp_path, monkeypatch):
         ec.evaluate("small_models:stopped", made, **given)
     assert list((tmp_path / "out" / "predictions").glob("*--*.parquet"))
     monkeypatch.setattr(small_models, "stopped", small_models.colours)
-    with pytest.raises(ec.UsageError, match="holds another run"):
+    with pytest.raises(ec.UsageError, match="holds a run of another"):
         # a module with weights is another model than a function
         ec.evaluate("small_models:stopped", made, **given)
     monkeypatch.setattr(small_models, "stopped", lambda pictures: small_models.colours(pictures))
@@ -226,3 +226,13 @@ def test_a_broken_array_can_be_left_out(evaluate, root):
 def test_other_arrays_are_left_aside_with_a_note(evaluate, root):
     np.save(root / "mine.npy", np.zeros(3))
     assert "left aside: mine.npy." in evaluate(root).out
+
+
+def test_a_model_of_other_classes_is_refused_though_numbers_would_fit(run, tmp_path):
+    """Class 3 of CIFAR-10 is a cat, output 3 of ImageNet's a shark."""
+    made = arrays(tmp_path / "CIFAR-10-C")
+    labels = np.arange(40) % 8
+    labels[7::8] = 9
+    np.save(made / "labels.npy", labels)
+    given = ("--images", made, "--out", tmp_path / "out", *SMALL)
+    assert_refused(run("evaluate", "small_models:thousand", *given), "10 classes", "1,000 outputs")

@@ -18,6 +18,7 @@ from eyechart.cli.app import main
 from eyechart.evaluation.comparison import fixed_against_continuous, stand, two_benchmarks
 from eyechart.evaluation.runs import make_boards, read_run
 from eyechart.labels.imagenet import wordnet_ids
+from eyechart.reports.leaderboard import board_tables, shown
 from small_models import save_pictures
 
 GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"
@@ -179,6 +180,23 @@ def test_markdown_tables_have_as_many_cells_in_every_line(run, runs):
     printed = run("compare", runs / "vcr", "--markdown").out
     lines = [line for line in printed.splitlines() if line.strip().startswith("|")]
     assert len(lines) == 4 and len({line.count("|") for line in lines}) == 1
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_number_is_cut_off_in_a_narrow_terminal(runs, width):
+    from rich.console import Console
+
+    (board,) = make_boards([read_run(runs / "imagenet-c")])
+    standings = stand(board)
+    printed = StringIO()
+    console = Console(file=printed, width=width)
+    for table in board_tables(standings, width):
+        console.print(table)
+    assert "…" not in printed.getvalue()
+    assert max(map(len, printed.getvalue().splitlines())) <= width
+    for name in ("clean_accuracy", "error", "r_p"):
+        if name in standings.scores:
+            assert shown(standings.scores[name][GOOD], name) in printed.getvalue()
 
 
 def test_several_models_are_ranked_at_the_end_of_their_run(folder, tmp_path):

@@ -17,7 +17,7 @@ from eyechart.images.stimulus import STIMULI
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.scores.baselines import find_baseline
-from eyechart.scores.estimate import Estimate, make_estimate
+from eyechart.scores.estimate import Estimate, complement, make_estimate
 from eyechart.scores.evaluation import CorruptionScore, ModelScore, PropertyScore, SpaceScore
 from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.suites.catalogue import list_corruptions
@@ -155,6 +155,28 @@ def test_a_baseline_without_errors_gives_no_ce_and_says_so():
     own = normalise(models, choice, plan, {})[0].spaces[0].normalised
     assert set(own.ce) == {"snow"} and "more than 0" in own.note
     assert own.relative_ce["snow"].value == pytest.approx((0.6 - 0.2) / (0.3 - 0.1))
+
+
+def test_a_baseline_next_to_itself_is_100_percent_even_in_draws_without_errors():
+    rare = make_estimate(0.05, np.r_[np.zeros(10), np.full(10, 0.1)], 5)
+    score = CorruptionScore("fog", PropertyScore(complement(rare), 5), None, {}, 0, None)
+    model = ModelScore("m", "", 4, (SpaceScore("native", 5, 4, 0, None, (score,), ""),))
+    plan = Plan("imagenet-c", corruptions=("fog",))
+    own = normalise([model], choose_baseline("m", plan, validation_set(10), ["m"]), plan, {})
+    divided = own[0].spaces[0].normalised.ce["fog"]
+    assert divided.interval == (1, 1)
+
+
+def test_ce_against_a_table_is_no_surer_than_the_error_itself(whole):
+    """Five pictures that are all wrong: the error's interval is Wilson's, and so is that of CE."""
+    plan = Plan("imagenet-c", jpeg=85, corruptions=("fog",))
+    wrong = make_estimate(1.0, np.ones(20), 5)
+    score = CorruptionScore("fog", PropertyScore(complement(wrong), 5), None, {}, 0, None)
+    model = ModelScore("m", "", 1000, (SpaceScore("native", 5, 1000, 0, None, (score,), ""),))
+    (found,) = normalise([model], choose_baseline("alexnet", plan, whole, []), plan, {})
+    divided, base = found.spaces[0].normalised.ce["fog"], find_baseline("alexnet").errors["fog"]
+    assert divided.interval == pytest.approx((wrong.interval[0] / base, 1 / base))
+    assert wrong.interval[0] < 0.6
 
 
 def outcomes(change, picture, weights=None):

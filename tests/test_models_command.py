@@ -52,7 +52,7 @@ def test_a_model_that_is_fed_right_passes(photos, tmp_path, run):
     assert "side as it comes, mean [0, 0, 0], std [1, 1, 1], RGB" in result.out
     assert "outputs: 4" in result.out
     assert "of 48 pictures (95 % interval" in result.out
-    assert "promised by its makers: 70.0%; kept" in result.out
+    assert "promised by its makers or its card: 70.0%; kept" in result.out
     assert "on 30 pictures, 7 ways: none is clearly better" in result.out
     assert not result.err
 

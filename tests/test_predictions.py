@@ -407,7 +407,7 @@ def test_the_same_run_goes_on_and_another_is_refused(images, tmp_path):
     assert folder.is_dir() and open_run(tmp_path / "out", settings) == folder
     for other, word in (
         (job(images, small_models.colours, n=13), "n: 12, now 13"),
-        (job(images, small_models.pale_colours), "models"),
+        (job(images, small_models.pale_colours), "its weights, its card"),
         (job(images, small_models.colours, corruptions=("blur",)), "corruptions"),
     ):
         with pytest.raises(ec.UsageError, match=word):

@@ -108,6 +108,21 @@ def test_photographs_are_brought_to_the_224_px_that_published_files_have(tmp_pat
     assert set(found["scales"].to_pylist()) == {4}
 
 
+def test_clean_pictures_that_have_the_size_of_the_files_are_not_resized(root, clean, tmp_path):
+    """Resized to 256 and cropped to 224 they would not lie above the files."""
+    given = {"replicates": 5, "humans": None}
+    for name, more in (("told", {"stimulus": "native"}), ("found", {})):
+        ec.evaluate(MODEL, root, clean=clean, out=tmp_path / name, **given, **more)
+    assert recorded(tmp_path / "told", "gaussian_noise") == recorded(
+        tmp_path / "found", "gaussian_noise"
+    )
+
+
+def test_another_suite_than_that_of_the_files_is_refused(evaluate, root):
+    assert_refused(evaluate(root, "--suite", "vcr"), "--suite says vcr")
+    assert evaluate(root, "--suite", "imagenet-c", "--corruption", "gaussian_noise").status == 0
+
+
 def test_coverage_is_that_of_a_drawn_test_set(root, clean, tmp_path):
     found = ec.evaluate(
         MODEL, root, clean=clean, stimulus="native", least=3, bins=9, replicates=5, humans=None,

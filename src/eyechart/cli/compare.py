@@ -41,7 +41,7 @@ def compare(
         typer.Option(
             metavar="FOLDER",
             parser=folder,
-            help="Also write leaderboard.csv, pairs.csv and rankings.json there.",
+            help="Also write leaderboard.csv, pairs.csv and, of several suites, rankings.json.",
         ),
     ] = None,
 ) -> None:
@@ -59,6 +59,8 @@ def compare(
     )
     from eyechart.evaluation.runs import make_boards, read_run
 
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     found = make_boards([read_run(Path(run)) for run in runs])
     boards = [stand(board, labels, by) for board in found]
     console = wide_console()
@@ -99,10 +101,11 @@ def print_board(
     console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
 ) -> None:
     """Print one board, and what its last column means."""
-    from eyechart.reports.leaderboard import board_table, board_title
+    from eyechart.reports.leaderboard import board_tables, board_title
 
     print(board_title(standings))
-    console.print(board_table(standings, markdown))
+    for table in board_tables(standings, console.width, markdown):
+        console.print(table)
     count = len(standings.pairs)
     if by is not None and by != standings.by:
         _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
@@ -135,9 +138,10 @@ def _print_discrete(console: "Console", found: "Discrete", markdown: bool) -> No
 
 
 def _print_rankings(console: "Console", found: "Sequence[Rankings]", markdown: bool) -> None:
-    from eyechart.reports.leaderboard import rankings_table, swap_lines
+    from eyechart.reports.leaderboard import rankings_tables, swap_lines
 
-    console.print(rankings_table(found, markdown))
+    for table in rankings_tables(found, console.width, markdown):
+        console.print(table)
     lines = swap_lines(found)
     count = sum(len(each.swaps) for each in found)
     few = next((each.verdict for each in found if each.verdict), "")

@@ -52,7 +52,9 @@ def evaluate(
             " CIFAR-10-C's own files; without it 20 demo photographs.",
         ),
     ] = None,
-    suite: Annotated[str, typer.Option(help="A suite's name or YAML file.")] = "vcr",
+    suite: Annotated[
+        str | None, typer.Option(help="A suite's name or YAML file; vcr, or what files are of.")
+    ] = None,
     n: Annotated[
         int | None,
         typer.Option("--n", help="Pictures per corruption; 50,000, or 300 of the demo's."),
@@ -179,7 +181,7 @@ def evaluate(
     if testset is not None:
         usual = replace(usual, n=USUAL.n)
     plan = Plan(
-        suite, usual.n if n is None else n, seed, sampling, labels, balanced, "vcr",
+        suite or "vcr", usual.n if n is None else n, seed, sampling, labels, balanced, "vcr",
         tuple(corruption or ()), jpeg=jpeg, pictures=pictures,
     )  # fmt: skip
     fit = Fit(
@@ -190,7 +192,7 @@ def evaluate(
     given = None if testset is None else str(testset)
     task = Task(plan, fit, rule, reference, given, batch, match_choices)
     source = find_source(images, stimulus, clean, out)
-    task = source.task(task)
+    task = source.task(task, suite)
     task.check()
     where = find_device(device)
 
@@ -253,9 +255,10 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
     from eyechart.reports.results import write_results
 
     console = wide_console()
-    for title, table in tables(evaluation):
+    for title, parts in tables(evaluation, console.width):
         print(title)
-        console.print(table)
+        for table in parts:
+            console.print(table)
     if any(space.means for model in evaluation.models for space in model.spaces):
         print("Behind each number its 95 % interval, from resampled pictures.")
     bins = task.fit.bins - (task.fit.binning == "paper")

@@ -57,12 +57,12 @@ def models(
     from eyechart.models.adapter import ADAPTERS
     from eyechart.models.find import NAMED
 
-    rows = [(name, "", "a small network", "demo", _yes(_has_weights(name))) for name in NAMED]
+    rows = [(name, "a small network", "demo", _yes(_has_weights(name))) for name in NAMED]
     rows += [
-        (f"{one.prefix}:", one.takes, one.summary, one.extra, _yes(one.is_installed))
+        (f"{one.prefix}:{one.takes}", one.summary, one.extra, _yes(one.is_installed))
         for one in map(ADAPTERS.__getitem__, ADAPTERS)
     ]
-    _show(("model", "then", "what it is", "extra", "installed"), rows)
+    _show(("model", "what it is", "extra", "installed"), rows)
 
 
 def _show_study(study: str) -> None:
@@ -108,7 +108,7 @@ def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style="dim")
     for place, title in enumerate(head):
         style = "bold" if place == 0 else None
-        table.add_column(title, style=style, no_wrap=place == 0, overflow="fold")
+        table.add_column(title, style=style, overflow="fold")
     for row in rows:
         # [/WEIGHTS] is no mark-up.
         table.add_row(*map(escape, row))

@@ -120,7 +120,13 @@ def _report(found: "ModelCheck") -> None:
     tried = len(found.trials)
     print(f"  tried otherwise on {found.trials[0].pictures} pictures, {tried} ways:", end=" ")
     if not found.better:
+        best = max(found.trials, key=lambda trial: trial.after)
         print("none is clearly better")
+        if best.after > best.before:
+            print(
+                f"  the best of them, {best.name}: {best.after} instead of {best.before} right;"
+                " more pictures would tell"
+            )
     else:
         print(
             ", ".join(f"{trial.name} {trial.after / trial.pictures:.1%}" for trial in found.better)

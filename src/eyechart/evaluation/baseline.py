@@ -92,6 +92,8 @@ def read_baseline(path: Path) -> Baseline:
     # two files of one name are two baselines
     digest = f"{hash64(*(f'{name} {value!r}' for name, value in sorted(errors.items()))):016x}"
     clean = errors.pop(CLEAN, None)
+    if not errors:
+        raise UsageError(f"{path} has no error of any corruption: add a row for each.")
     return measured_baseline(f"{path.name}#{digest[:8]}", errors, clean)
 
 

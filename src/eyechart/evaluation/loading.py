@@ -17,6 +17,9 @@ from eyechart.testsets.published import Published, find_published, load_publishe
 
 AnyPath = str | os.PathLike[str]
 
+OF_FILES = ("imagenet-c", "imagenet-c-extra")
+"""The suites that published files can be of."""
+
 
 @dataclass(frozen=True)
 class Source:
@@ -32,10 +35,18 @@ class Source:
     leave_out: Path | None = None
     published: Published | None = None
 
-    def task(self, task: Task) -> Task:
-        """Return the task for these pictures: published files have a suite of their own."""
+    def task(self, task: Task, suite: str | None = None) -> Task:
+        """Return the task for these pictures: published files have a suite of their own.
+
+        `suite`: the one that was asked for, if any was.
+        """
         if self.published is None:
             return task
+        if suite is not None and suite not in OF_FILES:
+            raise UsageError(
+                f"{self.published.root} holds ImageNet-C's corruptions, and --suite says {suite}:"
+                " leave it out, or give the clean pictures as --images."
+            )
         if task.testset is not None:
             raise UsageError(
                 f"{self.published.root} holds corrupted pictures, which need no test set: leave it"

@@ -124,7 +124,7 @@ def check_model(
         )
     answers = _answers(model, images, places, step)
     right = answers == labels[places]
-    promises = {"its makers": model.promise, "you": expect}
+    promises = {"its makers or its card": model.promise, "you": expect}
     some = np.unique(np.linspace(0, len(places) - 1, min(n, len(places))).round().astype(np.int64))
     return ModelCheck(
         model,

@@ -125,6 +125,9 @@ def _normalised(
 def _divided(score: CorruptionScore, name: str, divisor: Divisor, relative: bool) -> Estimate:
     error, clean, corruption = score.error, score.clean_error, score.corruption
     assert error is not None
+    if divisor.error is error and error.value > 0:
+        # a baseline next to itself, also in draws in which it never errs
+        return make_estimate(1.0, np.ones(len(error.replicates)))
     base_clean = None if divisor.clean is None else divisor.clean.value
     table = measured_baseline(name, {corruption: divisor.error.value}, base_clean)
     value = corruption_error(
@@ -139,7 +142,19 @@ def _divided(score: CorruptionScore, name: str, divisor: Divisor, relative: bool
         {corruption: divisor.error.replicates},
         None if divisor.clean is None else divisor.clean.replicates,
     ).values[corruption]
-    return make_estimate(value, drawn)
+    found = make_estimate(value, drawn)
+    if relative or len(divisor.error.replicates) > 1:
+        return found
+    # a table does not vary: the interval is at least that of the error itself
+    base = divisor.error.value
+    wide, narrow = (
+        (min(own[0], least[0] / base), max(own[1], least[1] / base))
+        for own, least in (
+            (found.interval, error.interval),
+            (found.narrow_interval, error.narrow_interval),
+        )
+    )
+    return replace(found, interval=wide, narrow_interval=narrow)
 
 
 def _mean(values: Mapping[str, Estimate], suite: Sequence[str]) -> Estimate | None:

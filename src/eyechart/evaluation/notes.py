@@ -25,7 +25,7 @@ def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice) -> Iterator
     for space in dict.fromkeys(s.space for model in models for s in model.spaces):
         own = [each for model in models for each in model.spaces if each.space == space]
         if own[0].verdict:
-            what = f"{own[0].pictures} pictures of {own[0].classes} classes"
+            what = f"{_count(own[0].pictures, 'picture')} of {_count(own[0].classes, 'class')}"
             yield f"{space}: {what}: {own[0].verdict}."
     yield from _same_files(job)
     yield from _without_curves(models)
@@ -80,3 +80,9 @@ def _without_curves(models: Sequence[ModelScore]) -> Iterator[str]:
     for (where, why), names in found.items():
         which = names[0] if len(names) == 1 else f"{len(names)} corruptions, such as {names[0]}"
         yield f"{where}: {which}: {why.rstrip('.')}."
+
+
+def _count(number: int, what: str) -> str:
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} {what}{'es' if what.endswith('s') else 's'}"

@@ -11,6 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.evaluation.baseline import PEOPLE, choose_baseline
 from eyechart.evaluation.task import ENTRY16, Progress, Task
 from eyechart.humans.reference import Reference, find_reference
+from eyechart.images.arrays import PublishedArrays
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, CLASSES
 from eyechart.labels.spaces import map_hint, native_labels
@@ -21,6 +22,9 @@ from eyechart.predictions.loop import Job
 from eyechart.predictions.run import open_run
 from eyechart.testsets.drawing import Plan, counts_of, is_uniform, plan_draws
 from eyechart.testsets.testset import TestSet, count_steps, make_testset, read_testset
+
+CIFAR = (10, 100)
+"""How many classes CIFAR-10 and CIFAR-100 have."""
 
 TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
 
@@ -114,6 +118,14 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
             " of several classes (the folder above the class folders), or --labels none."
         )
     for model in models:
+        if isinstance(images.files, PublishedArrays):
+            # bare numbers would be taken for outputs of any model that has as many or more
+            count = max(int(label) for label in names) + 1
+            if (model.classes or 0) > count and count in CIFAR:
+                raise UsageError(
+                    f"The labels of {images.source} are the numbers of {count} classes, but"
+                    f" {model.name} has {model.classes:,} outputs: give a model of these classes."
+                )
         native_labels(images.labels, model.classes or 0, model.class_names)
 
 

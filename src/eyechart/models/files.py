@@ -94,13 +94,24 @@ def _load_pickle(path: Path, name: str, request: Request) -> Model:
         except pickle.UnpicklingError:
             if not request.trust:
                 raise _distrust(path) from None
-            held = torch.load(path, map_location="cpu", weights_only=False)
+            held = _load_trusted(path)
     if isinstance(held, nn.Module):
         return from_object(held, name, request, own=True)
     raise UsageError(
-        f"{path} holds a {type(held).__name__}, not a model: if these are weights, write a small"
-        " Python file that builds the model and loads them, and give it as module:attribute."
+        f"{path} holds an object of type {type(held).__name__}, not a model: if these are weights,"
+        " write a small Python file that builds the model and loads them, and give it as"
+        " module:attribute."
     )
+
+
+def _load_trusted(path: Path) -> object:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=False)
+    except (AttributeError, ModuleNotFoundError) as error:
+        raise UsageError(
+            f"{path} needs the code of its class ({in_one_line(error)}): save TorchScript or an"
+            " exported program, or give the model as module:attribute."
+        ) from None
 
 
 def _distrust(path: Path) -> UsageError:

@@ -77,6 +77,9 @@ def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
         return _from_card(spec, request)
     if ending in FILES:
         return _from_file(spec, FILES[ending], request)
+    if ending == ".py":
+        stem = Path(spec).stem
+        raise UsageError(f"A model in {spec} is given by its name there, such as {stem}:NAME.")
     if Path(spec).is_file():
         raise UsageError(f"A model's file must end in {', '.join((*FILES, *CARDS))}, got '{spec}'.")
     if colon:

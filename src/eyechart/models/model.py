@@ -120,6 +120,11 @@ class Model:
                 raise
             if self._layout == torch.channels_last and "view size is not comp" in str(error):
                 return self._run_contiguous(ready)
+            if isinstance(error, TypeError) and "positional argument" in str(error):
+                raise UsageError(
+                    f"Model '{self.name}' must take a batch of pictures, and it does not"
+                    f" ({in_one_line(error)}): if it makes a model, write () behind it."
+                ) from error
             half = self.dtype != torch.float32
             hint = f" (it runs in {self.dtype}; full precision may help)" if half else ""
             raise UsageError(

@@ -54,6 +54,13 @@ def _read(record: Path) -> Mapping[str, Any]:
 def _check_same(out: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     for name in new:
         if old.get(name) != new[name]:
+            if name == "models" and list(old.get(name) or ()) == list(new[name]):
+                before, after = old[name], new[name]
+                changed = next(each for each in after if before[each] != after[each])
+                raise UsageError(
+                    f"{out} holds a run of another {changed}: its weights, its card or its"
+                    " precision changed since; choose another --out, or delete it."
+                )
             raise UsageError(
                 f"{out} holds another run ({name}: {_short(old.get(name))}, now"
                 f" {_short(new[name])}): choose another --out, or delete it."

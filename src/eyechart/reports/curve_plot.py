@@ -21,13 +21,18 @@ from eyechart.scores.evaluation import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Told apart by people with any kind of colour vision (Okabe and Ito)."""
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *("#882255", "#999933", "#332288", "#117733"),
+)
+"""Told apart by people with any kind of colour vision (Okabe and Ito, then Tol)."""
 
 FILE = "curves.png"
 PEOPLE = "#444444"
 STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
+LETTERS = 12
+"""Of a title, per inch."""
 GRID = np.linspace(0, 1, 201)
 
 
@@ -39,9 +44,21 @@ def draw_curves(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Pat
     names = dict.fromkeys(space.space for model in evaluation.models for space in model.spaces)
     paths: list[Path] = []
     for name in names:
+        if not _has_curve(evaluation, name):
+            continue
         paths.append(Path(out) / (FILE if not paths else f"curves-{name}.png"))
         _draw_space(evaluation, name, paths[-1])
     return paths
+
+
+def _has_curve(evaluation: Evaluation, name: str) -> bool:
+    return any(
+        own.curve is not None
+        for model in evaluation.models
+        if (space := model.space(name)) is not None
+        for score in space.corruptions
+        for own in score.properties.values()
+    )
 
 
 def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
@@ -70,7 +87,8 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
             axis.tick_params(labelbottom=True)
         if place % columns == 0:
             axis.set_ylabel("share of answers")
-    figure.suptitle(_title(evaluation, first), fontsize=11, x=0.01, ha="left")
+    title = textwrap.fill(_title(evaluation, first), int(width * LETTERS))
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     handles: dict[str, Any] = {}
     for axis in axes.flat:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):

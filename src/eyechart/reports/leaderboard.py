@@ -8,13 +8,14 @@ from dataclasses import asdict
 from io import StringIO
 from itertools import combinations
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.evaluation.comparison import Discrete, Rankings, Standings
 from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.find import FILES
+from eyechart.reports.columns import stacked
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.ranking import kendall_tau
 
@@ -38,8 +39,6 @@ FEWER = {
 
 ENDINGS = (*FILES, *CARDS)
 
-Rows = Sequence[Sequence[str]]
-
 
 def board_title(standings: Standings) -> str:
     """Return one line on what a board is of."""
@@ -50,8 +49,10 @@ def board_title(standings: Standings) -> str:
     return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
 
-def board_table(standings: Standings, markdown: bool = False) -> "Table":
-    """Return the models, best first, with intervals, and whom each is clearly better than."""
+def board_tables(standings: Standings, width: int, markdown: bool = False) -> Iterator["Table"]:
+    """Yield the models, best first, with intervals, and whom each is clearly better than."""
+    from rich.markup import escape
+
     wanted = (*FEWER.get(standings.board.suite, TITLES), standings.by)
     names = [name for name in TITLES if name in standings.scores and name in wanted]
     places = {name: str(place + 1) for place, name in enumerate(standings.order)}
@@ -63,9 +64,9 @@ def board_table(standings: Standings, markdown: bool = False) -> "Table":
         behind = standings.worse_than(model)
         ahead = ", ".join(places[name] for name in behind) or "–"
         cells = [shown(standings.scores[name][model], name) for name in names]
-        rows.append((places[model], short[model], span, *cells, ahead))
-    head = ("#", "model", "rank 95 %", *(TITLES[name] for name in names), "ahead of #")
-    return _table(head, rows, left=(1,), markdown=markdown)
+        rows.append((places[model], escape(short[model]), span, ahead, *cells))
+    head = ("#", "model", "rank 95 %", "ahead of #", *(TITLES[name] for name in names))
+    return stacked(head, rows, width=width, kept=2, left=(1,), markdown=markdown)
 
 
 def shown(estimate: Estimate, name: str = "") -> str:
@@ -76,8 +77,12 @@ def shown(estimate: Estimate, name: str = "") -> str:
     return f"{estimate.value:.3f} ({low:.2f}–{high:.2f})"
 
 
-def rankings_table(rankings: Sequence[Rankings], markdown: bool = False) -> "Table":
-    """Return every model's rank in each way of ranking, a line per corruption or metric."""
+def rankings_tables(
+    rankings: Sequence[Rankings], width: int, markdown: bool = False
+) -> Iterator["Table"]:
+    """Yield every model's rank in each way of ranking, a line per corruption or metric."""
+    from rich.markup import escape
+
     ways = list(dict.fromkeys(way for each in rankings for way in each.ranks))
     models = list(rankings[0].ranks[ways[0]].ranks)
     rows = []
@@ -86,8 +91,8 @@ def rankings_table(rankings: Sequence[Rankings], markdown: bool = False) -> "Tab
             " / ".join(f"{own.ranks[model]:g}" for own in each.ranks.values()) for model in models
         ]
         rows.append((TITLES.get(each.what, each.what), *cells, str(len(each.swaps))))
-    head = (f"rank by {' / '.join(ways)}", *short_names(models), "pairs swapped")
-    return _table(head, rows, left=(0,), markdown=markdown)
+    head = (f"rank by {' / '.join(ways)}", *map(escape, short_names(models)), "pairs swapped")
+    return stacked(head, rows, width=width, markdown=markdown)
 
 
 def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
@@ -119,25 +124,12 @@ def coverage_table(found: Discrete, markdown: bool = False) -> "Table":
         (name, _share(fixed), _share(continuous))
         for name, (fixed, continuous) in found.coverage.items()
     ]
-    return _table(("Δv covered", "ImageNet-C", "VCR"), rows, left=(0,), markdown=markdown)
+    head = ("Δv covered", "ImageNet-C", "VCR")
+    return next(stacked(head, rows, width=80, markdown=markdown))
 
 
 def _share(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3f}"
-
-
-def _table(head: Sequence[str], rows: Rows, left: Sequence[int], markdown: bool) -> "Table":
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.MARKDOWN if markdown else box.SIMPLE_HEAD)
-    for place, title in enumerate(head):
-        side: Literal["left", "right"] = "left" if place in left else "right"
-        table.add_column(title, justify=side, no_wrap=place in left)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    return table
 
 
 def write_comparison(
@@ -147,6 +139,8 @@ def write_comparison(
     benchmarks: Sequence[Rankings],
 ) -> list[Path]:
     """Write leaderboard.csv, pairs.csv and, where rankings were compared, rankings.json."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"Cannot write into {folder}: it is a file, not a folder.")
     texts = {
         "leaderboard.csv": _csv(_leaders(boards)),
         "pairs.csv": _csv(_pairs(boards)),

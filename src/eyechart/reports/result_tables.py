@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from eyechart.reports.columns import stacked
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import CorruptionScore, Evaluation, SpaceScore, values_of
 
@@ -10,8 +11,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def tables(evaluation: Evaluation) -> Iterator[tuple[str, "Table"]]:
-    """Yield a title and a table for the terminal for each model and label space."""
+def tables(evaluation: Evaluation, width: int) -> Iterator[tuple[str, list["Table"]]]:
+    """Yield a title and tables no wider than `width` for each model and label space."""
     for model in evaluation.models:
         for space in model.spaces:
             clean = space.clean_accuracy
@@ -19,28 +20,23 @@ def tables(evaluation: Evaluation) -> Iterator[tuple[str, "Table"]]:
             title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
             if space.normalised is not None:
                 title += f", CE in percent of {space.normalised.baseline}'s errors"
-            yield title, _table(space)
+            yield title, list(_tables(space, width))
 
 
-def _table(space: SpaceScore) -> "Table":
-    from rich import box
+def _tables(space: SpaceScore, width: int) -> Iterator["Table"]:
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("corruption", no_wrap=True)
     names = _columns(space)
-    for name in names:
-        table.add_column(name, justify="left" if name == "verdict" else "right")
-    for score in space.corruptions:
-        cells = [_cell(space, score, name) for name in names]
-        table.add_row(escape(score.corruption), *cells)
-    means = space.means
-    if len(space.corruptions) > 1 and means:
-        cells = [_mean_cell(space, name) for name in names]
-        table.add_section()
-        table.add_row("mean", *cells)
-    return table
+    rows = [
+        [escape(score.corruption), *(_cell(space, score, name) for name in names)]
+        for score in space.corruptions
+    ]
+    has_mean = len(space.corruptions) > 1 and bool(space.means)
+    if has_mean:
+        rows.append(["mean", *(_mean_cell(space, name) for name in names)])
+    left = [0, *(place + 1 for place, name in enumerate(names) if name == "verdict")]
+    head = ["corruption", *names]
+    return stacked(head, rows, width=width, left=left, last_apart=has_mean)
 
 
 def _space_title(space: SpaceScore) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from PIL import Image
+
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.images.arrays import find_arrays, open_arrays, open_pictures, to_planes
@@ -16,6 +18,9 @@ from eyechart.images.stimulus import FILES, Stimulus, find_stimulus
 from eyechart.suites.suite import load_suite
 from eyechart.testsets.choosing import choose_pictures
 from eyechart.testsets.drawing import BENCHMARK, EXTRA, Plan, Step
+
+FEW = 20
+"""So many clean pictures are looked at to tell whether they were brought to size before."""
 
 VALIDATION = "ILSVRC2012_val_"
 """How the names of ImageNet's validation pictures begin, which no two of them share."""
@@ -153,6 +158,9 @@ def _beside_clean(
 ) -> ImageSet:
     """Return the pictures with the clean ones of a folder or list, brought to the stimulus."""
     listed = _match(files.pictures, clean)
+    if all(_size(picture.path) == files.size for picture in listed[:FEW]):
+        # brought to size before: resized once more they would not lie above the files
+        how = find_stimulus("native")
     loaded = load_pictures(listed, str(root), how.name, step)
     for picture, size in zip(loaded.pictures, loaded.sizes, strict=True):
         if size != files.size:
@@ -165,6 +173,15 @@ def _beside_clean(
     places = {picture.name: place for place, picture in enumerate(files.pictures)}
     used = files.take([places[picture.name] for picture in loaded.pictures])
     return replace(loaded, stimulus=replace(how, name=FILES), files=used)
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    """Return the height and width of a picture file, None if it cannot be read."""
+    try:
+        with Image.open(path) as picture:
+            return picture.height, picture.width
+    except (OSError, ValueError):
+        return None
 
 
 def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:

@@ -3,6 +3,7 @@
 The 224 px stimulus is resized to the model's input side, not cropped, then normalised.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +32,9 @@ from eyechart.models.request import Request
 
 PROMPT = "a picture of {}"
 """The VCR study's prompt."""
+
+OPEN_CLIP = re.compile(r"(RN|ViT|EVA|convnext|coca|xlm|roberta|nllb|MobileCLIP)", re.IGNORECASE)
+"""How open_clip's names begin, for where it is not there to be asked."""
 
 AT_ONCE = 64
 """Texts per batch."""
@@ -99,7 +103,7 @@ def _is_open_clip(name: str) -> bool:
         return True
     # owner/name is a repository, unless open_clip has a model of that first name.
     if find_spec("open_clip") is None:
-        return False
+        return OPEN_CLIP.match(name) is not None
     return name.partition("/")[0] in need("open_clip", "clip").list_models()
 
 
