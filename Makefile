@@ -75,14 +75,14 @@ validate: $(STAMP)
 	$(BIN)/eyechart bench curves
 	$(BIN)/eyechart bench loop --n 64 --pictures 32
 
-# 80 photographs at every level of ImageNet-C, 400 rows per corruption of VCR, 300 next to people
+# 80 photographs at every level of ImageNet-C, in 400 rows per corruption of VCR; 300 next to people
 leaderboard: $(STAMP)
 	@test -n "$(PHOTOS)" || { echo "Give the photographs: make leaderboard PHOTOS=list.csv"; exit 2; }
 	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --baseline $(BASELINE) \
 	    --suite imagenet-c --out $(BOARD)/imagenet-c
 	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --baseline $(BASELINE) \
 	    --suite imagenet-c-extra --corruption gaussian_blur --out $(BOARD)/imagenet-c-extra
-	$(BIN)/eyechart evaluate $(ASK) --humans none --n 400 --out $(BOARD)/vcr
+	$(BIN)/eyechart evaluate $(ASK) --humans none --pictures 80 --n 400 --out $(BOARD)/vcr
 	$(BIN)/eyechart evaluate $(ASK) --labels entry16 --n 300 --out $(BOARD)/people
 	$(BIN)/eyechart compare $(BOARD)/imagenet-c $(BOARD)/imagenet-c-extra $(BOARD)/vcr --out $(BOARD)
 	$(BIN)/eyechart compare $(BOARD)/people --by hmri_a

@@ -63,7 +63,7 @@ def compare(
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     found = make_boards([read_run(Path(run)) for run in runs])
     boards = [stand(board, labels, by) for board in found]
-    console = wide_console()
+    console = wide_console(markdown)
     for standings in boards:
         print_board(console, standings, markdown, by)
     discrete = _or_say(lambda: fixed_against_continuous(found, labels))

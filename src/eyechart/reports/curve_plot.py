@@ -31,6 +31,9 @@ FILE = "curves.png"
 PEOPLE = "#444444"
 STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
+FEW = 3
+"""Models up to which bands and bins can be told apart; files have them of any number."""
+
 LETTERS = 12
 """Of a title, per inch."""
 GRID = np.linspace(0, 1, 201)
@@ -39,7 +42,8 @@ GRID = np.linspace(0, 1, 201)
 def draw_curves(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
     """Write a PNG for each label space into a folder, and return their paths.
 
-    Accuracy is solid, consistency dashed, with bands of 95 %, pale where nothing was observed.
+    Accuracy is solid, consistency dashed, with bands of 95 % if there are few models, pale where
+    nothing was observed.
     """
     names = dict.fromkeys(space.space for model in evaluation.models for space in model.spaces)
     paths: list[Path] = []
@@ -140,7 +144,7 @@ def _panel(
         colour = COLOURS[number % len(COLOURS)]
         for letter, own in score.properties.items():
             label = f"{name}, {PROPERTIES[letter]}"
-            _draw(axis, own, colour, STYLES[letter], label, letter == "a")
+            _draw(axis, own, colour, STYLES[letter], label, letter == "a", len(names) <= FEW)
     if people is not None:
         low, high = people.curve.band(GRID, 0.95)
         axis.fill_between(GRID, low, high, color=PEOPLE, alpha=0.12, linewidth=0)
@@ -155,7 +159,13 @@ def _panel(
 
 
 def _draw(
-    axis: "Axes", score: PropertyScore, colour: str, style: str, label: str, with_points: bool
+    axis: "Axes",
+    score: PropertyScore,
+    colour: str,
+    style: str,
+    label: str,
+    with_points: bool,
+    with_band: bool,
 ) -> None:
     curve = score.curve
     if curve is None:
@@ -163,13 +173,14 @@ def _draw(
     values = curve(GRID)
     low, high = curve.band(GRID, 0.95)
     seen = curve.is_observed(GRID)
-    axis.fill_between(GRID, low, high, color=colour, alpha=0.13, linewidth=0)
+    if with_band:
+        axis.fill_between(GRID, low, high, color=colour, alpha=0.13, linewidth=0)
     axis.plot(GRID, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
     axis.plot(
         GRID, np.where(seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
         label=label,
     )  # fmt: skip
-    if with_points:
+    if with_points and with_band:
         usable = curve.usable
         middles = curve.bins.centres
         axis.plot(
