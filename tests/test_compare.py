@@ -19,6 +19,7 @@ from eyechart.evaluation.comparison import fixed_against_continuous, stand, two_
 from eyechart.evaluation.runs import make_boards, read_run
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.reports.leaderboard import board_tables, shown
+from eyechart.reports.names import short_names
 from small_models import save_pictures
 
 GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"
@@ -352,3 +353,12 @@ def test_kappa_of_two_models_is_cohens(folder, tmp_path):
     assert own.trials == len(one)
     low, high = own.kappa.interval
     assert low <= own.kappa.value <= high
+
+
+def test_names_of_files_are_shown_without_folder_and_ending_and_others_as_they_are():
+    given = ["nets/one.tflite", "tflite:nets/two.tflite", "cards/three.yaml"]
+    assert short_names(given) == ["one", "two", "three"]
+    zoo = ["timm:resnet50.a1_in1k", "torchvision:resnet50/IMAGENET1K_V1", "small_models:colours"]
+    assert short_names(zoo) == zoo
+    same = ["a/net.onnx", "b/net.onnx"]
+    assert short_names(same) == same

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eyechart.core.files import atomic_file
+from eyechart.reports.names import short_names
 from eyechart.scores.evaluation import (
     PROPERTIES,
     CorruptionScore,
@@ -33,6 +34,9 @@ STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
 FEW = 3
 """Models up to which bands and bins can be told apart; files have them of any number."""
+
+INCHES = 0.085
+"""Of a letter in the legend."""
 
 LETTERS = 12
 """Of a title, per inch."""
@@ -70,7 +74,9 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
     from matplotlib.figure import Figure
 
     own = [space for model in evaluation.models if (space := model.space(name)) is not None]
-    names = [model.name for model in evaluation.models if model.space(name) is not None]
+    names = short_names(
+        [model.name for model in evaluation.models if model.space(name) is not None]
+    )
     first = own[0]
     people = [_people(evaluation, place) for place in range(len(first.corruptions))]
     count = len(first.corruptions)
@@ -101,7 +107,7 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
         list(handles.values()),
         list(handles),
         loc="outside lower left",
-        ncols=max(1, int(width / 3.1)),
+        ncols=max(1, int(width / (INCHES * max(map(len, handles), default=1) + 0.7))),
         frameon=False,
     )
     with atomic_file(path) as temporary:

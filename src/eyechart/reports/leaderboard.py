@@ -7,15 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from io import StringIO
 from itertools import combinations
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.evaluation.comparison import Discrete, Rankings, Standings
-from eyechart.models.card import SUFFIXES as CARDS
-from eyechart.models.find import FILES
 from eyechart.reports.columns import stacked
+from eyechart.reports.names import short_names
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.ranking import kendall_tau
 
@@ -36,8 +35,6 @@ FEWER = {
     "imagenet-noc": ("clean_accuracy", "error", "relative_mce", "mce"),
 }
 """What the terminal shows of a suite; files have all."""
-
-ENDINGS = (*FILES, *CARDS)
 
 
 def board_title(standings: Standings) -> str:
@@ -108,14 +105,6 @@ def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
         for one, two, swap in each.swaps
         if each.is_sure(swap)
     ]
-
-
-def short_names(models: Sequence[str]) -> list[str]:
-    """Return names that fit into a table: of files without folder and ending, if they differ."""
-    short = [
-        PurePath(name).stem if PurePath(name).suffix.lower() in ENDINGS else name for name in models
-    ]
-    return short if len(set(short)) == len(short) else list(models)
 
 
 def coverage_table(found: Discrete, markdown: bool = False) -> "Table":

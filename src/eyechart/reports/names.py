@@ -1,0 +1,17 @@
+"""Names of models as tables and legends show them."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.find import FILES
+
+ENDINGS = (*FILES, *CARDS)
+
+
+def short_names(models: Sequence[str]) -> list[str]:
+    """Return names that fit into a table: of files without folder and ending, if they differ."""
+    short = [
+        PurePath(name).stem if PurePath(name).suffix.lower() in ENDINGS else name for name in models
+    ]
+    return short if len(set(short)) == len(short) else list(models)
