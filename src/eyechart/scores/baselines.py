@@ -178,6 +178,8 @@ def _picture_reason(
     names: Sequence[str], labels_per_class: Mapping[str, int] | Mapping[int, int]
 ) -> str:
     whole = f"for the {PICTURES:,} pictures of ImageNet's validation set"
+    if are_robustbench_pictures(names):
+        return f"{whole}, and these are RobustBench's 5,000"
     if len(names) != PICTURES:
         return f"{whole}, and these are {len(names):,}"
     found = [NAME.fullmatch(name) for name in names]
