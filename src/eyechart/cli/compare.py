@@ -14,7 +14,8 @@ Result = TypeVar("Result")
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eyechart.evaluation.comparison import Discrete, Rankings, Standings
+    from eyechart.evaluation.comparison import Standings
+    from eyechart.evaluation.rankings import Discrete, Rankings
 
 
 def compare(
@@ -51,10 +52,10 @@ def compare(
     continuous severities rank the models; with ImageNet-C and ImageNet-NOC, how both benchmarks do.
     """
     from eyechart.cli.tables import wide_console
-    from eyechart.evaluation.comparison import (
+    from eyechart.evaluation.comparison import stand
+    from eyechart.evaluation.rankings import (
         fixed_against_continuous,
         pictures_note,
-        stand,
         two_benchmarks,
     )
     from eyechart.evaluation.runs import make_boards, read_run

@@ -1,17 +1,16 @@
-"""Runs next to each other: a ranking with intervals, paired tests, and where rankings disagree."""
+"""The models of a board in order: ranks with intervals, and paired tests of every two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.evaluation.runs import Board
-from eyechart.scores.estimate import Estimate, complement
-from eyechart.scores.ranking import Ranking, Swap, holm, paired_difference, rank, swaps
+from eyechart.scores.estimate import Estimate
+from eyechart.scores.ranking import Ranking, holm, paired_difference, rank
 
 HIGHER_IS_BETTER = {
     "clean_accuracy": True, "error": False, "mce": False, "relative_mce": False,
@@ -25,12 +24,6 @@ MAIN = {
     "imagenet-noc": ("relative_mce", "error"),
 }
 """What models are ranked by in a suite, the first that there is; elsewhere by R_a or R_p."""
-
-SHARED = (
-    "gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "glass_blur", "defocus_blur",
-    "motion_blur", "brightness", "frost",
-)  # fmt: skip
-"""The corruptions that both ImageNet-C, with its extras, and VCR have."""
 
 NOTHING = "There is nothing to rank the models of {} by: no score that every corruption has."
 
@@ -143,165 +136,3 @@ def _pairs(scores: Mapping[str, Estimate]) -> list[Pair]:
         Pair(first, second, each.difference, each.interval, each.p_value, float(p))
         for (first, second), each, p in zip(pairs, found, corrected, strict=True)
     ]
-
-
-@dataclass(frozen=True, eq=False)
-class Rankings:
-    """Models ranked in several ways, under one corruption or over all.
-
-    `scores` and `ranks` by the name of the way. `swaps`: pairs of models that two ways put in
-    opposite orders. `verdict`: empty, or that there are too few photographs.
-    """
-
-    what: str
-    scores: Mapping[str, Mapping[str, Estimate]]
-    ranks: Mapping[str, Ranking]
-    swaps: tuple[tuple[str, str, Swap], ...]
-    verdict: str = ""
-
-    def is_sure(self, swap: Swap) -> bool:
-        """Whether two models change places by more than chance."""
-        return swap.significant and not self.verdict
-
-
-def rank_in_ways(
-    what: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
-) -> Rankings:
-    """Return rankings by several scores, each with whether higher is better, of the same models."""
-    ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
-    found = [
-        (one, two, swap)
-        for one, two in combinations(ways, 2)
-        for swap in swaps(ways[one], ways[two])
-    ]
-    scores = {name: own for name, (own, _) in ways.items()}
-    return Rankings(what, scores, ranks, tuple(found), verdict)
-
-
-@dataclass(frozen=True, eq=False)
-class Discrete:
-    """The study's first experiment: fixed severities (ImageNet-C) against continuous ones (VCR).
-
-    `corruptions`: three rankings under each corruption that both have; `missing`: those that the
-    runs lack. `coverage`: of Δv, by corruption, in the fixed and in the continuous test set: the
-    share of 39 bins that hold at least `least` pictures. `note`: empty, or that the pictures are
-    not the same.
-    """
-
-    models: tuple[str, ...]
-    corruptions: tuple[Rankings, ...]
-    missing: tuple[str, ...]
-    coverage: Mapping[str, tuple[float, float]]
-    least: str
-    note: str
-
-
-def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
-    """Return how rankings by ImageNet-C and by VCR differ, if there are boards of both."""
-    fixed = [board for board in boards if board.suite in ("imagenet-c", "imagenet-c-extra")]
-    continuous = next((board for board in boards if board.suite == "vcr"), None)
-    if not fixed or continuous is None:
-        return None
-    models = _common([*fixed, continuous])
-    where = _common_space([*fixed, continuous], space)
-    rankings, coverage, missing = [], {}, []
-    for name in SHARED:
-        board = next((each for each in fixed if name in each.corruptions), None)
-        full = f"vcr/{name}"
-        if board is None or full not in continuous.corruptions:
-            missing.append(name)
-            continue
-        ways = {
-            "ImageNet-C accuracy": _of(board, models, where, name, "error"),
-            "R_a": _of(continuous, models, where, full, "r_a"),
-            "R_p": _of(continuous, models, where, full, "r_p"),
-        }
-        known = {way: (own, True) for way, own in ways.items() if own}
-        if len(known) > 1:
-            verdict = board.verdict(where) or continuous.verdict(where)
-            rankings.append(rank_in_ways(name, known, verdict))
-        shares = (_covered(board, name), _covered(continuous, full))
-        coverage[name] = shares
-    each = [f"{board.runs[0].config['fit']['least']:g}" for board in [*fixed, continuous]]
-    return Discrete(
-        models,
-        tuple(rankings),
-        tuple(missing),
-        coverage,
-        " and ".join(dict.fromkeys(each)),
-        pictures_note([*fixed, continuous]),
-    )
-
-
-def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
-    """Return how ImageNet-C and ImageNet-NOC rank models, each time by one and the same metric."""
-    own = {board.suite: board for board in boards}
-    if "imagenet-c" not in own or "imagenet-noc" not in own:
-        return []
-    pair = [own["imagenet-c"], own["imagenet-noc"]]
-    models, where = _common(pair), _common_space(pair, space)
-    metrics = ["error"]
-    if _family(pair[0].baseline) == _family(pair[1].baseline) != "":
-        metrics += ["mce", "relative_mce"]
-    found = []
-    for metric in metrics:
-        scores = [board.overall(where, metric) for board in pair]
-        if all(scores):
-            ways = {
-                board.suite: ({name: each[name] for name in models}, False)
-                for board, each in zip(pair, scores, strict=True)
-            }
-            verdict = pair[0].verdict(where) or pair[1].verdict(where)
-            found.append(rank_in_ways(metric, ways, verdict))
-    return found
-
-
-def pictures_note(boards: Sequence[Board]) -> str:
-    """Return that boards are not of the same pictures, which alone can change an order, or ""."""
-    first = boards[0].runs[0].names
-    for board in boards[1:]:
-        other = board.runs[0].names
-        if other != first:
-            return (
-                f"{boards[0].suite} was shown with {len(first)} pictures and {board.suite} with"
-                f" {len(other)}, {len(first & other)} of them the same; orders may differ for that"
-                " reason alone."
-            )
-    return ""
-
-
-def _family(baseline: str) -> str:
-    # both tables of errors are AlexNet's
-    return baseline.removeprefix("noc-")
-
-
-def _common(boards: Sequence[Board]) -> tuple[str, ...]:
-    names = [name for name in boards[0].models if all(name in each.models for each in boards)]
-    if len(names) < 2:
-        suites = ", ".join(board.suite for board in boards)
-        raise UsageError(f"The runs of {suites} have fewer than two models in common.")
-    return tuple(names)
-
-
-def _common_space(boards: Sequence[Board], space: str | None) -> str:
-    there = [name for name in boards[0].spaces if all(name in each.spaces for each in boards)]
-    if not there or (space is not None and space not in there):
-        suites = ", ".join(board.suite for board in boards)
-        raise UsageError(f"The runs of {suites} have no label space in common.")
-    return space or there[0]
-
-
-def _of(
-    board: Board, models: Sequence[str], space: str, corruption: str, score: str
-) -> dict[str, Estimate]:
-    """Return a score of some models, as an accuracy if it is an error; empty if one lacks it."""
-    found = {name: board.scores.get((name, space, corruption, score)) for name in models}
-    if any(own is None for own in found.values()):
-        return {}
-    known: dict[str, Any] = found
-    return {name: complement(own) if score == "error" else own for name, own in known.items()}
-
-
-def _covered(board: Board, corruption: str) -> float:
-    own = board.runs[0].coverage.get(corruption, {}).get("paper")
-    return np.nan if own is None else float(own)

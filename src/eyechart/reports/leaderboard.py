@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.evaluation.comparison import Discrete, Rankings, Standings
+from eyechart.evaluation.comparison import Standings
+from eyechart.evaluation.rankings import Discrete, Rankings
 from eyechart.reports.columns import stacked
 from eyechart.reports.names import short_names
 from eyechart.scores.estimate import Estimate
