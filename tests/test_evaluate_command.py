@@ -756,7 +756,8 @@ def test_the_demo_runs_on_real_photographs(run, tmp_path):
     result = run("evaluate", "--n", 40, "--corruption", "gaussian_noise", "--out", out)
     assert result.status == 0, result.err
     assert "efficientnet_lite0" in result.out and "Demo" in result.out
-    (model,) = results(out)["models"]
+    model, *others = results(out)["models"]
+    assert [each["name"] for each in others] == ["efficientnet_lite1", "efficientnet_lite2"]
     assert model["classes"] == 1000 and set(model["spaces"]) == {"native", "entry16"}
     # published top-1 accuracy is 0.75; on 20 photographs two standard errors are 0.19
     assert model["spaces"]["native"]["clean_accuracy"]["value"] > 0.5
