@@ -18,7 +18,7 @@ for extra in ${*:-timm torchvision hf clip robustbench}; do
     "$python" -m venv "$room/venv"
     bin=$room/venv/bin
     "$bin/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-        pytest pytest-timeout ".[$extra]"
+        hypothesis pytest pytest-timeout ".[$extra]"
     # Neither the checkout nor another environment may lend a hand.
     env -u PYTHONPATH "$bin/python" -m pytest -q -rs -p no:cacheprovider \
         -m "slow or not slow" -k "$(tests_of "$extra")" tests/test_adapters.py \
