@@ -222,9 +222,10 @@ def test_mixed_baselines_are_refused(run, folder, runs, tmp_path):
     [
         (lambda home, runs: home / "nothing", "no finished run"),
         (lambda home, runs: _spoilt(home, runs, "results.json", "{"), "cannot be read"),
-        (lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 2}'), "cannot be read"),
+        (lambda home, runs: _spoilt(home, runs, "results.json", "[]"), "cannot be read"),
+        (lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 3}'), "is damaged"),
         (
-            lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 1}'),
+            lambda home, runs: _spoilt(home, runs, "results.json", '{"schema": 2}'),
             "another version",
         ),
         (lambda home, runs: _spoilt(home, runs, "scores.parquet", "no table"), "Cannot read"),

@@ -27,6 +27,7 @@ from eyechart.predictions.record import SCHEMA, answers_of, to_table
 from eyechart.predictions.run import open_run
 from eyechart.reports.bench_loop import LoopSpeed
 from eyechart.testsets.drawing import Plan, plan_draws
+from eyechart.testsets.table import SCHEMA as ROWS
 from small_models import save_pictures
 
 CPU = torch.device("cpu")
@@ -77,7 +78,7 @@ def same(one, two):
                 assert other[name] is None
             elif name == "delta_v":
                 assert value == pytest.approx(other[name], abs=1e-5)
-            elif name == "margin" or name.startswith("category_"):
+            elif name in ("margin", "confidence") or name.startswith("category_"):
                 assert value == pytest.approx(other[name], abs=1e-3, rel=1e-3)
             else:
                 assert value == other[name], (key, name)
@@ -557,13 +558,19 @@ def test_recorded_categories_are_those_of_the_probabilities(rule):
     from eyechart.labels.categories import to_categories
 
     scores = torch.randn(300, 1000, generator=torch.Generator().manual_seed(1)) * 4
-    rows = pa.table(
-        [pa.nulls(300, field.type) for field in SCHEMA][:-5], schema=pa.schema(list(SCHEMA)[:-5])
-    )
+    rows = pa.table([pa.nulls(300, field.type) for field in ROWS], schema=ROWS)
     table = to_table(rows, "mine", answers_of(scores))
     answer = table["answer"].to_numpy().astype(np.int64)
     expected = to_categories(torch.softmax(scores.double(), dim=1), rule)
     assert categories_of(table, answer, rule).tolist() == expected.tolist()
+
+
+def test_confidence_is_the_probability_of_the_answer():
+    scores = torch.randn(50, 7, generator=torch.Generator().manual_seed(1)) * 3
+    rows = pa.table([pa.nulls(50, field.type) for field in ROWS], schema=ROWS)
+    recorded = to_table(rows, "mine", answers_of(scores))["confidence"].to_numpy()
+    expected = torch.softmax(scores.double(), dim=1).max(dim=1).values
+    np.testing.assert_allclose(recorded, expected, rtol=1e-5)
 
 
 def test_probabilities_and_their_logits_are_recorded_alike():

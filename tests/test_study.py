@@ -6,7 +6,7 @@ import pytest
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import ADAPTERS
-from eyechart.models.study import CATEGORIES, STUDIES
+from eyechart.models.study import CATEGORIES, STUDIES, category_of_model
 
 PAPER = Path(__file__).parents[1] / "../shared/papers/000_c2cde13efa526a7b.txt"
 
@@ -87,3 +87,24 @@ def test_the_documentation_has_every_row():
     for model in STUDIES["vcr"]:
         row = f"| {model.name} | {model.category} | {model.architecture} | `{model.spec}` |"
         assert page.count(row) == 1
+
+
+def test_models_of_the_study_are_of_its_categories():
+    for model in STUDIES["vcr"]:
+        assert category_of_model(model.spec) == category_of_model(model.name) == model.category
+
+
+@pytest.mark.parametrize(
+    ("name", "category"),
+    [
+        ("timm:vit_base_patch16_224", "ViT"),
+        ("clip:ViT-B-32/openai", "CLIP"),
+        ("timm:resnext50_32x4d.fb_swsl_ig1b_ft_in1k", "SWSL"),
+        ("robustbench:Engstrom2019Robustness_Linf", "adversarial"),
+        ("torchvision:resnet50/IMAGENET1K_V2", "supervised"),
+        ("efficientnet_lite0", "supervised"),
+        ("mine:network", ""),
+    ],
+)
+def test_names_of_other_models_suggest_a_category_or_none(name, category):
+    assert category_of_model(name) == category

@@ -3,7 +3,6 @@
 import os
 import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ import torch
 from eyechart.core.devices import find_device
 from eyechart.core.registry import unknown_name
 from eyechart.evaluation.baseline import with_baseline
+from eyechart.evaluation.examples import keep_examples
 from eyechart.evaluation.loading import find_source
 from eyechart.evaluation.prepare import prepare
-from eyechart.evaluation.score import score_run
+from eyechart.evaluation.score import answered, score_run
 from eyechart.evaluation.task import Progress, Silent, Task
 from eyechart.images.imageset import ImageSet
 from eyechart.models.find import load_model
@@ -81,10 +81,12 @@ def evaluate(
     models, divisor = with_baseline([load(each) for each in given], baseline, load)
     task = replace(task, baseline=divisor)
     own = source.load(task.plan, Silent())
-    with ExitStack() as stack:
-        if out is None:
-            out = stack.enter_context(tempfile.TemporaryDirectory(prefix="eyechart-"))
+    if out is not None:
         return run_task(task, models, own, where, Path(out), Silent())
+    with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
+        # what is kept to be looked at would be dropped with the folder
+        found = run_task(task, models, own, where, Path(folder), Silent())
+        return replace(found, examples=())
 
 
 def _fit(given: dict[str, Any]) -> Fit:
@@ -107,4 +109,5 @@ def run_task(
     job, folder = prepare(task, models, images, device, out, progress)
     count = sum(map(len, job.groups))
     predict(job, folder, progress.begin("predictions", count))
-    return score_run(task, job, folder, progress)
+    scored = score_run(task, job, folder, progress)
+    return replace(scored, examples=keep_examples(job, answered(task, job, folder), out))

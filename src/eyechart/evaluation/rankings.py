@@ -177,5 +177,5 @@ def _of(
 
 
 def _covered(board: Board, corruption: str) -> float:
-    own = board.runs[0].coverage.get(corruption, {}).get("paper")
-    return np.nan if own is None else float(own)
+    own = board.runs[0].coverage.get(corruption)
+    return np.nan if own is None else own.paper

@@ -1,6 +1,5 @@
 """Finished runs read back, and runs of one test put together into a board of models."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,31 +8,45 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from eyechart.core.errors import UsageError
+from eyechart.evaluation.saved import Results, SavedCoverage, SavedModel, read_results
 from eyechart.evaluation.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
 from eyechart.scores.estimate import Estimate, mean_estimate
-from eyechart.scores.evaluation import SCHEMA_VERSION
 
-RESULTS_FILE = "results.json"
 OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")
 """Scores that a run has once, not for every corruption."""
+
+NEEDED = ("suite", "corruptions", "means_over", "models", "baseline", "fit")
+"""Settings without which a run is damaged."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What one `eyechart evaluate` found: what was asked for, and every score.
-
-    `names`: of the pictures, without endings. `pictures` and `verdicts`: how many
-    there were in each label space, and whether they are too few.
-    """
+    """What one `eyechart evaluate` found: its results, and every score with its replicates."""
 
     folder: Path
-    config: Mapping[str, Any]
-    coverage: Mapping[str, Mapping[str, Any]]
-    names: frozenset[str]
-    pictures: Mapping[str, int]
-    verdicts: Mapping[str, str]
-    models: tuple[str, ...]
+    results: Results
     scores: Mapping[Key, Estimate]
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What was asked for."""
+        return self.results.config
+
+    @property
+    def coverage(self) -> Mapping[str, SavedCoverage]:
+        """What each corruption covers of visual change."""
+        return self.results.coverage
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the pictures, without endings."""
+        digests = self.results.images.digests
+        return frozenset(PurePath(name).with_suffix("").as_posix() for name in digests)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models."""
+        return tuple(model.name for model in self.results.models)
 
     @property
     def baseline(self) -> str:
@@ -45,6 +58,17 @@ class Run:
         """All of the settings that two runs must share for their models to be compared."""
         return {name: own for name, own in self.config.items() if name != "models"}
 
+    def pictures(self, space: str) -> int:
+        """Return how many pictures were scored in a label space."""
+        return max((own.spaces[space].pictures for own in self._in(space)), default=0)
+
+    def verdict(self, space: str) -> str:
+        """Return that there are too few pictures in a label space, or ""."""
+        return next((own.spaces[space].verdict for own in self._in(space)), "")
+
+    def _in(self, space: str) -> list[SavedModel]:
+        return [model for model in self.results.models if space in model.spaces]
+
     def identity(self, model: str) -> str:
         """Return what tells whether a model of this name is the same elsewhere, "" if nothing."""
         weights, _, precision = str(self.config["models"].get(model, "")).rpartition(" ")
@@ -53,41 +77,19 @@ class Run:
 
 def read_run(folder: Path) -> Run:
     """Return the finished run in a folder."""
-    results, scores = folder / RESULTS_FILE, folder / SCORES_FILE
-    if not results.is_file():
+    results, scores = read_results(folder), folder / SCORES_FILE
+    lacking = [name for name in NEEDED if name not in results.config]
+    if lacking or not results.models:
         raise UsageError(
-            f"{folder} holds no finished run (there is no {RESULTS_FILE}): give the --out of an"
-            " eyechart evaluate that came to its end."
+            f"{folder} holds a damaged run ({', '.join(lacking) or 'no model'} missing): run the"
+            " evaluation again."
         )
-    try:
-        found = json.loads(results.read_text(encoding="utf-8"))
-        if found["schema"] != SCHEMA_VERSION or not scores.is_file():
-            raise UsageError(
-                f"{folder} was written by another version of eyechart: run the same evaluation"
-                " again, its predictions are kept."
-            )
-        return _run(folder, found, read_scores(scores))
-    except UsageError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"{results} cannot be read: run the evaluation again.") from None
-
-
-def _run(folder: Path, found: Mapping[str, Any], scores: Mapping[Key, Estimate]) -> Run:
-    spaces = {name: own for model in found["models"] for name, own in model["spaces"].items()}
-    config = found["config"]
-    for name in ("suite", "corruptions", "means_over", "models", "baseline"):
-        config[name]  # a run without them is damaged
-    return Run(
-        folder,
-        config,
-        found["coverage"],
-        frozenset(PurePath(name).with_suffix("").as_posix() for name in found["images"]["digests"]),
-        {name: own["pictures"] for name, own in spaces.items()},
-        {name: own["verdict"] for name, own in spaces.items()},
-        tuple(model["name"] for model in found["models"]),
-        scores,
-    )
+    if not scores.is_file():
+        raise UsageError(
+            f"{folder} lacks {SCORES_FILE}: run the same evaluation again, its predictions are"
+            " kept."
+        )
+    return Run(folder, results, read_scores(scores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,11 +125,11 @@ class Board:
 
     def pictures(self, space: str) -> int:
         """Return how many pictures were scored in a label space."""
-        return self.runs[0].pictures.get(space, 0)
+        return self.runs[0].pictures(space)
 
     def verdict(self, space: str) -> str:
         """Return that there are too few pictures in a label space, or ""."""
-        return self.runs[0].verdicts.get(space, "")
+        return self.runs[0].verdict(space)
 
     @cached_property
     def scores(self) -> dict[Key, Estimate]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,24 +13,28 @@ import pyarrow.compute as pc
 from eyechart.core.provenance import git_hash, versions
 from eyechart.evaluation.agreement import agreements
 from eyechart.evaluation.baseline import PEOPLE, choose_baseline
+from eyechart.evaluation.examples import Answered
 from eyechart.evaluation.normalise import Divisor, normalise, people_error
 from eyechart.evaluation.notes import notes_on
 from eyechart.evaluation.prepare import people_of
 from eyechart.evaluation.task import ENTRY16, Progress, Task
-from eyechart.humans.reference import Reference
-from eyechart.humans.transfer import class_of
+from eyechart.humans.reference import WHICH, Reference, title
+from eyechart.humans.transfer import class_of, members_of
 from eyechart.labels.categories import CATEGORIES, NONE
-from eyechart.labels.spaces import category_labels, native_labels
+from eyechart.labels.spaces import category_labels, native_labels, output_names
 from eyechart.models.model import Model
+from eyechart.models.study import category_of_model
 from eyechart.predictions.loop import Job
 from eyechart.predictions.outcomes import Recorded, Whole
 from eyechart.predictions.unreadable import left_out, read_rows
+from eyechart.scores.by_class import ByClass
 from eyechart.scores.estimate import ENOUGH
 from eyechart.scores.evaluation import (
     PROPERTIES,
     TOO_FEW,
     CorruptionScore,
     Evaluation,
+    Experiment,
     ModelScore,
     Paired,
     SpaceScore,
@@ -64,7 +69,8 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
             _score_space(task, job, model, space, labels, folder, entries, people, step, wrong)
             for space, labels in spaces[model.name]
         )
-        models.append(ModelScore(model.name, model.identity, model.classes or 0, own))
+        category = category_of_model(model.name)
+        models.append(ModelScore(model.name, model.identity, model.classes or 0, own, category))
     models = normalise(models, choice, job.plan, wrong)
     answers: dict[str, dict[str, Recorded]] = {}
     for name, own_spaces in spaces.items():
@@ -93,8 +99,43 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
             "versions": versions(),
             "git": git_hash(),
             "device": str(job.device),
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "command": "",
         },
+        people=() if people[0] is None else experiments_of(people[0], task.fit),
     )
+
+
+def experiments_of(reference: Reference, fit: Fit) -> tuple[Experiment, ...]:
+    """Return what people answered, fitted as it is when models are compared with it."""
+    found = []
+    for name in reference.answers.experiments:
+        curves = {
+            which: curve
+            for which in WHICH
+            if (
+                curve := reference.curve(
+                    name, which, replicates=fit.replicates, density=fit.density
+                )
+            )
+            is not None
+        }
+        # rates of conditions are not corrected for chance
+        points = (
+            {} if reference.corrected else {w: tuple(reference.points(name, w)) for w in curves}
+        )
+        found.append(
+            Experiment(
+                name,
+                title(name),
+                class_of(name) or "",
+                members_of(name),
+                reference.size_in_words(name),
+                curves,
+                points,
+            )
+        )
+    return tuple(found)
 
 
 def _spaces(
@@ -150,8 +191,9 @@ def _score_space(
     # in people's space only pictures of their categories count
     kept = clean.label != NONE if space == ENTRY16 and labelled else np.ones(len(clean), bool)
     scores, used = [], clean.take(kept)
+    by_class = ByClass(used, task.fit.replicates, task.fit.seed)
     # drawn by the data set's classes, people's categories have uneven shares
-    by_class = space == ENTRY16 and labelled and job.plan.labels != ENTRY16
+    uneven = space == ENTRY16 and labelled and job.plan.labels != ENTRY16
     theirs, why = people
     if space != ENTRY16:
         theirs, why = None, "people answered in 16 categories: see entry16"
@@ -160,7 +202,8 @@ def _score_space(
         if space == ENTRY16 and labelled:
             outcomes = outcomes.take(outcomes.label != NONE)
         outcomes = replace(outcomes, universe=used.picture)
-        if by_class:
+        by_class.add(entry.name, outcomes)
+        if uneven:
             outcomes = replace(outcomes, weights=class_weights(outcomes.label))
         scores.append(
             score_corruption(
@@ -180,7 +223,7 @@ def _score_space(
         step(1, "")
     known = used.take(used.label != NONE)
     # as the curves start: every class counts as much, if pictures were drawn so
-    if labelled and (by_class or (job.plan.balanced and _is_drawn(job))):
+    if labelled and (uneven or (job.plan.balanced and _is_drawn(job))):
         known = replace(known, weights=class_weights(known.label))
     is_few = is_too_few(space, known.label) if labelled else len(used) < ENOUGH
     return SpaceScore(
@@ -197,7 +240,27 @@ def _score_space(
         verdict=TOO_FEW if is_few else "",
         similar=tuple(_similar(scores)) if space == ENTRY16 else (),
         counted=tuple(counted(job, entries)),
+        by_class=tuple(by_class.scores()),
+        class_names=answer_names(job, model, space),
     )
+
+
+def answered(task: Task, job: Job, folder: Path) -> list[Answered]:
+    """Return the answers of every model in the first label space that it has."""
+    reference, _ = people_of(task)
+    found = []
+    for model in job.models:
+        space, labels = next(_spaces(task, job, model, reference))
+        recorded = _recorded(task, job, space, labels, folder)
+        found.append(Answered(model.name, recorded, answer_names(job, model, space)))
+    return found
+
+
+def answer_names(job: Job, model: Model, space: str) -> tuple[str, ...]:
+    """Return what each answer in a label space is called in text."""
+    if space == ENTRY16:
+        return CATEGORIES
+    return output_names(job.images.labels, model.classes or 0, model.class_names)
 
 
 def counted(job: Job, entries: Sequence[Entry]) -> list[str]:
@@ -264,6 +327,7 @@ def _coverage(folder: Path, entries: Sequence[Entry], fit: Fit) -> dict[str, dic
             "equal": own.equal,
             "reached": own.reached,
             "largest": own.largest,
+            "histogram": own.histogram,
         }
     return found
 

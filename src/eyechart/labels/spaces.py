@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from eyechart.core.errors import UsageError
 from eyechart.labels.categories import CATEGORIES, CLASSES, NONE
 from eyechart.labels.imagenet import category_name, class_index
+from eyechart.labels.imagenet import class_names as imagenet_names
 
 SPACES = ("native", "entry16", "none")
 """The data set's own classes, the people's 16, or no labels at all."""
@@ -48,6 +49,20 @@ def native_labels(
             f" must {must}; a manifest can leave labels empty."
         )
     return np.array([NONE if label is None else table[label] for label in labels], dtype=np.int64)
+
+
+def output_names(
+    labels: Sequence[str | None], classes: int, class_names: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """Return what each of so many outputs is called in text, as `native_labels` places labels."""
+    if class_names is not None:
+        return tuple(class_names)
+    names = sorted({label for label in labels if label is not None})
+    if classes == CLASSES and (not names or any(name in class_index() for name in names)):
+        return imagenet_names()
+    if not _are_numbers(names) and len(names) == classes:
+        return tuple(names)
+    return imagenet_names() if classes == CLASSES else tuple(map(str, range(classes)))
 
 
 def map_hint(classes: int | None) -> str:

@@ -24,6 +24,18 @@ class StudyModel:
     note: str = ""
 
 
+HINTS = {
+    "CLIP": ("clip",),
+    "SWSL": ("swsl",),
+    "adversarial": ("linf", "_l2", "adv_"),
+    "ViT": ("vit", "deit", "beit", "swin", "dinov2"),
+}
+"""What names of models in a category have in common, the first that fits; ours, not the study's."""
+
+ZOOS = ("timm", "torchvision", "hf", "robustbench", "efficientnet_lite")
+"""How names of models begin whose makers trained them on labelled pictures, unless hinted."""
+
+
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
 
 COUNTS = {
@@ -108,3 +120,19 @@ STUDIES.add(
         ),
     ),
 )
+
+
+def category_of_model(spec: str) -> str:
+    """Return the category of a model by its name, as the study has it or as names suggest.
+
+    "" where a name says nothing.
+    """
+    for study in STUDIES:
+        for model in STUDIES[study]:
+            if spec in (model.spec, model.name):
+                return model.category
+    lower = spec.lower()
+    for category, hints in HINTS.items():
+        if any(hint in lower for hint in hints):
+            return category
+    return "supervised" if lower.startswith(ZOOS) else ""

@@ -26,6 +26,7 @@ from eyechart.predictions.destroyed import (
     predict_destroyed,
     too_large,
 )
+from eyechart.predictions.record import VERSION as RECORD_VERSION
 from eyechart.predictions.record import Answers, answers_of, to_table
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
 from eyechart.testsets.drawing import Plan, Step
@@ -58,6 +59,7 @@ class Job:
         """Return all that decides the predictions, as plain values."""
         return {
             "schema": VERSION,
+            "record": RECORD_VERSION,
             "eyechart": __version__,
             "stimulus": self.images.stimulus.name,
             **self._about_files(),

@@ -34,7 +34,8 @@ class Outcomes:
     Where there were no clean pictures, all that is about them is NaN.
     `picture`: which answers are to the same picture. `label`: −1 for none. `weights`: how much each
     counts, if not all the same. `universe`: all pictures that resampling draws from, sorted, also
-    those without an answer here, so that every corruption sees the same draws.
+    those without an answer here, so that every corruption sees the same draws. `row`: of the test
+    set. `answer`: in the label space, −1 for none. `confidence`: the probability it was given.
     """
 
     delta_v: Real
@@ -48,6 +49,9 @@ class Outcomes:
     lost_consistent: Real
     weights: Real | None = None
     universe: Whole | None = None
+    row: Whole | None = None
+    answer: Whole | None = None
+    confidence: Real | None = None
 
     def __len__(self) -> int:
         return len(self.delta_v)
@@ -130,10 +134,13 @@ class Recorded:
             right,
             np.where(label == NONE, np.nan, _shares(lost, label)),
             lost_same,
+            row=own["row"].to_numpy(),
+            answer=answer,
+            confidence=self._confidence(own, answer),
         )
 
     def _read(self, name: str, model: str) -> pa.Table:
-        columns = ["row", "picture", "delta_v", "severity", "model", "answer"]
+        columns = ["row", "picture", "delta_v", "severity", "model", "answer", "confidence"]
         if self.rule is not None:
             columns += ["category_max", "category_sum"]
         table = self._shared.get((name, model))
@@ -149,6 +156,14 @@ class Recorded:
         answer = table["answer"].to_numpy().astype(np.int64)
         return answer if self.rule is None else categories_of(table, answer, self.rule)
 
+    def _confidence(self, table: pa.Table, answer: Whole) -> Real:
+        """Return the probability of each answer: of a category, that of all its classes."""
+        if self.rule is None:
+            return np.asarray(table["confidence"].to_numpy(), dtype=np.float64)
+        logs = _sixteen(table["category_sum"])
+        chosen = np.take_along_axis(logs, np.maximum(answer, 0)[:, None], axis=1)[:, 0]
+        return np.where(answer == NONE, np.nan, np.exp(chosen.astype(np.float64)))
+
 
 def categories_of(table: pa.Table, answer: Whole, rule: str) -> Whole:
     """Return the category that each recorded answer stands for; −1 for none (rule "top1")."""
@@ -161,12 +176,17 @@ def categories_of(table: pa.Table, answer: Whole, rule: str) -> Whole:
         )
     if rule == "top1":
         return np.asarray(category_of(torch.from_numpy(answer)))
-    column = table["category_max" if rule == "max" else "category_sum"]
-    flat = np.concatenate([chunk.flatten().to_numpy() for chunk in column.chunks])
-    scores = flat.reshape(-1, len(CATEGORIES))
+    scores = _sixteen(table["category_max" if rule == "max" else "category_sum"])
     if rule == "mean":
         scores = scores - np.log([len(members(category)) for category in CATEGORIES])
     return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+
+
+def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:
+    """Return lists of 16 numbers as an array with a row for each."""
+    parts = [chunk.flatten().to_numpy() for chunk in column.chunks]
+    flat: NDArray[np.float32] = np.concatenate(parts)
+    return flat.reshape(-1, len(CATEGORIES))
 
 
 def _equal(answer: Whole, label: Whole) -> Real:

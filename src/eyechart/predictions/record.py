@@ -14,6 +14,9 @@ from eyechart.labels.categories import CATEGORIES, CLASSES, category_scores
 from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.table import SCHEMA as ROWS
 
+VERSION = 2
+"""Of what is recorded; grows with every change, so that other records are not gone on with."""
+
 SIXTEEN = len(CATEGORIES)
 
 # Of no fixed length, though it is always 16: pyarrow 25 cannot read back a null of a fixed one.
@@ -24,20 +27,25 @@ ANSWERS = pa.schema(
         ("model", pa.string()),
         ("answer", pa.int32()),
         ("margin", pa.float32()),
+        ("confidence", pa.float32()),
         ("category_max", SCORES),
         ("category_sum", SCORES),
     ]
 )
 """`answer`: the class with the highest score. `margin`: by how much its log-probability exceeds the
-next. `category_max` and `category_sum`: for each of the 16 categories, the log of the likeliest
-class's probability and of the sum; null where the model does not have ImageNet's 1,000 classes."""
+next. `confidence`: its probability, 0…1. `category_max` and `category_sum`: for each of the 16
+categories, the log of the likeliest class's probability and of the sum; null where the model does
+not have ImageNet's 1,000 classes."""
 
 SCHEMA = pa.schema([*ROWS, *ANSWERS])
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """A model's answers to a batch, one row per picture: answer, margin, 2 × 16 categories."""
+    """A model's answers to a batch, one row per picture.
+
+    Columns: answer, margin, confidence, 2 × 16 categories.
+    """
 
     numbers: Tensor
     has_categories: bool
@@ -53,7 +61,7 @@ def answers_of(scores: Tensor) -> Answers:
     best, _ = logs.topk(2, dim=1)
     # of equally good answers the first, which topk does not promise
     which = logs.argmax(dim=1, keepdim=True)
-    columns = [which.to(torch.float32), (best[:, :1] - best[:, 1:])]
+    columns = [which.to(torch.float32), best[:, :1] - best[:, 1:], best[:, :1].exp()]
     has_categories = scores.shape[1] == CLASSES
     if has_categories:
         columns += [
@@ -70,9 +78,10 @@ def to_table(rows: pa.Table, model: str, answers: Answers) -> pa.Table:
         pa.array([model] * len(numbers), pa.string()),
         pa.array(numbers[:, 0].astype(np.int32)),
         pa.array(numbers[:, 1]),
+        pa.array(numbers[:, 2]),
     ]
     for place in range(2):
-        start = 2 + place * SIXTEEN
+        start = 3 + place * SIXTEEN
         if answers.has_categories:
             flat = np.ascontiguousarray(numbers[:, start : start + SIXTEEN]).ravel()
             offsets = np.arange(0, len(flat) + 1, SIXTEEN, dtype=np.int32)

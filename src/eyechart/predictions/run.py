@@ -12,7 +12,7 @@ RECORD = "run.json"
 PREDICTIONS = "predictions"
 OURS = (
     *("results.json", "results.csv", "scores.parquet"),
-    *("curves.png", "curves-entry16.png", "testset.parquet"),
+    *("curves.png", "curves-entry16.png", "testset.parquet", "examples"),
 )
 """What a run writes besides; without its record they are somebody else's."""
 

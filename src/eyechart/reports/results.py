@@ -4,21 +4,29 @@ import csv
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
+from eyechart.curves.curve import Curve
+from eyechart.evaluation.saved import RESULTS_FILE
 from eyechart.evaluation.scores_file import SCORES_FILE, write_scores
+from eyechart.humans.reference import Point
+from eyechart.labels.categories import NONE
+from eyechart.scores.by_class import ClassScore
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import (
     PROPERTIES,
     SCHEMA_VERSION,
     CorruptionScore,
     Evaluation,
+    Experiment,
     ModelScore,
     Normalised,
     PeopleScore,
@@ -26,8 +34,13 @@ from eyechart.scores.evaluation import (
     SpaceScore,
 )
 
-JSON_FILE, CSV_FILE = "results.json", "results.csv"
+CSV_FILE = "results.csv"
 CURVE_POINTS = 101
+DIGITS = 6
+"""Decimals of curves and bands in the file."""
+
+NUMBERS = re.compile(r"\[\n[-+.\deEnul,\s]*\]")
+"""A list of numbers over several lines; in JSON no string has a line's end."""
 COLUMNS = (
     "model", "space", "corruption", "property", "answers", "rate", "r", "r_low95", "r_high95",
     "r_low83", "r_high83", "r_bound_low", "r_bound_high", "hmri", "hmri_low95", "hmri_high95",
@@ -41,7 +54,7 @@ def write_results(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[P
     """Write results.json, results.csv and scores.parquet into a folder and return their paths."""
     folder = Path(out)
     texts = {
-        JSON_FILE: json.dumps(to_json(evaluation), indent=1, allow_nan=False) + "\n",
+        RESULTS_FILE: _in_lines(to_json(evaluation)),
         CSV_FILE: to_csv(evaluation),
     }
     for name, text in texts.items():
@@ -56,12 +69,18 @@ def write_results(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[P
     return [folder / name for name in (*texts, SCORES_FILE)]
 
 
+def _in_lines(found: Mapping[str, Any]) -> str:
+    """Return JSON to be read by people too: indented, but numbers of a list in one line."""
+    text = json.dumps(found, indent=1, allow_nan=False)
+    return NUMBERS.sub(lambda own: " ".join(own[0].split()), text) + "\n"
+
+
 def to_json(evaluation: Evaluation) -> dict[str, Any]:
     """Return the evaluation as plain values; numbers that do not exist are null."""
     found: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "config": evaluation.config,
-        "provenance": evaluation.provenance,
+        "provenance": {"command": "", "made": "", **evaluation.provenance},
         "images": evaluation.images,
         "warnings": list(evaluation.warnings),
         "coverage": evaluation.coverage,
@@ -77,6 +96,8 @@ def to_json(evaluation: Evaluation) -> dict[str, Any]:
             }
             for own in evaluation.agreements
         ],
+        "people": [_experiment(experiment) for experiment in evaluation.people],
+        "examples": [asdict(example) for example in evaluation.examples],
     }
     plain: dict[str, Any] = _without_nan(found)
     return plain
@@ -87,6 +108,7 @@ def _model(model: ModelScore) -> dict[str, Any]:
         "name": model.name,
         "identity": model.identity,
         "classes": model.classes,
+        "category": model.category,
         "spaces": {space.space: _space(space) for space in model.spaces},
     }
 
@@ -107,6 +129,18 @@ def _space(space: SpaceScore) -> dict[str, Any]:
             {"first": first, "second": second, **asdict(found)}
             for first, second, found in space.similar
         ],
+        "by_class": [_class(score, space.class_names) for score in space.by_class],
+    }
+
+
+def _class(score: ClassScore, names: Sequence[str]) -> dict[str, Any]:
+    own = {name: getattr(score, name) for name in score.__dataclass_fields__}
+    instead = "" if score.instead == NONE else names[score.instead]
+    return {
+        **own,
+        "corrupted": _estimate(score.corrupted),
+        "name": names[score.label],
+        "instead": instead,
     }
 
 
@@ -129,7 +163,10 @@ def _corruption(score: CorruptionScore, verdict: str) -> dict[str, Any]:
         "error": _estimate(score.error),
         "clean_error": _estimate(score.clean_error),
         "error_by_severity": {f"{k:g}": v for k, v in score.error_by_severity.items()},
-        **{PROPERTIES[letter]: _property(own, verdict) for letter, own in score.properties.items()},
+        **{
+            name: None if own is None else _property(own, verdict)
+            for name, own in (("accuracy", score.accuracy), ("consistency", score.consistency))
+        },
     }
 
 
@@ -159,20 +196,45 @@ def _people(people: PeopleScore, verdict: str) -> dict[str, Any]:
         "areas": asdict(people.areas),
         "leads": [asdict(lead) for lead in people.leads],
         "significant": [asdict(lead) for lead in people.significant],
-        "curve": [float(value) for value in people.curve(_places())],
+        "line": _line_of(people.curve),
+        "model_line": _line_of(people.model_curve),
+    }
+
+
+def _experiment(own: Experiment) -> dict[str, Any]:
+    lines = {
+        which: {
+            "line": _line_of(curve),
+            "points": [_point(point) for point in own.points.get(which, ())],
+        }
+        for which, curve in own.curves.items()
+    }
+    return {
+        "name": own.name,
+        "title": own.title,
+        "kind": own.kind,
+        "members": own.members,
+        "size": own.size,
+        "accuracy": lines.get("accuracy"),
+        "consistency": lines.get("consistency"),
+    }
+
+
+def _point(point: Point) -> dict[str, Any]:
+    return {
+        "delta_v": point.delta_v,
+        "answers": point.answers,
+        "rate": point.rate,
+        "interval95": point.interval(0.95),
+        "interval83": point.interval(0.83),
     }
 
 
 def _curve(score: PropertyScore) -> dict[str, Any]:
     curve = score.curve
     assert curve is not None
-    places = _places()
-    low, high = curve.band(places, 0.95)
     return {
-        "delta_v": places,
-        "values": [float(value) for value in curve(places)],
-        "low95": [float(value) for value in low],
-        "high95": [float(value) for value in high],
+        **_line_of(curve),
         "bin_edges": [float(edge) for edge in curve.bins.edges],
         "bin_counts": [float(count) for count in curve.bins.counts],
         "bin_rates": [float(rate) for rate in curve.bins.rates],
@@ -182,8 +244,19 @@ def _curve(score: PropertyScore) -> dict[str, Any]:
     }
 
 
-def _places() -> list[float]:
-    return [place / (CURVE_POINTS - 1) for place in range(CURVE_POINTS)]
+@lru_cache(maxsize=64)
+def _line_of(curve: Curve) -> dict[str, Any]:
+    """Return a curve and its bands at evenly spaced visual changes."""
+    places = [place / (CURVE_POINTS - 1) for place in range(CURVE_POINTS)]
+    found: dict[str, Any] = {"delta_v": places, "values": _rounded(curve(places))}
+    for level in (95, 83):
+        low, high = curve.band(places, level / 100)
+        found |= {f"low{level}": _rounded(low), f"high{level}": _rounded(high)}
+    return found
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(value), DIGITS) for value in values]
 
 
 def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:

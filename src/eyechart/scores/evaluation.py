@@ -6,12 +6,14 @@ from functools import cached_property
 from typing import Any
 
 from eyechart.curves.curve import Curve
+from eyechart.humans.reference import Point
+from eyechart.scores.by_class import ClassScore
 from eyechart.scores.estimate import Estimate, complement, mean_estimate
 from eyechart.scores.people import Areas
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarClass
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of results.json; grows when a field changes its meaning."""
 
 PROPERTIES = {"a": "accuracy", "p": "consistency"}
@@ -129,7 +131,7 @@ class SpaceScore:
     `classes` of `pictures` are scored; `left_out` pictures have no place in this space.
     `clean_accuracy`: every class counts as much, if pictures were drawn so.
     `verdict`: empty, or that there are too few photographs. `counted`: the corruptions that means
-    are over, all if empty.
+    are over, all if empty. `by_class`: each class by itself; `class_names`: of all answers.
     """
 
     space: str
@@ -142,6 +144,8 @@ class SpaceScore:
     similar: tuple[tuple[str, str, SimilarClass], ...] = ()
     normalised: Normalised | None = None
     counted: tuple[str, ...] = ()
+    by_class: tuple[ClassScore, ...] = ()
+    class_names: tuple[str, ...] = ()
 
     @cached_property
     def means(self) -> dict[str, Estimate]:
@@ -157,12 +161,16 @@ class SpaceScore:
 
 @dataclass(frozen=True, eq=False)
 class ModelScore:
-    """One model, in every label space that was asked for or that people's answers need."""
+    """One model, in every label space that was asked for or that people's answers need.
+
+    `category`: as studies group models, "" if that is not known.
+    """
 
     name: str
     identity: str
     classes: int
     spaces: tuple[SpaceScore, ...]
+    category: str = ""
 
     def space(self, name: str) -> SpaceScore | None:
         """Return the scores in a label space, if there are any."""
@@ -200,11 +208,62 @@ class Agreement:
 
 
 @dataclass(frozen=True, eq=False)
+class Experiment:
+    """What people answered in one experiment: curves, and the rates of conditions behind them.
+
+    `kind`: the class of corruptions that look alike to people, "" for none. `members`: bare names
+    of the corruptions that the answers speak for. `size`: how many people gave how many answers.
+    `curves` and `points` by "accuracy" and "consistency".
+    """
+
+    name: str
+    title: str
+    kind: str
+    members: tuple[str, ...]
+    size: str
+    curves: Mapping[str, Curve]
+    points: Mapping[str, tuple[Point, ...]]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model said to one picture. `confidence`: the probability it gave its answer, 0…1.
+
+    `correct` and `consistent` (same answer as on the clean picture): None where it is not known.
+    """
+
+    said: str
+    confidence: float | None
+    correct: bool | None
+    consistent: bool | None
+
+
+@dataclass(frozen=True)
+class Example:
+    """One picture of the test set, kept to be looked at, with the answers of all models.
+
+    `corruption`: "clean" for clean ones. `file`: in the run's folder `examples`. `truth`: what it
+    shows, "" if nobody says. `delta_v`: None where it cannot be measured.
+    """
+
+    corruption: str
+    row: int
+    picture: str
+    truth: str
+    delta_v: float | None
+    severity: float | None
+    parameters: Mapping[str, float]
+    file: str
+    answers: Mapping[str, Said]
+
+
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """All that one run found; `write_results` and `draw_curves` make files of it.
 
     `config`: what was asked for. `images`: what was looked at. `coverage`: of each corruption.
-    `warnings`: sentences that a reader must know.
+    `warnings`: sentences that a reader must know. `people`: the curves of those that models were
+    compared with, by experiment. `examples`: clean ones, then by corruption from mild to strong.
     """
 
     config: Mapping[str, Any]
@@ -215,6 +274,8 @@ class Evaluation:
     warnings: tuple[str, ...]
     agreements: tuple[Agreement, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    people: tuple[Experiment, ...] = ()
+    examples: tuple[Example, ...] = ()
 
     def __repr__(self) -> str:
         names = ", ".join(model.name for model in self.models)

@@ -1,0 +1,210 @@
+"""Pictures of the test set that are kept to be looked at: a photograph, more and more corrupted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import file_name
+from eyechart.evaluation.saved import EXAMPLES_FOLDER
+from eyechart.images.files import write_picture
+from eyechart.labels.categories import NONE
+from eyechart.predictions.loop import Job
+from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
+from eyechart.scores.evaluation import Example, Said
+from eyechart.testsets.draws import CLEAN, Draws
+from eyechart.testsets.work import each_work
+
+STEPS = 10
+"""Parts of visual change 0…1 that each have an example, if there is any in them."""
+
+ENOUGH = 5
+"""Parts that the examples of one photograph must reach; otherwise others stand in."""
+
+LEVELS = (1, 2, 3, 4, 5)
+SIDE, QUALITY = 320, 90
+"""The longer side in px and the JPEG quality of what is kept, for eyes only."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """The answers of one model: where they are recorded, and what each is called in text."""
+
+    name: str
+    recorded: Recorded
+    names: Sequence[str]
+
+
+def keep_examples(job: Job, models: Sequence[Answered], out: Path) -> tuple[Example, ...]:
+    """Write example pictures of every corruption into `out`, and return what is known of each."""
+    corruptions = [draws.name for draws in job.groups if draws.entry is not None]
+    answers = {
+        name: [model.recorded.outcomes(model.name, name) for model in models]
+        for name in corruptions
+    }
+    chosen = choose_rows({name: own[0] for name, own in answers.items()}, _recognised(models))
+    wanted = np.concatenate(list(chosen.values()))
+    groups = _groups(job, wanted)
+    if job.images.has_clean:
+        answers[CLEAN] = [model.recorded.clean(model.name) for model in models]
+    files = _write(job, groups, out / EXAMPLES_FOLDER)
+    return tuple(
+        _example(draws, models, answers[draws.name], int(row), files[int(row)])
+        for draws in groups
+        for row in (draws.row if draws.entry is None else chosen[draws.name])
+        if int(row) in files
+    )
+
+
+def _recognised(models: Sequence[Answered]) -> Whole | None:
+    """Return the pictures that most models recognise clean; None where nobody can say."""
+    right: list[Whole] = []
+    for model in models:
+        clean = model.recorded.clean(model.name)
+        right.append(clean.picture[clean.correct == 1])
+    pictures, counts = np.unique(np.concatenate(right), return_counts=True)
+    return pictures[counts == counts.max()] if len(pictures) else None
+
+
+def choose_rows(outcomes: Mapping[str, Outcomes], recognised: Whole | None) -> dict[str, Whole]:
+    """Return rows of every corruption, from mild to strong.
+
+    They are of one photograph, the same for all corruptions where that reaches far enough, and
+    else of whichever photographs are there.
+    """
+    usable = {name: _usable(own, recognised) for name, own in outcomes.items()}
+    reached = {name: _reach(own) for name, own in usable.items()}
+    everywhere: dict[int, int] = {}
+    for own in reached.values():
+        for picture, count in own.items():
+            everywhere[picture] = everywhere.get(picture, 0) + count
+    favourite = max(everywhere, key=lambda picture: (everywhere[picture], -picture))
+    return {name: _rows(own, reached[name], favourite) for name, own in usable.items()}
+
+
+def _usable(outcomes: Outcomes, recognised: Whole | None) -> Outcomes:
+    labelled = outcomes.label != NONE
+    own = outcomes.take(labelled) if labelled.any() else outcomes
+    if recognised is None:
+        return own
+    # a picture that is not even recognised clean shows nothing
+    known = np.isin(own.picture, recognised)
+    return own.take(known) if known.any() else own
+
+
+def _reach(own: Outcomes) -> dict[int, int]:
+    """Return how many parts of visual change each picture's rows are in, or of how many levels."""
+    part = own.severity.astype(np.int64) if _has_levels(own) else _step(own)
+    pairs = np.unique(np.stack([own.picture, part]), axis=1)
+    pictures, counts = np.unique(pairs[0], return_counts=True)
+    return dict(zip(pictures.tolist(), counts.tolist(), strict=True))
+
+
+def _rows(own: Outcomes, reached: Mapping[int, int], favourite: int) -> Whole:
+    best = max(reached, key=lambda picture: (reached[picture], -picture))
+    enough = min(ENOUGH, reached[best])
+    picture = favourite if reached.get(favourite, 0) >= enough else best
+    if reached[picture] >= min(ENOUGH, len(np.unique(_step(own)))) or _has_levels(own):
+        own = own.take(own.picture == picture)
+    assert own.row is not None
+    kept = np.arange(len(own))
+    if not _has_levels(own):
+        step = _step(own)
+        # nearest to the middle of its part
+        off = np.abs(np.nan_to_num(own.delta_v) * STEPS - step - 0.5)
+        kept = np.array([
+            np.flatnonzero(step == part)[off[step == part].argmin()] for part in np.unique(step)
+        ])  # fmt: skip
+    order = np.lexsort((own.row[kept], own.severity[kept], own.delta_v[kept]))
+    return own.row[kept[order]]
+
+
+def _has_levels(own: Outcomes) -> bool:
+    return bool(np.isin(own.severity, LEVELS).all())
+
+
+def _step(own: Outcomes) -> Whole:
+    change = np.nan_to_num(own.delta_v)
+    return np.minimum(change * STEPS, STEPS - 1).astype(np.int64)
+
+
+def _groups(job: Job, wanted: Whole) -> list[Draws]:
+    """Return the draws of these rows, after the clean pictures that they are of."""
+    groups = [
+        draws.take(np.flatnonzero(np.isin(draws.row, wanted)))
+        for draws in job.groups
+        if draws.entry is not None
+    ]
+    pictures = np.unique(np.concatenate([draws.image for draws in groups]))
+    clean = [
+        draws.take(np.flatnonzero(np.isin(draws.image, pictures)))
+        for draws in job.groups
+        if draws.entry is None
+    ]
+    return [draws for draws in (*clean, *groups) if len(draws)]
+
+
+def _write(job: Job, groups: Sequence[Draws], folder: Path) -> dict[int, str]:
+    """Write the pictures of rows and return their files' names by row."""
+    found = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for work in each_work(job.images, groups, job.plan, job.device):
+            for start in range(len(work.draws)):
+                part = work.draws.take(np.array([start]))
+                read = None if work.read is None else work.read[start : start + 1]
+                pixels = work.chunk.make(part, read).pictures[0].permute(1, 2, 0).cpu().numpy()
+                row = int(part.row[0])
+                found[row] = f"{file_name(part.name)}-{row:08d}.jpg"
+                picture = Image.fromarray(pixels)
+                picture.thumbnail((SIDE, SIDE))
+                write_picture(picture, folder / found[row], quality=QUALITY)
+    except OSError as error:
+        raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
+    return found
+
+
+def _example(
+    draws: Draws, models: Sequence[Answered], answers: Sequence[Outcomes], row: int, file: str
+) -> Example:
+    at = int(np.flatnonzero(draws.row == row)[0])
+    said, own = {}, answers[0]
+    place = _place(own, row)
+    for model, each in zip(models, answers, strict=True):
+        said[model.name] = _said(model, each, _place(each, row))
+    label = int(own.label[place])
+    return Example(
+        draws.name,
+        row,
+        models[0].recorded.pictures(models[0].name)[int(own.picture[place])],
+        "" if label == NONE else models[0].names[label],
+        _known(own.delta_v[place]),
+        _known(own.severity[place]),
+        {name: float(values[at]) for name, values in draws.values.items()},
+        file,
+        said,
+    )
+
+
+def _place(outcomes: Outcomes, row: int) -> int:
+    assert outcomes.row is not None
+    return int(np.flatnonzero(outcomes.row == row)[0])
+
+
+def _said(model: Answered, own: Outcomes, place: int) -> Said:
+    assert own.answer is not None and own.confidence is not None
+    answer = int(own.answer[place])
+    right, same = _known(own.correct[place]), _known(own.consistent[place])
+    return Said(
+        "none of the categories" if answer == NONE else model.names[answer],
+        _known(own.confidence[place]),
+        None if right is None else bool(right),
+        None if same is None else bool(same),
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

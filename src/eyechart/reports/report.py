@@ -1,0 +1,137 @@
+"""What a report is about: finished runs, their models in order, and how each model is shown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.comparison import Standings, stand
+from eyechart.evaluation.rankings import (
+    Discrete,
+    Rankings,
+    fixed_against_continuous,
+    two_benchmarks,
+)
+from eyechart.evaluation.runs import Board, Run, make_boards, read_run
+from eyechart.evaluation.saved import SavedModel, SavedSpace
+from eyechart.reports.names import short_names
+
+PEOPLE_COLOUR = "#444444"
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *("#882255", "#999933", "#332288", "#117733"),
+)
+"""Told apart by people with any kind of colour vision (Okabe and Ito, then Tol)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One model of a board as it is shown.
+
+    `run`: the place of its run in the report, so that a number can be traced to its file; `place`:
+    of the model in that run's results. `category`: one of `models.study.CATEGORIES`, or "".
+    """
+
+    name: str
+    short: str
+    colour: str
+    category: str
+    run: int
+    place: int
+    model: SavedModel
+
+    def space(self, name: str) -> SavedSpace | None:
+        """Return its scores in a label space, if it has any."""
+        return self.model.spaces.get(name)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The models of one test: their standings, and each as it is shown, best first."""
+
+    standings: Standings
+    models: tuple[Shown, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def suite(self) -> str:
+        """The suite of the test."""
+        return self.standings.board.suite
+
+    @property
+    def spaces(self) -> tuple[str, ...]:
+        """The label spaces that all models have, people's last."""
+        return self.standings.board.spaces
+
+    @property
+    def corruptions(self) -> tuple[str, ...]:
+        """The corruptions of the test, in the suite's order."""
+        return self.standings.board.corruptions
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """All that a report shows.
+
+    `runs`: in the order given. `parts`: a suite each. `discrete`: ImageNet-C against VCR, if there
+    are runs of both; `benchmarks`: ImageNet-C against ImageNet-NOC. `notes`: why a comparison is
+    missing.
+    """
+
+    runs: tuple[Run, ...]
+    parts: tuple[Part, ...]
+    discrete: Discrete | None
+    benchmarks: tuple[Rankings, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def models(self) -> tuple[Shown, ...]:
+        """Every model once."""
+        found: dict[str, Shown] = {}
+        for part in self.parts:
+            for own in part.models:
+                found.setdefault(own.name, own)
+        return tuple(found.values())
+
+
+def load_report(folders: Sequence[Path], categories: Mapping[str, str] | None = None) -> Report:
+    """Return the report on finished runs; `categories`: of models, over what their runs say."""
+    if not folders:
+        raise UsageError("Give at least one folder of a finished run.")
+    runs = tuple(read_run(folder) for folder in dict.fromkeys(folders))
+    boards = make_boards(runs)
+    names = list(dict.fromkeys(name for board in boards for name in board.models))
+    for name in categories or {}:
+        if name not in names:
+            raise UsageError(f"No model is called {name}; there are {', '.join(names)}.")
+    looks = {
+        name: (short, COLOURS[place % len(COLOURS)])
+        for place, (name, short) in enumerate(zip(names, short_names(names), strict=True))
+    }
+    notes: list[str] = []
+    parts = tuple(_part(board, runs, looks, categories or {}) for board in boards)
+    discrete, benchmarks = None, []
+    try:
+        discrete = fixed_against_continuous(boards)
+        benchmarks = two_benchmarks(boards)
+    except UsageError as error:
+        notes.append(str(error))
+    return Report(runs, parts, discrete, tuple(benchmarks), tuple(notes))
+
+
+def _part(
+    board: Board,
+    runs: Sequence[Run],
+    looks: Mapping[str, tuple[str, str]],
+    categories: Mapping[str, str],
+) -> Part:
+    standings = stand(board)
+    shown = []
+    for name in standings.order:
+        run = next(own for own in board.runs if name in own.models)
+        place = run.models.index(name)
+        model = run.results.models[place]
+        short, colour = looks[name]
+        category = categories.get(name, model.category)
+        shown.append(Shown(name, short, colour, category, runs.index(run), place, model))
+    return Part(standings, tuple(shown), board.runs)

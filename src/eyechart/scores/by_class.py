@@ -1,0 +1,128 @@
+"""Classes of pictures one by one: how often a model is right, and what it says instead."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.labels.categories import NONE
+from eyechart.predictions.outcomes import Outcomes, Real, Whole
+from eyechart.scores.estimate import Estimate, make_estimate, resampled_pictures
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScore:
+    """How a model does on the pictures of one class.
+
+    `clean`: share of right answers to clean pictures, None without any. `corrupted`: to corrupted
+    ones, over all corruptions. `worst`: the corruption with the smallest share, `worst_rate`.
+    `instead`: the most frequent of its wrong answers, −1 if it never errs or says nothing, and
+    `instead_share` of its wrong answers.
+    """
+
+    label: int
+    pictures: int
+    answers: int
+    clean: float | None
+    corrupted: Estimate
+    worst: str
+    worst_rate: float
+    instead: int
+    instead_share: float | None
+
+
+@dataclass
+class ByClass:
+    """Gathers outcomes, a corruption at a time; `scores` then says how each class did.
+
+    `clean`: the answers to clean pictures. `replicates` and `seed`: of resampled sets of them.
+    """
+
+    clean: Outcomes
+    replicates: int
+    seed: int
+    _names: list[str] = field(default_factory=list)
+    _totals: list[tuple[Whole, NDArray[Any], NDArray[Any]]] = field(default_factory=list)
+    _wrong: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def add(self, corruption: str, outcomes: Outcomes) -> None:
+        """Take the answers to one corruption into account; those without a label do not count."""
+        own = outcomes.take(outcomes.label != NONE)
+        if not len(own):
+            return
+        pictures, which, counts = np.unique(own.picture, return_inverse=True, return_counts=True)
+        self._names.append(corruption)
+        self._totals.append((pictures, counts, np.bincount(which, own.correct)))
+        assert own.answer is not None
+        missed = own.correct == 0
+        self._wrong.append(np.stack([own.label[missed], own.answer[missed]]))
+
+    def scores(self) -> list[ClassScore]:
+        """Return every class that has answers, in the order of labels."""
+        if not self._names:
+            return []
+        universe, label = self.clean.picture, self.clean.label
+        size = len(universe)
+        counts, hits = np.zeros((len(self._names), size)), np.zeros((len(self._names), size))
+        for place, (pictures, count, right) in enumerate(self._totals):
+            where = np.searchsorted(universe, pictures)
+            counts[place, where], hits[place, where] = count, right
+        labels, which = np.unique(label, return_inverse=True)
+        replicates = self._replicates(counts.sum(axis=0), hits.sum(axis=0), which, len(labels))
+        instead = self._instead()
+        return [
+            self._score(int(own), which == place, counts, hits, replicates[:, place], instead)
+            for place, own in enumerate(labels)
+            if own != NONE and counts[:, which == place].any()
+        ]
+
+    def _replicates(self, counts: Real, hits: Real, which: Whole, classes: int) -> Real:
+        """Return the share of right answers of every class in every resampled set of pictures."""
+        found = np.empty((self.replicates, classes))
+        drawn = resampled_pictures(len(counts), self.replicates, self.seed)
+        for place, weights in enumerate(drawn):
+            total = np.bincount(which, weights * counts, classes)
+            right = np.bincount(which, weights * hits, classes)
+            found[place] = np.divide(right, total, out=np.full(classes, np.nan), where=total > 0)
+        return found
+
+    def _score(
+        self,
+        label: int,
+        own: NDArray[np.bool_],
+        counts: Real,
+        hits: Real,
+        replicates: Real,
+        instead: dict[int, tuple[int, float]],
+    ) -> ClassScore:
+        total, right = counts[:, own].sum(axis=1), hits[:, own].sum(axis=1)
+        value = float(right.sum() / total.sum())
+        rates = np.divide(right, total, out=np.full(len(total), np.inf), where=total > 0)
+        worst = int(rates.argmin())
+        clean = self.clean.correct[own]
+        pictures = int((counts[:, own].sum(axis=0) > 0).sum())
+        return ClassScore(
+            label,
+            pictures,
+            int(total.sum()),
+            None if np.isnan(clean).all() else float(np.nanmean(clean)),
+            # a draw without any of these pictures says nothing new
+            make_estimate(value, np.where(np.isnan(replicates), value, replicates), pictures),
+            self._names[worst],
+            float(rates[worst]),
+            *instead.get(label, (NONE, None)),
+        )
+
+    def _instead(self) -> dict[int, tuple[int, float]]:
+        """Return for each class the most frequent wrong answer, and its share of all wrong ones."""
+        pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
+        found = {}
+        for label in np.unique(pairs[0]):
+            own = pairs[0] == label
+            most = int(counts[own].argmax())
+            found[int(label)] = (
+                int(pairs[1][own][most]),
+                float(counts[own].max() / counts[own].sum()),
+            )
+        return found

@@ -1,0 +1,105 @@
+"""Classes one by one: shares, intervals and what is said instead, against plain counts."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from eyechart.predictions.outcomes import Outcomes
+from eyechart.scores.by_class import ByClass
+from eyechart.scores.estimate import resampled_pictures
+
+CLASSES, PICTURES = 3, 12
+
+
+def answers(count, seed, unlabelled=()):
+    """Random answers among three classes to pictures whose label is their number modulo three."""
+    random = np.random.default_rng(seed)
+    picture = np.arange(count) % PICTURES
+    label = picture % CLASSES
+    label[np.isin(picture, unlabelled)] = -1
+    answer = random.integers(0, CLASSES, count)
+    right = np.where(label == -1, np.nan, (answer == label).astype(float))
+    nothing = np.full(count, np.nan)
+    return Outcomes(
+        random.uniform(size=count), nothing, picture, label, right, *(nothing for _ in range(4)),
+        row=np.arange(count), answer=answer,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def gathered():
+    clean = answers(PICTURES, 0, unlabelled=(5,))
+    own = {"fog": answers(60, 1, unlabelled=(5,)), "snow": answers(36, 2, unlabelled=(5,))}
+    by_class = ByClass(clean, 50, 0)
+    for name, outcomes in own.items():
+        by_class.add(name, outcomes)
+    return clean, own, by_class.scores()
+
+
+def test_shares_are_those_of_a_plain_count(gathered):
+    clean, own, scores = gathered
+    assert [score.label for score in scores] == [0, 1, 2]
+    for score in scores:
+        right, total, worst = 0, 0, {}
+        for name, outcomes in own.items():
+            mine = [
+                a for a, b in zip(outcomes.answer, outcomes.label, strict=True) if b == score.label
+            ]
+            worst[name] = sum(a == score.label for a in mine) / len(mine)
+            right, total = right + sum(a == score.label for a in mine), total + len(mine)
+        assert score.corrupted.value == pytest.approx(right / total)
+        assert score.answers == total
+        assert score.pictures == (3 if score.label == 2 else 4)
+        assert score.worst == min(worst, key=worst.get)
+        assert score.worst_rate == pytest.approx(min(worst.values()))
+        assert score.clean == pytest.approx(np.mean(clean.correct[clean.label == score.label]))
+
+
+def test_what_is_said_instead_is_the_most_frequent_wrong_answer(gathered):
+    _, own, scores = gathered
+    for score in scores:
+        wrong = Counter(
+            int(answer)
+            for outcomes in own.values()
+            for answer, label in zip(outcomes.answer, outcomes.label, strict=True)
+            if label == score.label != answer
+        )
+        assert score.instead_share == pytest.approx(max(wrong.values()) / wrong.total())
+        assert wrong[score.instead] == max(wrong.values())
+
+
+def test_replicates_are_means_over_the_drawn_pictures(gathered):
+    _, own, scores = gathered
+    for replicate, weights in enumerate(resampled_pictures(PICTURES, 50, 0)):
+        for score in scores:
+            hits = total = 0.0
+            for outcomes in own.values():
+                mine = outcomes.label == score.label
+                share = weights[outcomes.picture[mine]]
+                hits += (share * outcomes.correct[mine]).sum()
+                total += share.sum()
+            expected = hits / total if total else score.corrupted.value
+            assert score.corrupted.replicates[replicate] == pytest.approx(expected)
+
+
+def test_few_pictures_have_wide_intervals(gathered):
+    _, _, scores = gathered
+    for score in scores:
+        low, high = score.corrupted.interval
+        assert high - low > 0.5
+
+
+def test_a_class_that_is_always_right_has_nothing_instead():
+    own = answers(24, 3)
+    own.answer[:] = own.label
+    own.correct[:] = 1
+    by_class = ByClass(answers(PICTURES, 0), 10, 0)
+    by_class.add("fog", own)
+    assert [(score.instead, score.instead_share) for score in by_class.scores()] == [(-1, None)] * 3
+
+
+def test_without_labels_there_are_no_classes():
+    by_class = ByClass(answers(PICTURES, 0, unlabelled=range(PICTURES)), 10, 0)
+    by_class.add("fog", answers(24, 1, unlabelled=range(PICTURES)))
+    assert by_class.scores() == []
