@@ -78,11 +78,13 @@ class Run:
 def read_run(folder: Path) -> Run:
     """Return the finished run in a folder."""
     results, scores = read_results(folder), folder / SCORES_FILE
+    if not results.models:
+        raise UsageError(f"{folder} holds a run without any model: evaluate again.")
     lacking = [name for name in NEEDED if name not in results.config]
-    if lacking or not results.models:
+    if lacking:
         raise UsageError(
-            f"{folder} holds a damaged run ({', '.join(lacking) or 'no model'} missing): run the"
-            " evaluation again."
+            f"{folder} holds a damaged run (its config lacks {lacking[0]}): run the evaluation"
+            " again."
         )
     if not scores.is_file():
         raise UsageError(

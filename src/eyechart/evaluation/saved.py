@@ -196,12 +196,16 @@ class SavedSpace:
 
 @dataclass(frozen=True)
 class SavedModel:
-    """One model. `category`: as the study's figures group models, "" if that is not known."""
+    """One model. `category`: as the study's figures group models, "" if that is not known.
+
+    `outputs`: what its answers are called, none if they are ImageNet's classes.
+    """
 
     name: str
     identity: str
     classes: int
     category: str
+    outputs: tuple[str, ...]
     spaces: Mapping[str, SavedSpace]
 
 

@@ -21,6 +21,7 @@ from eyechart.evaluation.task import ENTRY16, Progress, Task
 from eyechart.humans.reference import WHICH, Reference, title
 from eyechart.humans.transfer import class_of, members_of
 from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.labels.imagenet import class_names
 from eyechart.labels.spaces import category_labels, native_labels, output_names
 from eyechart.models.model import Model
 from eyechart.models.study import category_of_model
@@ -69,8 +70,10 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
             _score_space(task, job, model, space, labels, folder, entries, people, step, wrong)
             for space, labels in spaces[model.name]
         )
-        category = category_of_model(model.name)
-        models.append(ModelScore(model.name, model.identity, model.classes or 0, own, category))
+        answers_of_its_own = answer_names(job, model, "native")
+        outputs = () if answers_of_its_own == class_names() else answers_of_its_own
+        about = (model.name, model.identity, model.classes or 0, own)
+        models.append(ModelScore(*about, category_of_model(model.name), outputs))
     models = normalise(models, choice, job.plan, wrong)
     answers: dict[str, dict[str, Recorded]] = {}
     for name, own_spaces in spaces.items():

@@ -71,13 +71,14 @@ class Recorded:
 
     `labels`: by the picture's name, −1 for none. `rule`: how classes become the 16 categories;
     None leaves them as they are. `has_clean`: whether the clean pictures were predicted too.
+    `shared`: tables by corruption and model that were read already.
     """
 
     folder: Path
     labels: Mapping[str, int]
     rule: str | None = None
     has_clean: bool = True
-    _shared: dict[tuple[str, str], pa.Table] = field(default_factory=dict, repr=False)
+    shared: dict[tuple[str, str], pa.Table] = field(default_factory=dict, repr=False)
 
     @cached_property
     def left_out(self) -> list[Damaged]:
@@ -143,13 +144,13 @@ class Recorded:
         columns = ["row", "picture", "delta_v", "severity", "model", "answer", "confidence"]
         if self.rule is not None:
             columns += ["category_max", "category_sum"]
-        table = self._shared.get((name, model))
+        table = self.shared.get((name, model))
         if table is None:
             rows = Parts(self.folder).read(name, columns, only=("model", model))
             table = without(rows, self.left_out)
         if name in (CLEAN, DESTROYED):
             # they go with every corruption
-            self._shared[name, model] = table
+            self.shared[name, model] = table
         return table
 
     def _answers(self, table: pa.Table) -> Whole:

@@ -10,6 +10,7 @@ import numpy as np
 
 from eyechart.core.files import atomic_file
 from eyechart.reports.names import short_names
+from eyechart.reports.report import COLOURS, PEOPLE_COLOUR
 from eyechart.scores.evaluation import (
     PROPERTIES,
     CorruptionScore,
@@ -22,14 +23,7 @@ from eyechart.scores.evaluation import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-COLOURS = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
-    *("#882255", "#999933", "#332288", "#117733"),
-)
-"""Told apart by people with any kind of colour vision (Okabe and Ito, then Tol)."""
-
 FILE = "curves.png"
-PEOPLE = "#444444"
 STYLES = {"a": "-", "p": "--"}
 COLUMNS = 4
 FEW = 3
@@ -153,9 +147,9 @@ def _panel(
             _draw(axis, own, colour, STYLES[letter], label, letter == "a", len(names) <= FEW)
     if people is not None:
         low, high = people.curve.band(GRID, 0.95)
-        axis.fill_between(GRID, low, high, color=PEOPLE, alpha=0.12, linewidth=0)
+        axis.fill_between(GRID, low, high, color=PEOPLE_COLOUR, alpha=0.12, linewidth=0)
         axis.plot(
-            GRID, people.curve(GRID), color=PEOPLE, linewidth=1.4, linestyle=":",
+            GRID, people.curve(GRID), color=PEOPLE_COLOUR, linewidth=1.4, linestyle=":",
             label="people, accuracy among 16 categories",
         )  # fmt: skip
     if not axis.lines:

@@ -109,6 +109,7 @@ def _model(model: ModelScore) -> dict[str, Any]:
         "identity": model.identity,
         "classes": model.classes,
         "category": model.category,
+        "outputs": model.outputs,
         "spaces": {space.space: _space(space) for space in model.spaces},
     }
 

@@ -163,7 +163,8 @@ class SpaceScore:
 class ModelScore:
     """One model, in every label space that was asked for or that people's answers need.
 
-    `category`: as studies group models, "" if that is not known.
+    `category`: as studies group models, "" if that is not known. `outputs`: what its answers are
+    called, none if they are ImageNet's classes.
     """
 
     name: str
@@ -171,6 +172,7 @@ class ModelScore:
     classes: int
     spaces: tuple[SpaceScore, ...]
     category: str = ""
+    outputs: tuple[str, ...] = ()
 
     def space(self, name: str) -> SpaceScore | None:
         """Return the scores in a label space, if there are any."""

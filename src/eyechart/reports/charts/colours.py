@@ -1,0 +1,57 @@
+"""Colours, dash patterns and hatches of charts and figures, told apart with any colour vision."""
+
+from collections.abc import Iterable, Mapping
+
+CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
+    "people": ("People", "#444444"),
+    "ViT": ("Vision transformer", "#842A8C"),
+    "supervised": ("Supervised", "#0072B2"),
+    "SWSL": ("Semi-weakly supervised (SWSL)", "#E69F00"),
+    "adversarial": ("Adversarial training", "#009E73"),
+    "CLIP": ("CLIP", "#D55E00"),
+    "": ("No category given", "#999999"),
+}
+"""Title and colour of people and of each of `models.study.CATEGORIES`; vision transformers are
+purple, as in the study's figures."""
+
+SYMBOLS = (
+    "circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "hexagon",
+    "pentagon",
+)  # fmt: skip
+"""Of models' points, in plotly's names."""
+
+CATEGORY_PATTERNS: Mapping[str, str] = {
+    "people": "", "ViT": "/", "supervised": "", "SWSL": ".", "adversarial": "x", "CLIP": "\\",
+    "": "-",
+}  # fmt: skip
+"""How a category's bars are hatched, so that it can be told without colour."""
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""Of models' curves, in plotly's names; with ten colours, 30 models differ."""
+
+AREAS: Mapping[str, tuple[str, str]] = {
+    "people": ("people ahead", "#E69F00"),
+    "model": ("model ahead", "#0072B2"),
+    "both": ("both", "#009E73"),
+}
+"""Of the study's second figure: yellow only people's, blue only the model's, green both."""
+
+
+SUITE_COLOURS: Mapping[str, tuple[str, str]] = {
+    "vcr": ("#0072B2", ""),
+    "imagenet-c": ("#D55E00", "/"),
+    "imagenet-c-extra": ("#D55E00", "/"),
+    "": ("#7F7F7F", ""),
+}
+"""Colour and hatch of a suite's bars where two suites are side by side."""
+
+WAYS = (("#D55E00", "/"), ("#0072B2", ""), ("#E69F00", "."))
+"""Colour and hatch of three ways to rank models: ImageNet-C's accuracy, R_a, R_p."""
+
+CHANGE = "#C1272D"
+"""Of triangles beside models that change places."""
+
+
+def dashes_of(names: Iterable[str]) -> dict[str, str]:
+    """Return the dash pattern of each model."""
+    return {name: DASHES[place % len(DASHES)] for place, name in enumerate(names)}

@@ -1,0 +1,130 @@
+"""What figures with curves over visual change share: a curve, its band, its panel."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from eyechart.evaluation.saved import Line
+from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, PEOPLE, SMALL
+
+VISUAL_CHANGE = r"visual change $\Delta_v$"
+FEW = 3
+"""Models up to which bands can be told apart."""
+
+EVERY, MARK = 24, 3.2
+"""Points of a curve from one mark to the next, and the size of a mark."""
+
+Real = NDArray[np.float64]
+
+
+def real(numbers: Sequence[float | None]) -> Real:
+    """Return numbers as an array, NaN where there is none."""
+    return np.array([np.nan if own is None else own for own in numbers], dtype=np.float64)
+
+
+def draw_line(
+    axes: Axes,
+    line: Line,
+    *,
+    colour: str,
+    dash: Any = "-",
+    observed: Sequence[tuple[float, float]] | None = None,
+    band: float = 0.0,
+    width: float = 1.2,
+    marks: tuple[str, int] | None = None,
+) -> Line2D:
+    """Draw a curve, pale where nothing was observed, and return it.
+
+    `band`: how dark its 83 % is. `marks`: a marker, and the point of the curve with the first one.
+    """
+    change, values = real(line.delta_v), real(line.values)
+    if marks is not None:
+        marker, first = marks
+        axes.plot(
+            change[first::EVERY], values[first::EVERY], marker, color=colour,
+            markersize=MARK, markeredgecolor="white", markeredgewidth=0.4,
+        )  # fmt: skip
+    if band:
+        low, high = real(line.low83), real(line.high83)
+        axes.fill_between(change, low, high, color=colour, alpha=band, linewidth=0)
+    if observed is None:
+        return _line(axes, change, values, colour, dash, width)
+    _line(axes, change, values, colour, dash, 0.7 * width).set_alpha(0.4)
+    seen = np.zeros(len(change), dtype=bool)
+    for start, end in observed:
+        seen |= (change >= start) & (change <= end)
+    return _line(axes, change, np.where(seen, values, np.nan), colour, dash, width)
+
+
+def _line(axes: Axes, x: Real, y: Real, colour: str, dash: Any, width: float) -> Line2D:
+    (drawn,) = axes.plot(x, y, color=colour, linestyle=dash, linewidth=width)
+    return drawn
+
+
+def draw_people(axes: Axes, line: Line, band: float = 0.2) -> Line2D:
+    """Draw people's curve with its 83 % band."""
+    return draw_line(axes, line, colour=PEOPLE, band=band, width=1.8)
+
+
+def unit_square(axes: Axes) -> None:
+    """Give a panel the axes of a curve: visual change and a share, both 0…1."""
+    axes.set(xlim=(0, 1), ylim=(0, 1.02))
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+
+
+def panels(count: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Return a figure with so many panels, each so high in inches, in rows that are nearly full."""
+    columns = columns_for(count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(COLUMN if columns < 3 else PAGE, height * rows + 0.3))
+    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for spare in axes[count:]:
+        spare.set_axis_off()
+    return figure, axes[:count]
+
+
+def columns_for(count: int) -> int:
+    """Return in how many columns so many panels leave the least room; of several, the most."""
+    usual = (5, 4, 3) if count <= 12 else (5, 4)
+    return count if count <= 5 else min(usual, key=lambda columns: -count % columns)
+
+
+def label_outer(axes: Sequence[Axes], x: str, y: str, inner: bool = False) -> None:
+    """Name the axes of the lowest row, and number them and the first panel of each row.
+
+    `inner`: numbers beside every panel, as their heights differ.
+    """
+    columns = columns_for(len(axes))
+    for place, own in enumerate(axes):
+        own.tick_params(labelleft=inner or place % columns == 0)
+        lowest = place // columns == (len(axes) - 1) // columns
+        own.tick_params(labelbottom=lowest)
+        own.set_xlabel(x if lowest else "")
+        own.set_ylabel("" if place % columns else y)
+
+
+def letters() -> Iterator[str]:
+    """Yield (a), (b), … for panels."""
+    for number in range(26):
+        yield f"({chr(ord('a') + number)})"
+
+
+def say(axes: Axes, text: str) -> None:
+    """Say in the middle of a panel why it is empty."""
+    said = axes.text(
+        0.5, 0.5, textwrap.fill(text, 24), transform=axes.transAxes, ha="center", va="center",
+        color=MUTED, fontsize=SMALL,
+    )  # fmt: skip
+    said.set_in_layout(False)
+
+
+def key(label: str, colour: str = INK, **look: Any) -> Line2D:
+    """Return the legend's entry of a line."""
+    return Line2D([], [], color=colour, label=label, **look)

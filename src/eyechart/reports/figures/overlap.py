@@ -1,0 +1,74 @@
+"""The overlap of every two corruptions as a heat map, the selected ones set off."""
+
+from functools import partial
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+
+from eyechart.reports.charts.overlap import Overlap
+from eyechart.reports.charts.words import corruption_title
+from eyechart.reports.figures.plan import Plan, Plans
+from eyechart.reports.figures.style import COLUMN, INK, PAGE, SMALL, drawable
+
+CELL = 0.17
+"""The least side of a cell that holds a number, in inches."""
+
+NAMES, BAR = 1.3, 0.5
+"""Room for the names and for the scale, in inches."""
+
+DARK = 0.6
+"""Scores from which on numbers are white."""
+
+
+def plan_overlap(overlap: Overlap | None) -> Plans:
+    """Return the heat map, if there are scores."""
+    if overlap is None or not overlap.names:
+        return Plans()
+    caption = f"Overlapping scores of {len(overlap.names)} corruptions, in hundredths."
+    if overlap.selected:
+        caption += " Set in bold: the corruptions that were selected."
+    return Plans((Plan(("overlap",), f"{caption} {overlap.note}".strip(), partial(draw, overlap)),))
+
+
+def draw(overlap: Overlap) -> Figure:
+    """Return the heat map; scores are hundredths where their cells are large enough for them."""
+    scores = np.array(overlap.scores, dtype=np.float64)
+    count = len(overlap.names)
+    wide = COLUMN if NAMES + CELL * count + BAR <= COLUMN else PAGE
+    cell = (wide - NAMES - BAR) / count
+    figure = Figure(figsize=(wide, wide - BAR))
+    axes = figure.subplots()
+    shown = axes.imshow(scores, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    names = [drawable(corruption_title(name), 22) for name in overlap.names]
+    axes.set_xticks(range(count), names, rotation=90)
+    axes.set_yticks(range(count), names)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    if cell >= CELL:
+        for (row, column), score in np.ndenumerate(scores):
+            if np.isfinite(score):
+                colour = "white" if score >= DARK else INK
+                axes.text(
+                    column, row, f"{100 * score:.0f}", ha="center", va="center", color=colour,
+                    fontsize=SMALL,
+                )  # fmt: skip
+    _set_off(axes.get_xticklabels(), overlap)
+    _set_off(axes.get_yticklabels(), overlap)
+    for place, name in enumerate(overlap.names):
+        if name in overlap.selected:
+            axes.add_patch(
+                Rectangle((place - 0.5, place - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=1)
+            )
+    bar = figure.colorbar(shown, ax=axes, shrink=0.5, label="overlapping score (hundredths)")
+    bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
+    bar.outline.set_visible(False)
+    return figure
+
+
+def _set_off(labels: list[Text], overlap: Overlap) -> None:
+    for label, name in zip(labels, overlap.names, strict=True):
+        if name in overlap.selected:
+            label.set_fontweight("bold")

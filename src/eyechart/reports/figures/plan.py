@@ -1,0 +1,66 @@
+"""What is to be drawn: a figure or a table each, its name, its caption, and how it is made."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from matplotlib.figure import Figure
+
+from eyechart.reports.report import Part, Report
+
+LONGEST = 80
+"""Letters of a file's name without its ending."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One figure or one LaTeX table. `words`: what its file is called after, joined by hyphens."""
+
+    words: tuple[str, ...]
+    caption: str
+    make: Callable[[], Figure | str]
+    endings: tuple[str, ...] = (".svg", ".pdf")
+
+
+@dataclass(frozen=True, eq=False)
+class Plans:
+    """What can be drawn of a report; `notes`: one sentence for each thing that cannot be."""
+
+    plans: tuple[Plan, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def joined(several: Iterable[Plans]) -> Plans:
+    """Return all plans and all notes, those said twice once."""
+    own = list(several)
+    notes = dict.fromkeys(note for each in own for note in each.notes)
+    return Plans(tuple(plan for each in own for plan in each.plans), tuple(notes))
+
+
+def file_stems(plans: Iterable[Plan]) -> list[str]:
+    """Return a file name without ending for each plan: safe in any folder, and all different.
+
+    Also where letters' case counts for nothing.
+    """
+    taken: set[str] = set()
+    stems = []
+    for plan in plans:
+        stem = safe_name("-".join(plan.words))
+        found, number = stem, 1
+        while found.lower() in taken:
+            number += 1
+            found = f"{stem}-{number}"
+        taken.add(found.lower())
+        stems.append(found)
+    return stems
+
+
+def safe_name(text: str) -> str:
+    """Return a text with nothing in it but letters, digits, dots, hyphens and underscores."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
+    return re.sub(r"-{2,}", "-", plain)[:LONGEST].strip("-.") or "figure"
+
+
+def suite_words(report: Report, part: Part) -> tuple[str, ...]:
+    """Return what tells a suite's files from those of the report's others, if it has others."""
+    return (part.suite,) if len(report.parts) > 1 else ()

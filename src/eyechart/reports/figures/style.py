@@ -1,0 +1,183 @@
+"""How figures for papers look: widths, fonts, and what stands for a category, a model, a property.
+
+Fonts are matplotlib's own, so that a figure is the same wherever it is made.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.patches import Patch
+
+from eyechart.reports.charts.colours import CATEGORY_COLOURS, CATEGORY_PATTERNS
+from eyechart.reports.report import COLOURS, Shown
+
+COLUMN, PAGE = 3.3, 6.9
+"""Widths of a column and of a page of a paper, in inches."""
+
+FONT = "DejaVu Sans"
+SIZE, SMALL = 7.0, 6.5
+"""Of text, in points: no text is smaller."""
+
+INK, MUTED, GRID = "#222222", "#666666", "#d9d9d9"
+PEOPLE = CATEGORY_COLOURS["people"][1]
+RIGHT, WRONG = "#0072B2", "#C1272D"
+LETTER = 0.056
+"""Width of a letter of the smallest text, in inches."""
+
+ENTRY = 0.135
+"""Height of a row of a legend, in inches."""
+
+LONGEST = 26
+"""Letters of a name; of a longer one the middle is left out."""
+
+BOX = "\N{WHITE SQUARE}"
+"""Stands for a letter that the font lacks."""
+
+DASHES: tuple[Any, ...] = (
+    "-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.2, 1.2, 1.2)), (0, (8, 2, 2, 2)),
+    (0, (3, 1, 1, 1, 1, 1)), (0, (2.5, 2.5)), (0, (9, 2)), (0, (1, 3)), (0, (6, 1, 3, 1)),
+)  # fmt: skip
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+DENSE = 4
+"""How often a hatch's sign is repeated: the more, the denser."""
+
+SETTINGS: dict[Any, Any] = {
+    "font.family": [FONT],
+    "font.size": SIZE,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": SIZE,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 3.0,
+    "axes.labelsize": SIZE,
+    "axes.labelpad": 2.0,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": MUTED,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.5,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": SMALL,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 2.6,
+    "legend.columnspacing": 1.4,
+    "lines.linewidth": 1.2,
+    "hatch.linewidth": 0.6,
+    "figure.constrained_layout.use": True,
+    "image.composite_image": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "eyechart",
+}
+
+
+@contextmanager
+def paper_style() -> Iterator[None]:
+    """Give matplotlib the settings of these figures, whatever the user's own are, for a while."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        yield
+
+
+@dataclass(frozen=True)
+class Look:
+    """What stands for a model in a figure, never the colour alone. `hatch`: of its category."""
+
+    name: str
+    colour: str
+    dash: Any
+    marker: str
+    hatch: str
+
+
+def looks_of(models: tuple[Shown, ...], by_category: bool = False) -> dict[str, Look]:
+    """Return what stands for each model by its name, in its own colour or in its category's.
+
+    Models none of which has a category keep their own colours.
+    """
+    by_category = by_category and any(own.category for own in models)
+    found: dict[str, Look] = {}
+    for own in models:
+        before = models[: len(found)]
+        if by_category:
+            place = sum(other.category == own.category for other in before)
+            colour = _category(own.category)[1]
+        else:
+            # its colour is the same in every figure of a report, and so are its dashes
+            colour = own.colour
+            place = COLOURS.index(colour) if colour in COLOURS else 0
+            place += sum(other.colour == colour for other in before)
+        dash, marker = DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]
+        hatch = _hatch(own.category) if by_category else ""
+        label, number = drawable(own.short), 1
+        while any(label == look.name for look in found.values()):
+            number += 1
+            label = f"{drawable(own.short)} ({number})"
+        found[own.name] = Look(label, colour, dash, marker, hatch)
+    return found
+
+
+def category_patches(models: tuple[Shown, ...]) -> list[Patch]:
+    """Return the legend's entries of the categories that models have, if any has one."""
+    names = {own.category for own in models}
+    if not any(names):
+        return []
+    return [
+        Patch(facecolor=colour, edgecolor="white", hatch=_hatch(name), linewidth=0, label=title)
+        for name, (title, colour) in CATEGORY_COLOURS.items()
+        if name in names
+    ]
+
+
+def _category(name: str) -> tuple[str, str]:
+    return CATEGORY_COLOURS.get(name, CATEGORY_COLOURS[""])
+
+
+def _hatch(name: str) -> str:
+    return CATEGORY_PATTERNS.get(name, "") * DENSE
+
+
+def drawable(text: str, longest: int = LONGEST) -> str:
+    """Return text that the font has the letters of and that is not taken for mathematics.
+
+    Letters that the font lacks become boxes; the middle of a long text is left out.
+    """
+    known = _letters()
+    plain = "".join(
+        letter if ord(letter) in known and letter.isprintable() else BOX
+        for letter in " ".join(text.split())
+    )
+    if len(plain) > longest:
+        end = (longest - 1) // 2
+        plain = f"{plain[: longest - 1 - end]}…{plain[len(plain) - end :]}"
+    return plain.replace("$", r"\$")
+
+
+def legend(figure: Figure, handles: list[Any]) -> None:
+    """Put a legend below a figure, in as many columns as fit, and make room for it."""
+    if not handles:
+        return
+    longest = max(len(str(each.get_label())) for each in handles)
+    columns = max(1, int(figure.get_figwidth() / (LETTER * longest + 0.5)))
+    columns = min(columns, len(handles))
+    figure.set_figheight(figure.get_figheight() + ENTRY * -(-len(handles) // columns))
+    figure.legend(handles=handles, loc="outside lower left", ncols=columns, borderpad=0)
+
+
+@cache
+def _letters() -> frozenset[int]:
+    return frozenset(get_font(findfont(FONT)).get_charmap())

@@ -1,0 +1,129 @@
+"""Figures for papers written to a folder, each as SVG and PDF, and tables as LaTeX.
+
+Text in the SVG is outlines and fonts in the PDF are embedded, so that both look alike everywhere;
+the same report gives the same bytes.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.reports.charts.overlap import Overlap
+from eyechart.reports.figures.areas import plan_areas
+from eyechart.reports.figures.curves import plan_curves
+from eyechart.reports.figures.errors import plan_errors
+from eyechart.reports.figures.examples import plan_examples
+from eyechart.reports.figures.overlap import plan_overlap
+from eyechart.reports.figures.people import plan_people
+from eyechart.reports.figures.people_index import plan_people_index
+from eyechart.reports.figures.plan import Plan, Plans, file_stems, joined
+from eyechart.reports.figures.ranks import plan_ranks
+from eyechart.reports.figures.style import drawable, paper_style
+from eyechart.reports.figures.tables import MADE, plan_tables
+from eyechart.reports.figures.visual_change import plan_visual_change
+from eyechart.reports.report import Report
+from eyechart.testsets.drawing import Step
+
+CREATOR = "eyechart"
+MARKS = {
+    ".svg": rf"<dc:creator>\s*<cc:Agent>\s*<dc:title>{CREATOR}</dc:title>",
+    ".pdf": rf"/Creator \({CREATOR}\)",
+    ".tex": rf"\A{re.escape(MADE)}",
+}
+"""What a file of ours holds, as a pattern."""
+
+
+def _in_silence(count: int) -> Step:
+    return lambda count, message: None
+
+
+def plan_figures(report: Report, overlap: Overlap | None = None) -> Plans:
+    """Return all that can be drawn of a report, and a sentence for each thing that cannot be."""
+    return joined(
+        [
+            plan_curves(report),
+            plan_people_index(report),
+            plan_areas(report),
+            plan_visual_change(report),
+            plan_ranks(report),
+            plan_people(report),
+            plan_errors(report),
+            plan_tables(report),
+            plan_overlap(overlap),
+            plan_examples(report),
+        ]
+    )
+
+
+def write_figures(
+    report: Report,
+    folder: Path,
+    overlap: Overlap | None = None,
+    begin: Callable[[int], Step] = _in_silence,
+) -> list[Path]:
+    """Write every figure as SVG and PDF and every table as LaTeX, and return their paths.
+
+    `begin` is told how many there are, and gives a function that is told of each.
+
+    Files of others are never replaced: a folder that holds one of the same name is refused, before
+    anything is written. What cannot be drawn is left out; see `plan_figures` for why.
+    """
+    plans = plan_figures(report, overlap).plans
+    targets = [
+        [folder / f"{stem}{ending}" for ending in plan.endings]
+        for plan, stem in zip(plans, file_stems(plans), strict=True)
+    ]
+    _check(folder, [path for paths in targets for path in paths])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        step = begin(len(plans))
+        for plan, paths in zip(plans, targets, strict=True):
+            _write(plan, paths)
+            step(1, "")
+    except OSError as error:
+        raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
+    return [path for paths in targets for path in paths]
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a file is a figure or a table that `write_figures` wrote."""
+    try:
+        content = path.read_bytes() if path.is_file() else b""
+    except OSError:
+        return False
+    return re.search(MARKS[path.suffix].encode(), content) is not None
+
+
+def _check(folder: Path, targets: Sequence[Path]) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file: give a folder for the figures.")
+    for path in targets:
+        if (path.exists() or path.is_symlink()) and not is_ours(path):
+            raise UsageError(
+                f"{path} is there already and was not written by eyechart: choose another folder."
+            )
+
+
+def _write(plan: Plan, paths: Sequence[Path]) -> None:
+    with paper_style():
+        made = plan.make()
+        for path in paths:
+            with atomic_file(path) as temporary:
+                if isinstance(made, Figure):
+                    save(made, temporary, path.suffix.removeprefix("."), plan.caption)
+                else:
+                    temporary.write_text(made, encoding="utf-8", newline="\n")
+
+
+def save(figure: Figure, path: Path, kind: str, caption: str) -> None:
+    """Write a figure as "svg" or "pdf", within `paper_style`, with its caption and no date."""
+    words = drawable(caption, 400).replace(r"\$", "$")
+    metadata: dict[str, str | None] = {"Title": words, "Creator": CREATOR}
+    metadata["Date" if kind == "svg" else "CreationDate"] = None
+    FigureCanvasAgg(figure)
+    figure.savefig(path, format=kind, metadata=metadata)

@@ -1,0 +1,387 @@
+// Draws the charts of a page. Specs stand in #chart-specs and are drawn when they come into view.
+(function () {
+  "use strict";
+
+  const FEW = 3; // models up to which bands can be told apart
+  const NARROW = 560, PRINTED = 640; // pixels
+  const LEAST_CONTRAST = 3;
+  const COLOUR_KEYS = /^(color|fillcolor|bgcolor|fgcolor|bordercolor|colorscale)$/;
+  const THEME = {"--ink": "#1a1a1a", "--muted": "#595959", "--grid": "#dddddd", "--paper": "#ffffff"};
+
+  const state = { hidden: new Set(), focus: "", printing: false };
+  const places = new Map(); // element → {spec, stale, width}
+
+  // ---- colours ----
+
+  function theme() {
+    if (state.printing) return THEME;
+    const style = getComputedStyle(document.documentElement);
+    const found = {};
+    for (const name of Object.keys(THEME)) {
+      found[name] = hex(style.getPropertyValue(name).trim()) || THEME[name];
+    }
+    return found;
+  }
+
+  function hex(colour) {
+    if (/^#[0-9a-f]{6}$/i.test(colour)) return colour;
+    const short = /^#([0-9a-f])([0-9a-f])([0-9a-f])$/i.exec(colour);
+    if (short) return "#" + short.slice(1).map((digit) => digit + digit).join("");
+    const numbers = /^rgba?\((\d+)[ ,]+(\d+)[ ,]+(\d+)/.exec(colour);
+    if (!numbers) return "";
+    return "#" + numbers.slice(1).map((n) => Number(n).toString(16).padStart(2, "0")).join("");
+  }
+
+  const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+  function luminance(colour) {
+    const [red, green, blue] = channels(colour).map((value) => {
+      const share = value / 255;
+      return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  }
+
+  function contrast(one, two) {
+    const [low, high] = [luminance(one), luminance(two)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  }
+
+  function mixed(colour, other, share) {
+    const ends = channels(other);
+    const parts = channels(colour).map((value, at) => Math.round(value + (ends[at] - value) * share));
+    return "#" + parts.map((value) => value.toString(16).padStart(2, "0")).join("");
+  }
+
+  // A colour keeps its hue but is brought near enough to the ink to be seen on the paper.
+  function legible(colour, colours) {
+    let found = colour;
+    for (let share = 0.1; contrast(found, colours["--paper"]) < LEAST_CONTRAST && share < 1; share += 0.1) {
+      found = mixed(colour, colours["--ink"], share);
+    }
+    return found;
+  }
+
+  function colourOf(text, colours) {
+    const [name, opacity] = text.split("/");
+    const variable = /^var\((--[a-z]+)\)$/.exec(name);
+    const own = variable ? colours[variable[1]] : hex(name);
+    if (!own) return text;
+    if (opacity !== undefined) return `rgba(${channels(own).join(",")},${opacity})`;
+    return variable ? own : legible(own, colours);
+  }
+
+  // A copy of plain values in which colours are those of the page.
+  function coloured(value, colours, isColour) {
+    if (typeof value === "string") return isColour ? colourOf(value, colours) : value;
+    if (Array.isArray(value)) {
+      // long rows of numbers need no copy
+      if (typeof value[0] === "number") return typeof value[1] === "string" ? [value[0], colourOf(value[1], colours)] : value;
+      return value.map((each) => coloured(each, colours, isColour));
+    }
+    if (value === null || typeof value !== "object") return value;
+    const copy = {};
+    for (const [key, own] of Object.entries(value)) {
+      copy[key] = key === "meta" ? own : coloured(own, colours, isColour || COLOUR_KEYS.test(key));
+    }
+    return copy;
+  }
+
+  // ---- what is drawn around a curve ----
+
+  function places_of(trace, count, step) {
+    if (trace.x) return trace.x.filter((_, at) => at % step === 0);
+    return Array.from({ length: count }, (_, at) => (trace.x0 || 0) + at * step * trace.dx);
+  }
+
+  function polygon(x, low, high) {
+    const at = x.map((_, place) => place).filter((place) => low[place] !== null && high[place] !== null);
+    const back = at.slice().reverse();
+    return {
+      x: at.map((place) => x[place]).concat(back.map((place) => x[place])),
+      y: at.map((place) => high[place]).concat(back.map((place) => low[place])),
+    };
+  }
+
+  const around = (trace, more) => ({
+    type: "scatter", mode: "lines", name: trace.name, showlegend: false, hoverinfo: "skip",
+    xaxis: trace.xaxis, yaxis: trace.yaxis, meta: { model: trace.meta.model, with: trace.meta.with }, ...more,
+  });
+
+  function bands(trace) {
+    const own = trace.meta.bands;
+    return ["95", "83"].filter((level) => own[level]).map((level) => {
+      const [low, high] = own[level].map((ends) => ends.map((end) => (end === null ? null : end / own.scale)));
+      const x = places_of(trace, low.length, own.thin);
+      return around(trace, {
+        ...polygon(x, low, high), fill: "toself", line: { width: 0 },
+        fillcolor: `${trace.line.color}/${level === "95" ? 0.14 : 0.2}`,
+      });
+    });
+  }
+
+  function rates(trace, spec) {
+    const counts = spec.data.find((own) => own.type === "bar");
+    const found = trace.meta.rates;
+    const enough = counts.y.map((count) => count >= spec.layout.meta.least);
+    return around(trace, {
+      mode: "markers", x: counts.x, y: found.map((rate) => (rate === null ? null : rate / trace.meta.bands.scale)),
+      hoverinfo: undefined, hovertemplate: "rate of the bin at %{x:.2f}: %{y:.3f}<extra>%{fullData.name}</extra>",
+      marker: { color: trace.line.color, size: 5, symbol: enough.map((is) => (is ? "circle" : "circle-open")) },
+    });
+  }
+
+  // Where nothing was observed a curve is thin and dotted: it is only what the rest suggests.
+  function split(trace) {
+    const x = places_of(trace, trace.y.length, 1);
+    const seen = x.map((at) => trace.meta.observed.some(([start, end]) => at >= start - 1e-9 && at <= end + 1e-9));
+    const thin = around(trace, {
+      x, y: trace.y, opacity: 0.55, line: { color: trace.line.color, width: 1.2, dash: "dot" },
+      hoverinfo: undefined, hovertemplate: "Δv %{x:.2f}: %{y:.3f}, not observed<extra>%{fullData.name}</extra>",
+    });
+    return [thin, { ...trace, y: trace.y.map((value, at) => (seen[at] ? value : null)), connectgaps: false }];
+  }
+
+  function areas(trace, people, looks) {
+    const x = places_of(trace, trace.y.length, 1);
+    const [human, model] = [people.y, trace.y];
+    const least = human.map((value, at) => Math.min(value, model[at]));
+    const region = (low, high, [name, colour], shape) => around(trace, {
+      ...polygon(x, low, high), name, legendgroup: name, showlegend: true, fill: "toself", line: { width: 0 },
+      fillcolor: shape ? undefined : `${colour}/0.22`,
+      fillpattern: shape ? { shape, fgcolor: colour, bgcolor: `${colour}/0.15`, size: 7, solidity: 0.25, fillmode: "overlay" } : undefined,
+    });
+    const isAhead = (one) => one.some((value, at) => value > least[at] + 1e-9);
+    const found = [region(least.map(() => 0), least, looks.both, "")];
+    if (isAhead(human)) found.push(region(least, human, looks.people, "+"));
+    if (isAhead(model)) found.push(region(least, model, looks.model, "/"));
+    return found;
+  }
+
+  // ---- from spec to what plotly draws ----
+
+  const isHidden = (trace) => {
+    const meta = trace.meta || {};
+    return state.hidden.has(meta.model) || state.hidden.has(meta.with);
+  };
+
+  const hasOwnBand = (trace) => Boolean(trace.meta && trace.meta.bands && trace.meta.model !== "people");
+
+  const shownModels = (spec) =>
+    new Set(spec.data.filter((trace) => hasOwnBand(trace) && !isHidden(trace)).map((trace) => trace.meta.model));
+
+  function expanded(spec) {
+    const shown = shownModels(spec);
+    const focus = shown.has(state.focus) && shown.size > FEW ? state.focus : "";
+    const back = [], front = [];
+    for (const given of spec.data) {
+      const meta = given.meta || {};
+      const trace = meta.same === undefined ? given : { ...given, y: spec.data[meta.same].y };
+      const visible = !isHidden(trace);
+      const add = (list, own) => list.push({ ...own, visible });
+      if (meta.bands && (shown.size <= FEW || focus === meta.model || meta.model === "people" || meta.bands.always)) {
+        bands(trace).forEach((own) => add(back, own));
+        if (meta.rates && (shown.size <= FEW || focus)) add(front, rates(trace, spec));
+      }
+      if (meta.against !== undefined) {
+        const people = spec.data[meta.against];
+        const line = people.meta.same === undefined ? people : spec.data[people.meta.same];
+        areas(trace, line, spec.layout.meta.areas).forEach((own) => add(back, own));
+      }
+      const pale = focus && meta.bands && meta.model !== focus && meta.model !== "people";
+      const lines = meta.observed ? split(trace) : [trace];
+      lines.forEach((own) => add(front, pale ? { ...own, opacity: 0.3 } : own));
+    }
+    return withLegend(back.concat(front));
+  }
+
+  // Of traces that belong together only the first that is shown stands in the legend.
+  function withLegend(data) {
+    const seen = new Set();
+    for (const trace of data) {
+      if (!trace.legendgroup || trace.showlegend === false) continue;
+      trace.showlegend = trace.visible && !seen.has(trace.legendgroup);
+      if (trace.visible) seen.add(trace.legendgroup);
+    }
+    return data;
+  }
+
+  function put(layout, path, value) {
+    const steps = path.split(".");
+    let own = layout;
+    for (const step of steps.slice(0, -1)) own = own[step] = { ...own[step] };
+    own[steps[steps.length - 1]] = value;
+  }
+
+  function legendRows(data, width, size) {
+    const names = data.filter((own) => own.visible && own.showlegend !== false && own.name).map((own) => own.name);
+    let rows = names.length ? 1 : 0, used = 0;
+    for (const name of names) {
+      const own = name.replace(/&[a-z]+;/g, "&").length * size * 0.58 + 50;
+      if (used && used + own > width) { rows += 1; used = 0; }
+      used += own;
+    }
+    return rows;
+  }
+
+  function laidOut(spec, data, width, colours) {
+    const layout = coloured(spec.layout, colours, false);
+    const narrow = width < NARROW;
+    const more = (layout.meta && layout.meta.narrow) || {};
+    if (narrow) for (const [path, value] of Object.entries(more)) put(layout, path, value);
+    const size = narrow ? 11 : 13;
+    const family = getComputedStyle(document.body).fontFamily || "sans-serif";
+    const rows = layout.showlegend === false ? 0 : legendRows(data, width - 10, size);
+    const legend = rows ? rows * (size + 9) : 0;
+    for (const [name, own] of Object.entries(layout)) {
+      if (!/^[xy]axis\d*$/.test(name)) continue;
+      layout[name] = {
+        gridcolor: colours["--grid"], zerolinecolor: colours["--grid"], linecolor: colours["--muted"],
+        tickcolor: colours["--muted"], tickfont: { color: colours["--muted"], size: size - 1 },
+        zeroline: false, fixedrange: true, ...own,
+        automargin: own.type === "category", // slow, and only names need more room than there is
+        title: { standoff: 8, ...own.title, font: { size, color: colours["--ink"] } },
+      };
+    }
+    const notes = (layout.annotations || []).map((own) => ({ font: { size: size - 1, color: colours["--ink"] }, ...own }));
+    if (shownModels(spec).size > FEW && !state.printing) notes.push(hint(size, colours));
+    const height = layout.height + legend;
+    const top = notes.some((own) => own.yanchor === "bottom" && /^y1? domain/.test(own.yref || "")) ? 36 : 16;
+    return {
+      ...layout, annotations: notes, width, height,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "closest",
+      font: { family, size, color: colours["--ink"] },
+      margin: { l: narrow ? 50 : 60, r: 16, t: top + legend, b: 44, pad: 2 },
+      legend: {
+        orientation: "h", x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top",
+        font: { size, color: colours["--ink"] }, bgcolor: "rgba(0,0,0,0)", tracegroupgap: 0,
+        itemclick: spec.data.some(hasOwnBand) ? "toggle" : false, itemdoubleclick: false,
+      },
+      hoverlabel: { bgcolor: colours["--paper"], bordercolor: colours["--muted"], font: { family, size, color: colours["--ink"] }, namelength: 40 },
+    };
+  }
+
+  const hint = (size, colours) => ({
+    text: "click a name for its bands", x: 0, xref: "x domain", xanchor: "left", y: 1, yref: "y2 domain",
+    yanchor: "bottom", showarrow: false, font: { size: size - 1, color: colours["--muted"] },
+  });
+
+  function withDefaults(data) {
+    return data.map((trace) => {
+      if (trace.hoverinfo || trace.hovertemplate || trace.type !== "scatter") return trace;
+      return { ...trace, hovertemplate: "Δv %{x:.2f}: %{y:.3f}<extra>%{fullData.name}</extra>" };
+    });
+  }
+
+  // Numbers in cells that are too small for them are left out.
+  function withRoom(data, width) {
+    return data.map((trace) => {
+      if (trace.type !== "heatmap" || (width - 160) / trace.x.length >= 30) return trace;
+      return { ...trace, texttemplate: "" };
+    });
+  }
+
+  // ---- drawing ----
+
+  // No bar of plotly's: a picture with a text alternative must hold nothing that takes the keyboard.
+  const CONFIG = { displayModeBar: false, doubleClick: false, showTips: false };
+
+  async function draw(element) {
+    const own = places.get(element);
+    const width = state.printing ? Math.min(PRINTED, element.clientWidth || PRINTED) : element.clientWidth;
+    if (!own || !width) return;
+    const isFirst = !own.width;
+    own.stale = false;
+    own.width = width;
+    const colours = theme();
+    const data = coloured(withRoom(withDefaults(expanded(own.spec)), width), colours, false);
+    await Plotly.react(element, data, laidOut(own.spec, data, width, colours), CONFIG);
+    if (isFirst) listen(element);
+  }
+
+  function listen(element) {
+    const own = places.get(element);
+    if (!own.spec.data.some(hasOwnBand)) return;
+    const chosen = (trace) => {
+      const model = trace && trace.meta && trace.meta.model;
+      if (model && model !== "people") focus(model === state.focus ? "" : model);
+    };
+    element.on("plotly_legendclick", (event) => { chosen(event.data[event.curveNumber]); return false; });
+    element.on("plotly_click", (event) => chosen(event.points[0].data));
+  }
+
+  function isInView(element) {
+    const box = element.getBoundingClientRect();
+    return box.width > 0 && box.bottom > -300 && box.top < innerHeight + 300;
+  }
+
+  const drawAll = () => Promise.all(Array.from(places.keys(), draw));
+
+  // Draw those in view again; the others when they come into view.
+  function redraw() {
+    const now = [];
+    for (const [element, own] of places) {
+      own.stale = true;
+      if (state.printing || isInView(element)) now.push(draw(element));
+    }
+    return Promise.all(now);
+  }
+
+  function focus(model) {
+    state.focus = model;
+    redraw();
+  }
+
+  const seen = new IntersectionObserver((entries) => {
+    const drawn = entries.filter((entry) => entry.isIntersecting && places.get(entry.target).stale)
+      .map((entry) => draw(entry.target));
+    Promise.all(drawn).then(() => { window.eyechartReady = true; });
+  }, { rootMargin: "300px" });
+
+  const sized = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const own = places.get(target);
+      if (state.printing || !own.width || !target.clientWidth || Math.abs(own.width - target.clientWidth) < 2) continue;
+      own.stale = true;
+      // not while sizes are being told
+      requestAnimationFrame(() => { if (own.stale && isInView(target)) draw(target); });
+    }
+  });
+
+  function mount(element, spec) {
+    places.set(element, { spec, stale: true, width: 0 });
+    if (!element.style.minHeight) element.style.minHeight = `${spec.layout.height || 300}px`;
+    element.style.overflow = "hidden"; // one drawn for a wider window must not widen this one
+    seen.observe(element);
+    sized.observe(element);
+  }
+
+  function start() {
+    const text = document.getElementById("chart-specs");
+    const specs = text ? JSON.parse(text.textContent) : {};
+    for (const element of document.querySelectorAll("[data-chart]")) {
+      if (specs[element.dataset.chart]) mount(element, specs[element.dataset.chart]);
+    }
+    if (!places.size) window.eyechartReady = true;
+  }
+
+  function print(on) {
+    if (state.printing === on) return;
+    state.printing = on;
+    redraw();
+  }
+
+  window.addEventListener("beforeprint", () => print(true));
+  window.addEventListener("afterprint", () => print(false));
+  window.addEventListener("theme-changed", redraw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  window.addEventListener("models-changed", (event) => {
+    state.hidden = new Set(event.detail.hidden);
+    redraw();
+  });
+  window.addEventListener("model-focused", (event) => focus(event.detail.model || ""));
+  window.eyechartCharts = { mount, redraw, drawAll, focus };
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();
