@@ -18,7 +18,7 @@ OPTIONS ?=
 BOARD := build/leaderboard
 ASK := $(MODELS) --images $(PHOTOS) --bins 14 --least 8 $(OPTIONS)
 
-.PHONY: help install demo test validate leaderboard lint format docs clean
+.PHONY: help install demo test validate leaderboard lint format browser docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,13 +41,11 @@ install: $(STAMP)
 demo: $(STAMP)
 	@mkdir -p $(DEMO)
 	$(BIN)/eyechart evaluate --out $(DEMO)/evaluation
-	@$(BIN)/eyechart humans plot --out $(DEMO)/people.png >/dev/null
 	@$(BIN)/python -c "from PIL import Image; from skimage.data import astronaut; Image.fromarray(astronaut()).save('$(DEMO)/astronaut.png')"
 	@$(BIN)/eyechart gallery $(DEMO)/astronaut.png --suite vcr --out $(DEMO)/gallery.html >/dev/null
-	@echo "Open these:"
-	@for file in evaluation/curves.png people.png gallery.html; do \
-	    echo "  $(CURDIR)/$(DEMO)/$$file"; \
-	done
+	@$(BIN)/eyechart report $(DEMO)/evaluation --out $(DEMO)/report.html >/dev/null
+	@echo "Every corruption on one photograph: $(CURDIR)/$(DEMO)/gallery.html"
+	@echo "Open the report: $(CURDIR)/$(DEMO)/report.html"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -62,12 +60,16 @@ format: $(STAMP)
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-test: lint
+# Chromium and axe-core for the tests of pages, where they are missing and can be installed.
+browser:
+	@sh tests/browser_setup.sh
+
+test: lint browser
 	$(PYTEST)
 	$(MAKE) docs
 
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against
-validate: $(STAMP)
+validate: $(STAMP) browser
 	$(PYTEST) -m "slow or not slow"
 	PYTHON=$(PYTHON) sh tests/adapters_check.sh
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))

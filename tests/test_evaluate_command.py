@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,8 @@ def test_results_say_what_made_them(finished, folder):
     assert (config["fit"]["bins"], config["fit"]["least"]) == (9, 3)
     assert found["provenance"]["versions"]["eyechart"] == ec.__version__
     assert "git" in found["provenance"]
+    typed = shlex.join(["eyechart", *command(folder, out, MODEL, "small_models:four_classes")])
+    assert found["provenance"]["command"] == typed
     images = ec.load_images(folder, "native")
     assert found["images"]["digest"] == images.digest
     names = [each.name for each in images.pictures]

@@ -6,7 +6,7 @@ import pytest
 import eyechart as ec
 from eyechart.labels.categories import CATEGORIES, members
 from eyechart.labels.imagenet import category_name, class_index, class_names, wordnet_ids
-from eyechart.labels.spaces import category_labels, native_labels
+from eyechart.labels.spaces import category_labels, native_labels, output_names
 
 METHODS = """
 airplane 404 · bear 294–297 · bicycle 444,671 · boat 472,554,625,814,914 ·
@@ -129,3 +129,24 @@ def test_what_the_data_set_says_counts_more_than_what_its_label_says():
 def test_every_wordnet_id_has_the_category_of_its_index():
     found = category_labels(list(wordnet_ids()), [None] * 1000)
     assert {i: CATEGORIES[c] for i, c in enumerate(found) if c >= 0} == published()
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "given", "expected"),
+    [
+        (["cat", "dog", None], 2, None, ("cat", "dog")),
+        (["0", "2"], 3, None, ("0", "1", "2")),
+        (["cat"], 3, ("cat", "dog", "owl"), ("cat", "dog", "owl")),
+        ([None], 2, None, ("0", "1")),
+    ],
+)
+def test_outputs_are_called_as_labels_place_them(labels, classes, given, expected):
+    assert output_names(labels, classes, given) == expected
+
+
+def test_outputs_of_imagenet_have_its_names():
+    names = output_names(["n01440764", None], 1000)
+    assert names == class_names() and names[0] == "tench"
+    assert output_names(["7", "12"], 1000) == class_names()
+    own = [f"kind {place:04d}" for place in range(1000)]
+    assert output_names(own, 1000) == tuple(own)

@@ -13,11 +13,13 @@ from eyechart.cli import (
     bench,
     compare,
     corrupt,
+    demo,
     evaluate,
     gallery,
     humans,
     listing,
     models,
+    report,
     testset,
     visual_change,
 )
@@ -39,6 +41,8 @@ app = typer.Typer(
 )
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
+app.command("demo")(demo.demo)
 app.add_typer(listing.app, name="list")
 app.add_typer(models.app, name="models")
 app.command("corrupt")(corrupt.corrupt)
@@ -78,12 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = app(
-            None if arguments is None else list(arguments),
-            prog_name="eyechart",
-            standalone_mode=False,
-        )
+        status = app(typed, prog_name="eyechart", standalone_mode=False, obj=typed)
     except Stop as stop:
         return _say(str(stop), stop.status)
     except UsageError as error:

@@ -1,7 +1,6 @@
 """`eyechart evaluate`: how robust models are, next to people, as a table and as files."""
 
 import shlex
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,6 +36,7 @@ USUAL, DEMO = Defaults(50_000, 40, 20), Defaults(300, 11, 5)
 
 
 def evaluate(
+    context: typer.Context,
     models: Annotated[
         list[str] | None,
         typer.Argument(
@@ -216,8 +216,9 @@ def evaluate(
                 f"Stopped: what was predicted is in {out}; the same command goes on from there.",
                 130,
             ) from None
-    typed = {**evaluation.provenance, "command": _command()}
-    evaluation = replace(evaluation, provenance=typed)
+    # as it was typed, to be typed again
+    command = shlex.join(["eyechart", *(context.obj or ())])
+    evaluation = replace(evaluation, provenance={**evaluation.provenance, "command": command})
     _report(evaluation, out, task, images is None)
     if check:
         from eyechart.predictions.check import check as check_rows
@@ -250,11 +251,6 @@ def _right_anchor(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
-
-
-def _command() -> str:
-    """Return the command as it was typed, to be typed again."""
-    return shlex.join(["eyechart", *sys.argv[1:]])
 
 
 def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) -> None:

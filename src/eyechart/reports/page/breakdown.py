@@ -1,0 +1,76 @@
+"""How well each model does on each class of pictures, the hardest first."""
+
+from markupsafe import Markup
+
+from eyechart.evaluation.saved import SavedClass
+from eyechart.reports.page.numbers import NOTHING, Numbers, count, hundredths, percent
+from eyechart.reports.page.tables import MANY, Choice, Column, Row, Shaded, Table
+from eyechart.reports.page.titles import corruption_title, space_title
+from eyechart.reports.report import Part, Report, Shown
+
+MOST, FEWER = 20, 10
+"""Classes that are shown of each model, and of each of many."""
+
+COLUMNS = (
+    Column("Class", numeric=False),
+    Column("Pictures"),
+    Column("Clean right (%)"),
+    Column("Corrupted right (%)"),
+    Column("Worst under", numeric=False, hint="the corruption, and how often it is right there"),
+    Column("Says instead", numeric=False, hint="the answer, and its share of all wrong ones"),
+)
+
+
+def breakdowns(report: Report, part: Part, place: int) -> list[Choice]:
+    """Return a table of classes for each model and label space that has any."""
+    found = []
+    for space in reversed(part.spaces):
+        for shown in part.models:
+            own = shown.space(space)
+            if own is not None and own.by_class:
+                title = f"{shown.short}, {space_title(space)}"
+                most = MOST if len(part.models) <= MANY else FEWER
+                found.append(Choice(title, _table(report, shown, place, space, most)))
+    return found
+
+
+def _table(report: Report, shown: Shown, place: int, space: str, most: int) -> Table:
+    own = shown.space(space)
+    assert own is not None
+    numbers = Numbers(shown.run, report.runs[shown.run].results)
+    order = sorted(range(len(own.by_class)), key=lambda each: _right(own.by_class[each]))
+    rows = tuple(
+        _row(
+            numbers, own.by_class[each], ("models", shown.place, "spaces", space, "by_class", each)
+        )
+        for each in order[:most]
+    )
+    total = len(own.by_class)
+    which = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
+    caption = f"{shown.short} by class in {space_title(space)}: {which}"
+    return Table(f"classes-{place}-{space}-{shown.run}-{shown.place}", caption, COLUMNS, rows, True)
+
+
+def _right(own: SavedClass) -> float:
+    return 2.0 if own.corrupted.value is None else own.corrupted.value
+
+
+def _row(numbers: Numbers, own: SavedClass, path: tuple[str | int, ...]) -> Row:
+    right = numbers.estimate(hundredths, *path, "corrupted")
+    return Row(
+        (
+            own.name or own.label,
+            numbers.cell(count, *path, "pictures"),
+            numbers.cell(hundredths, *path, "clean"),
+            Shaded(right, 1 - _right(own)) if own.corrupted.value is not None else NOTHING,
+            _with(numbers, corruption_title(own.worst) if own.worst else "", *path, "worst_rate"),
+            _with(numbers, own.instead, *path, "instead_share"),
+        )
+    )
+
+
+def _with(numbers: Numbers, word: str, *path: str | int) -> Markup:
+    """Return a word with the share that belongs to it."""
+    if not word or numbers.get(*path) is None:
+        return NOTHING if not word else Markup("{}").format(word)
+    return Markup('{} <span class="interval">{}</span>').format(word, numbers.cell(percent, *path))

@@ -1,0 +1,114 @@
+"""CE and relative CE in percent, grouped noise, blur, weather, digital as papers print them."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from eyechart.evaluation.saved import SavedErrors
+from eyechart.reports.names import short_names
+from eyechart.reports.page.leaderboard import model_label
+from eyechart.reports.page.numbers import NOTHING, Cell, Numbers, hundredths
+from eyechart.reports.page.tables import Column, Row, Table
+from eyechart.reports.page.titles import corruption_title, groups_of, space_title
+from eyechart.reports.report import Part, Report, Shown
+
+TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative CE", "Rel. mCE")}
+LEFT_OUT = ("transform", "compression")
+
+
+def error_tables(report: Report, part: Part, place: int) -> Iterator[Table]:
+    """Yield the tables of CE and of relative CE in each label space that has them."""
+    for space in part.spaces:
+        known = {
+            shown.name: own.corruption_error
+            for shown in part.models
+            if (own := shown.space(space)) is not None and own.corruption_error is not None
+        }
+        for name in TABLES:
+            if known and any(getattr(own, name) for own in known.values()):
+                yield _table(report, part, place, space, name, known)
+
+
+def _table(
+    report: Report, part: Part, place: int, space: str, name: str, known: dict[str, SavedErrors]
+) -> Table:
+    mean, title, mean_title = TABLES[name]
+    order = _grouped(part, [each for own in known.values() for each in getattr(own, name)])
+    columns = (
+        Column("Model", numeric=False),
+        Column("Clean error"),
+        Column(mean_title),
+        *(Column(_short(each, group), group=group.capitalize()) for each, group in order),
+    )
+    rows = tuple(
+        _row(report, shown, space, name, mean, [each for each, _ in order])
+        for shown in part.models
+        if shown.name in known
+    )
+    first = next(iter(known.values()))
+    baseline = short_names([first.baseline])[0]
+    caption = (
+        f"{title} in percent of the errors of {baseline}, and clean error in percent"
+        f" ({space_title(space)}); lower is better"
+    )
+    identity = f"{name.replace('_', '-')}-{place}-{space}"
+    return Table(identity, caption, columns, rows, True, first.note, kind="dense stacked")
+
+
+def _short(corruption: str, group: str) -> str:
+    """Return a title as papers shorten it below its group: "Defocus" for defocus blur."""
+    words = corruption_title(corruption).split()
+    kept = [word for word in words if word not in (group, *LEFT_OUT)]
+    return " ".join(kept or words)
+
+
+def _grouped(part: Part, there: list[str]) -> list[tuple[str, str]]:
+    """Return the corruptions that are there with their groups, those of a group together."""
+    groups = groups_of(part.suite, part.corruptions)
+    order = [(name, groups[name]) for name in part.corruptions if name in there]
+    first = {group: place for place, (_, group) in reversed(list(enumerate(order)))}
+    together = sorted(order, key=lambda own: first[own[1]])
+    return [own for _, same in groupby(together, key=lambda own: own[1]) for own in same]
+
+
+def _row(
+    report: Report, shown: Shown, space: str, name: str, mean: str, corruptions: list[str]
+) -> Row:
+    numbers = Numbers(shown.run, report.runs[shown.run].results)
+    home = ("models", shown.place, "spaces", space)
+    own = shown.space(space)
+    assert own is not None and own.corruption_error is not None
+    table = getattr(own.corruption_error, name)
+    has_mean = getattr(own.corruption_error, mean) is not None
+    overall = numbers.estimate(hundredths, *home, "corruption_error", mean) if has_mean else NOTHING
+    cells = (
+        numbers.cell(hundredths, *home, "corruption_error", name, each, "value")
+        if each in table
+        else NOTHING
+        for each in corruptions
+    )
+    return Row(
+        (model_label(shown), clean_error(numbers, shown, space), overall, *cells), shown.name
+    )
+
+
+def clean_error(numbers: Numbers, shown: Shown, space: str) -> Cell:
+    """Return the share of clean pictures that are not recognised, in percent.
+
+    As the results say it where they say the same of all corruptions, otherwise what clean accuracy
+    leaves.
+    """
+    own = shown.space(space)
+    assert own is not None
+    found = {
+        name: each.clean_error.value
+        for name, each in own.corruptions.items()
+        if each.clean_error is not None
+    }
+    if found and len(set(found.values())) == 1:
+        name = next(iter(found))
+        path = ("models", shown.place, "spaces", space, "corruptions", name, "clean_error", "value")
+        return numbers.cell(hundredths, *path)
+    if own.clean_accuracy is None or own.clean_accuracy.value is None:
+        return Cell(None, "")
+    value = 1 - own.clean_accuracy.value
+    return Cell(value, hundredths(value), origin="comparison")

@@ -1,0 +1,51 @@
+"""Example pictures as text inside the page, small enough for all of them to fit."""
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+from eyechart.evaluation.runs import Run
+from eyechart.evaluation.saved import EXAMPLES_FOLDER
+
+SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
+"""Longest sides in px with qualities; the finest that fits is taken."""
+
+Key = tuple[int, str]
+"""A run's place and a file's name."""
+
+
+def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[Key, str]:
+    """Return data URIs of example pictures, of at most so many bytes in all where that can be.
+
+    A file that is missing or no picture is left out.
+    """
+    opened = {}
+    for key in dict.fromkeys(wanted):
+        picture = _open(runs[key[0]].folder / EXAMPLES_FOLDER / Path(key[1]).name)
+        if picture is not None:
+            opened[key] = picture
+    found: dict[Key, str] = {}
+    for side, quality in SIDES:
+        found = {key: _uri(picture, side, quality) for key, picture in opened.items()}
+        if sum(map(len, found.values())) <= most:
+            break
+    return found
+
+
+def _open(path: Path) -> Image.Image | None:
+    try:
+        with Image.open(path) as file:
+            return file.convert("RGB")
+    except (OSError, UnidentifiedImageError, ValueError):
+        return None
+
+
+def _uri(picture: Image.Image, side: int, quality: int) -> str:
+    small = picture.copy()
+    small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    buffer = BytesIO()
+    small.save(buffer, "JPEG", quality=quality, optimize=True)
+    return "data:image/jpeg;base64," + b64encode(buffer.getvalue()).decode()

@@ -1,0 +1,138 @@
+"""What stands in each section of the page, part by part."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from eyechart.reports.charts.chart import Chart
+from eyechart.reports.page.breakdown import breakdowns
+from eyechart.reports.page.certainty import agreement_table, pair_table, similar_tables
+from eyechart.reports.page.errors import error_tables
+from eyechart.reports.page.leaderboard import leaderboard
+from eyechart.reports.page.numbers import Cell, Numbers, count, counted
+from eyechart.reports.page.overview import bounds, overviews
+from eyechart.reports.page.pictures import Key
+from eyechart.reports.page.placing import Placing
+from eyechart.reports.page.strips import Strip, strip_of
+from eyechart.reports.page.tables import Choice, Table
+from eyechart.reports.page.titles import corruption_title, listed, plural, suite_title
+from eyechart.reports.page.verdict import Verdict, about_people, verdict_on
+from eyechart.reports.report import Part, Report
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One corruption: its charts and its strip of pictures."""
+
+    id: str
+    title: str
+    suite: str
+    charts: tuple[Chart, ...]
+    people_charts: tuple[Chart, ...]
+    strip: Strip
+
+
+@dataclass(frozen=True)
+class PartView:
+    """All that the page says of one part of the report."""
+
+    place: int
+    title: str
+    part: Part
+    verdicts: tuple[Verdict, ...]
+    about_people: str
+    leaderboard: Table
+    standing_charts: tuple[Chart, ...]
+    panels: tuple[Panel, ...]
+    overviews: tuple[Choice, ...]
+    error_tables: tuple[Table, ...]
+    error_charts: tuple[Chart, ...]
+    breakdowns: tuple[Choice, ...]
+    pairs: Table | None
+    agreement: Table | None
+    bounds: tuple[Choice, ...]
+    similar: tuple[Choice, ...]
+
+
+def part_view(report: Report, place: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
+    """Return what the page says of a part."""
+    part = report.parts[place]
+    return PartView(
+        place,
+        suite_title(part.suite),
+        part,
+        tuple(verdict_on(report, part, shown) for shown in part.models),
+        about_people(part),
+        leaderboard(report, part, place),
+        charts.take("people-index", "areas", part=place, corruption=""),
+        tuple(_panels(report, place, charts, images)),
+        tuple(overviews(report, part, place)),
+        tuple(error_tables(report, part, place)),
+        charts.take("mce", "severity", part=place),
+        tuple(breakdowns(report, part, place)),
+        pair_table(part, place),
+        agreement_table(report, part, place),
+        tuple(bounds(report, part, place)),
+        tuple(similar_tables(report, part, place)),
+    )
+
+
+def _panels(report: Report, place: int, charts: Placing, images: Mapping[Key, str]) -> list[Panel]:
+    part = report.parts[place]
+    return [
+        Panel(
+            f"corruption-{place}-{number}",
+            corruption_title(name),
+            suite_title(part.suite),
+            charts.take("curves", part=place, corruption=name)
+            + charts.take("severity", part=place, corruption=name),
+            charts.take("people-index", part=place, corruption=name)
+            + charts.take("areas", part=place, corruption=name),
+            strip_of(report, part, name, images),
+        )
+        for number, name in enumerate(part.corruptions)
+    ]
+
+
+def title_of(report: Report) -> str:
+    """Return the question that the report answers."""
+    models = report.models
+    who = models[0].short if len(models) == 1 else f"{len(models)} models"
+    do = "does" if len(models) == 1 else "do"
+    return f"How well {do} {who} see as pictures degrade?"
+
+
+def summary_of(report: Report) -> Markup:
+    """Return in a line what was tested."""
+    suites = [
+        Markup("{} ({} {})").format(
+            suite_title(part.suite),
+            counted(len(part.corruptions)),
+            plural(len(part.corruptions), "corruption"),
+        )
+        for part in report.parts
+    ]
+    models = listed([own.short for own in report.models[:4]])
+    if len(report.models) > 4:
+        models = f"{len(report.models)} models"
+    text = Markup("{}; {}; {}; made {}")
+    return text.format(Markup(", ").join(suites), models, _pictures(report), _dates(report))
+
+
+def _pictures(report: Report) -> Markup:
+    cells: dict[float | None, Cell] = {}
+    for place, run in enumerate(report.runs):
+        cell = Numbers(place, run.results).cell(count, "images", "used")
+        cells.setdefault(cell.value, cell)
+    joined = Markup(" and ").join(cell.__html__() for cell in cells.values())
+    last = int(list(cells)[-1] or 0)
+    return joined + " " + plural(last, "picture")
+
+
+def _dates(report: Report) -> str:
+    days = sorted({run.results.provenance.made[:10] for run in report.runs})
+    known = [day for day in days if day]
+    if not known:
+        return "on an unknown day"
+    return known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"

@@ -1,0 +1,81 @@
+"""Tables of the page: columns, rows, and cells that are shaded by how good they are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from eyechart.reports.page.numbers import NOTHING
+
+MANY = 6
+"""Models above which tables leave out what nobody could take in, so that the page stays small."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. `group`: what stands above it and its neighbours. `hint`: what it means."""
+
+    title: str
+    numeric: bool = True
+    group: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row; the first cell is its name. `model`: whose it is, if it is one's."""
+
+    cells: tuple[Any, ...]
+    model: str = ""
+    is_total: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table. `id`: unique in the page. `note`: below it.
+
+    `kind`: "stacked" has intervals below values,
+    "dense" is small besides,
+    "by-model" has a column for each model.
+    """
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    is_sortable: bool = False
+    note: str | Markup = ""
+    kind: str = ""
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """The groups of columns with how many each spans; none where no column has one."""
+        found: list[tuple[str, int]] = []
+        for column in self.columns:
+            if found and found[-1][0] == column.group:
+                found[-1] = (column.group, found[-1][1] + 1)
+            else:
+                found.append((column.group, 1))
+        return found if any(name for name, _ in found) else []
+
+
+@dataclass(frozen=True)
+class Shaded:
+    """A cell on a ground that is the darker the larger `share` is, 0…1."""
+
+    cell: Any
+    share: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several things of which a reader picks one to look at."""
+
+    title: str
+    content: Any
+    group: str = ""
+
+
+def or_nothing(cell: Any) -> Any:
+    """Return a dash for what is not there."""
+    return NOTHING if cell is None or cell == "" else cell

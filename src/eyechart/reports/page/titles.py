@@ -1,0 +1,84 @@
+"""Words for what the page is about: corruptions, suites, scores, label spaces."""
+
+from collections.abc import Sequence
+
+from eyechart.core.errors import UsageError
+from eyechart.reports.leaderboard import TITLES
+from eyechart.suites.suite import load_suite
+
+SUITES = {
+    "vcr": "VCR-Bench",
+    "imagenet-c": "ImageNet-C",
+    "imagenet-c-extra": "ImageNet-C extra",
+    "noc-candidates": "ImageNet-NOC candidates",
+    "imagenet-noc": "ImageNet-NOC",
+}
+PROPER = {"gaussian": "Gaussian", "jpeg": "JPEG", "hsv": "HSV", "poisson": "Poisson"}
+SPACES = {"native": "the models’ own classes", "entry16": "people’s 16 categories"}
+MEANINGS = {
+    "clean_accuracy": "share of clean pictures that are recognised",
+    "error": "share of wrong answers to corrupted pictures; lower is better",
+    "mce": "errors in percent of those of a baseline model, mean over corruptions; lower is better",
+    "relative_mce": "how many errors corruption adds, in percent of what it adds to the baseline;"
+    " lower is better",
+    "r_a": "accuracy if every visual change from 0 to 1 is as likely as any other",
+    "r_p": "share of answers that stay as they were on the clean picture, likewise",
+    "hmri_a": "share of people’s accuracy that the model reaches; 1: nowhere behind people",
+    "mrsi_a": "share of the model’s accuracy by which it is ahead of people; 0: nowhere ahead",
+    "hmri_p": "as HMRI_a, for answers that stay as they were on the clean picture",
+    "mrsi_p": "as MRSI_a, for answers that stay as they were on the clean picture",
+}
+"""What each score says, in a line."""
+
+SCORES = {
+    name: (title[0].upper() + title[1:] if " " in title or title == "error" else title)
+    .replace("_a", "ₐ")
+    .replace("_p", "ₚ")
+    for name, title in TITLES.items()
+}
+"""What each score is called."""
+
+
+def corruption_title(name: str) -> str:
+    """Return how a corruption is called: "Gaussian noise" for "vcr/gaussian_noise"."""
+    words = name.rsplit("/", 1)[-1].replace("-", "_").split("_")
+    text = " ".join(PROPER.get(word.lower(), word) for word in words if word) or name
+    return text[:1].upper() + text[1:]
+
+
+def inline_title(name: str) -> str:
+    """Return a corruption's title as it is inside a sentence: "motion blur", "Gaussian noise"."""
+    title = corruption_title(name)
+    keeps = title.startswith("Gaussian") or title[:2].isupper()
+    return title if keeps else title[:1].lower() + title[1:]
+
+
+def suite_title(name: str) -> str:
+    """Return how a suite is called; a user's own by its file's name."""
+    return SUITES.get(name, name.replace("\\", "/").rsplit("/", 1)[-1])
+
+
+def groups_of(suite: str, corruptions: Sequence[str]) -> dict[str, str]:
+    """Return the suite's group of each corruption (noise, blur, …), "" where none is known."""
+    try:
+        entries = {entry.name: entry.group for entry in load_suite(suite)}
+    except UsageError:
+        entries = {}
+    return {name: entries.get(name, "") for name in corruptions}
+
+
+def space_title(name: str) -> str:
+    """Return which classes a label space has."""
+    return SPACES.get(name, name)
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def plural(number: int, word: str) -> str:
+    """Return a word for so many of it."""
+    if number == 1:
+        return word
+    return f"{word}es" if word.endswith("s") else f"{word}s"

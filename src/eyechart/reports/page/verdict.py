@@ -1,0 +1,215 @@
+"""A verdict on each model in a sentence: how near it comes to people, and where it falls behind.
+
+Every claim rests on a test of the evaluation; where there are too few pictures none is made.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from eyechart.evaluation.saved import SavedPeople
+from eyechart.reports.page.alone import without_people
+from eyechart.reports.page.numbers import (
+    Cell,
+    Estimated,
+    Numbers,
+    count,
+    counted,
+    delta,
+    percent,
+    score,
+)
+from eyechart.reports.page.titles import inline_title, listed, plural
+from eyechart.reports.report import Part, Report, Shown
+from eyechart.scores.evaluation import PROPERTIES
+
+WIDE = 0.1
+"""Bounds of HMRI farther apart than this are worth a sentence."""
+
+BADGES = {
+    (False, False): ("even", "no clear difference from people"),
+    (True, False): ("behind", "behind people"),
+    (False, True): ("ahead", "ahead of people"),
+    (True, True): ("mixed", "behind people here, ahead there"),
+}
+"""By whether people are clearly ahead under any corruption, and whether the model is."""
+
+NO_CLAIM = ("unclear", "too few pictures for a claim")
+NO_PEOPLE = ("unclear", "not compared with people")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of one model, whose name goes before `text`.
+
+    `tone`: how it is marked; `badge`: the verdict in a few words; `details`: what supports it.
+    """
+
+    model: Shown
+    tone: str
+    badge: str
+    text: Markup
+    details: Markup | str = ""
+
+
+@dataclass(frozen=True)
+class Near:
+    """People's scores of one model under one corruption, and where they stand in results.json."""
+
+    corruption: str
+    people: SavedPeople
+    path: tuple[str | int, ...]
+
+
+def verdict_on(report: Report, part: Part, shown: Shown) -> Verdict:
+    """Return the verdict on a model of a part."""
+    numbers = Numbers(shown.run, report.runs[shown.run].results)
+    home = ("models", shown.place, "spaces")
+    for space, letter in ((space, letter) for letter in "ap" for space in part.spaces):
+        own = shown.space(space)
+        if own is not None and f"hmri_{letter}" in own.means:
+            near = list(_near(part, shown, space, letter))
+            path = (*home, space)
+            if own.verdict:
+                return Verdict(shown, *NO_CLAIM, _no_claim(numbers, path, letter, near))
+            tone, badge = BADGES[_ahead(near, "people") > 0, _ahead(near, "model") > 0]
+            said = _next_to_people(numbers, path, letter, near)
+            return Verdict(shown, tone, badge, said, _details(numbers, near))
+    return Verdict(shown, *NO_PEOPLE, without_people(part, shown, numbers))
+
+
+def about_people(part: Part) -> str:
+    """Return a sentence on how a part's models were compared with people, or why they were not."""
+    scores = [
+        own
+        for shown in part.models
+        for space in shown.model.spaces.values()
+        for corruption in space.corruptions.values()
+        for own in corruption.properties.values()
+    ]
+    people = [own.people for own in scores if own.people is not None]
+    if people:
+        whose = dict.fromkeys(own.about.rsplit(", ", 1)[0] for own in people)
+        alike = any(own.kind != "direct" for own in people)
+        more = "; they also stand for corruptions that look alike" if alike else ""
+        return f"People’s answers are to {listed(list(whose))}{more}."
+    if not part.runs[0].config.get("humans"):
+        return "No answers of people were asked for, so models are compared with each other only."
+    return (
+        "No answers of people could be set against these, so models are compared with each other"
+        " only; why is said at the end, under what was skipped."
+    )
+
+
+def _near(part: Part, shown: Shown, space: str, letter: str) -> Iterator[Near]:
+    own = shown.space(space)
+    assert own is not None
+    name = PROPERTIES[letter]
+    for corruption, found in own.corruptions.items():
+        people = found.properties[letter].people if letter in found.properties else None
+        if people is not None and corruption in part.standings.board.counted:
+            path = ("models", shown.place, "spaces", space, "corruptions", corruption, name)
+            yield Near(corruption, people, (*path, "people"))
+
+
+def _ahead(near: list[Near], who: str) -> int:
+    """Return under how many corruptions one is clearly ahead, somewhere along visual change."""
+    return sum(own.people.scenario in (f"{who} ahead", "mixed") for own in near)
+
+
+def _reach(numbers: Numbers, path: tuple[str | int, ...], letter: str) -> tuple[Estimated, ...]:
+    """Return HMRI and MRSI as shares in percent."""
+    names = (f"hmri_{letter}", f"mrsi_{letter}")
+    return tuple(numbers.estimate(percent, *path, "means", name) for name in names)
+
+
+def _as_score(numbers: Numbers, path: tuple[str | int, ...], name: str) -> Cell:
+    return numbers.cell(score, *path, "means", name, "value")
+
+
+def _next_to_people(
+    numbers: Numbers, path: tuple[str | int, ...], letter: str, near: list[Near]
+) -> Markup:
+    hmri, mrsi = _reach(numbers, path, letter)
+    text = Markup(
+        "reaches {} of people’s {} over {} {} people answered for (HMRI {}) and is ahead of them by"
+        " {} of its own (MRSI {})"
+    )
+    said = text.format(
+        hmri,
+        PROPERTIES[letter],
+        counted(len(near)),
+        plural(len(near), "corruption"),
+        _as_score(numbers, path, f"hmri_{letter}"),
+        mrsi,
+        _as_score(numbers, path, f"mrsi_{letter}"),
+    )
+    return said + _first_behind(numbers, near) + "."
+
+
+def _details(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return what else is known: where either is clearly ahead, and what nobody looked at."""
+    text = Markup("")
+    if _ahead(near, "people") or _ahead(near, "model"):
+        said = Markup("Beyond chance, people are ahead under {} of the {} and the model under {}. ")
+        people, model = (counted(_ahead(near, who)) for who in ("people", "model"))
+        text += said.format(people, counted(len(near)), model)
+    return Markup((text + _open(numbers, near)).rstrip())
+
+
+def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return where the model falls behind first, by visual change, if it clearly does."""
+    if not _ahead(near, "people") and not _ahead(near, "model"):
+        return Markup("; under none of them is the difference more than chance")
+    found = [
+        (lead.start, own, place)
+        for own in near
+        if own.people.scenario in ("people ahead", "mixed")
+        for place, lead in enumerate(own.people.significant)
+        if lead.who == "people"
+    ]
+    if not found:
+        return Markup("")
+    _, own, place = min(found, key=lambda each: each[0])
+    start = numbers.cell(delta, *own.path, "significant", place, "start")
+    text = Markup("; it falls behind first under {}, from a visual change (Δv) of {} on")
+    return text.format(inline_title(own.corruption), start)
+
+
+def _open(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return how much unobserved ranges leave open, where that is much."""
+    widths = {
+        own.corruption: own.people.hmri_bounds[1] - own.people.hmri_bounds[0]
+        for own in near
+        if own.people.hmri_bounds[0] is not None and own.people.hmri_bounds[1] is not None
+    }
+    if not widths or max(widths.values()) < WIDE:
+        return Markup("")
+    widest = max(near, key=lambda own: widths.get(own.corruption, -1))
+    span = numbers.span(delta, *widest.path, "hmri_bounds")
+    text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
+    return text.format(inline_title(widest.corruption), span)
+
+
+def _no_claim(
+    numbers: Numbers, path: tuple[str | int, ...], letter: str, near: list[Near]
+) -> Markup:
+    pictures, classes = (numbers.cell(count, *path, name) for name in ("pictures", "classes"))
+    hmri, mrsi = (
+        numbers.estimate(delta, *path, "means", name)
+        for name in (f"hmri_{letter}", f"mrsi_{letter}")
+    )
+    return Markup(
+        "cannot be judged next to people: {} {} of {} {} are too few for a claim. As far as they"
+        " go, it reaches HMRI {} and MRSI {} over {} {}."
+    ).format(
+        pictures,
+        plural(int(pictures.value or 0), "picture"),
+        classes,
+        plural(int(classes.value or 0), "category").replace("categorys", "categories"),
+        hmri,
+        mrsi,
+        counted(len(near)),
+        plural(len(near), "corruption"),
+    )

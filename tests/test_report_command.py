@@ -1,0 +1,152 @@
+"""`eyechart report`: what it writes, where, and what it refuses in a sentence."""
+
+import json
+import shutil
+
+import pytest
+
+from commands import assert_refused
+from report_runs import (
+    CORRUPTIONS,
+    MODELS,
+    SHARP,
+    chosen,
+    evaluate,
+    levels_run,
+    make_once,
+    people_run,
+)
+
+
+@pytest.fixture(scope="module")
+def vcr(tmp_path_factory):
+    return make_once(tmp_path_factory, people_run)
+
+
+@pytest.fixture(scope="module")
+def levels(tmp_path_factory):
+    return make_once(tmp_path_factory, levels_run)
+
+
+@pytest.fixture
+def copy(vcr, tmp_path):
+    """A copy of the run that a test may spoil."""
+    return shutil.copytree(vcr, tmp_path / "copy", ignore=shutil.ignore_patterns("predictions"))
+
+
+def spoil(run, **changes):
+    path = run / "results.json"
+    found = json.loads(path.read_text("utf-8"))
+    found.update(changes)
+    path.write_text(json.dumps(found))
+    return run
+
+
+def test_the_page_of_one_run_lies_in_its_folder(run, copy):
+    done = run("report", copy)
+    assert done.status == 0
+    assert done.out.split() == ["Written:", str(copy / "report.html")]
+    text = (copy / "report.html").read_text("utf-8")
+    assert text.startswith("<!doctype html>") and all(name in text for name in MODELS)
+    assert run("report", copy).status == 0  # its own report may be written again
+
+
+def test_runs_of_two_suites_share_a_page(run, vcr, levels, tmp_path):
+    assert run("report", vcr, levels, "--out", tmp_path / "both.html").status == 0
+    text = (tmp_path / "both.html").read_text("utf-8")
+    assert "VCR-Bench" in text and "ImageNet-C" in text
+
+
+def test_a_model_card_is_asked_for_by_format_or_by_ending(run, copy, tmp_path):
+    assert run("report", copy, "--format", "md").status == 0
+    assert run("report", copy, "-o", tmp_path / "card.md").status == 0
+    card = (copy / "report.md").read_text("utf-8")
+    assert card.startswith("---\n") and "model-index:" in card
+    assert card == (tmp_path / "card.md").read_text("utf-8")
+
+
+def test_figures_come_besides_the_page(run, copy, tmp_path):
+    done = run("report", copy, "--figures", tmp_path / "figures")
+    assert done.status == 0 and (copy / "report.html").exists()
+    names = {path.suffix for path in (tmp_path / "figures").iterdir()}
+    assert {".svg", ".pdf"} <= names
+
+
+def test_a_category_that_is_given_is_shown(run, copy):
+    assert run("report", copy, "--category", f"{SHARP}=vit").status == 0
+    assert "Vision transformer" in (copy / "report.html").read_text("utf-8")
+
+
+def test_an_overlap_table_is_shown_as_a_heat_map(run, copy, tmp_path):
+    (tmp_path / "overlap.csv").write_text(",fog,snow\nfog,1,0.2\nsnow,0.2,1\n")
+    assert run("report", copy, "--overlap", tmp_path / "overlap.csv").status == 0
+    assert "heatmap" in (copy / "report.html").read_text("utf-8").split("chart-specs")[1]
+
+
+# What is refused
+
+
+def test_results_of_another_schema_are_refused(run, copy):
+    refused = run("report", spoil(copy, schema=2))
+    assert_refused(refused, "another version of eyechart (schema 2, not 3)")
+    assert not (copy / "report.html").exists()
+
+
+def test_an_empty_run_is_refused(run, tmp_path, copy):
+    (tmp_path / "nothing").mkdir()
+    assert_refused(run("report", tmp_path / "nothing"), "holds no finished run")
+    assert_refused(run("report", tmp_path / "nowhere"), "No such folder")
+    assert_refused(run("report", spoil(copy, models=[])), "holds a run without any model")
+
+
+def test_a_run_that_was_stopped_is_refused(run, copy):
+    (copy / "results.json").unlink()
+    assert_refused(run("report", copy), "holds no finished run")
+
+
+def test_runs_on_different_pictures_are_refused(run, vcr, tmp_path):
+    from report_runs import save_hues
+
+    images = save_hues(tmp_path / "photos", each=3)
+    other = evaluate(images, tmp_path / "other", "--n", 30, *chosen("vcr"), models=MODELS[:1])
+    assert_refused(run("report", vcr, other), "only models that saw the same pictures")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--format", "pdf"), "Unknown format 'pdf'"),
+        (("--out", "report.pdf"), "must end in .html or .md"),
+        (("--out", "report.html", "--format", "md"), "ending in .md"),
+        (("--out", "no-such-folder/report.html"), "No such folder"),
+        (("--category", "ViT"), "must be MODEL=CATEGORY"),
+        (("--category", "nobody=ViT"), "No model is called nobody"),
+        (("--category", f"{SHARP}=vti"), "Unknown category 'vti'"),
+        (("--port", 8000), "are for --serve"),
+        (("--images", "photos"), "are for --serve"),
+        (("--serve", "--out", "report.html"), "--serve writes nothing"),
+        (("--serve", "--port", 70000), "must be from 0 to 65535"),
+        (("--overlap", "no-such.csv"), "no-such.csv"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(run, copy, monkeypatch, tmp_path, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(run("report", copy, *arguments), says)
+    assert not list(tmp_path.glob("report.*"))
+
+
+def test_a_file_of_somebody_else_is_never_overwritten(run, copy, tmp_path):
+    for name in ("thesis.html", "notes.md"):
+        (tmp_path / name).write_text("mine")
+        assert_refused(run("report", copy, "-o", tmp_path / name), "is no report of eyechart")
+        assert (tmp_path / name).read_text() == "mine"
+
+
+def test_runs_are_needed(run):
+    assert_refused(run("report"), "RUN")
+
+
+def test_all_corruptions_of_a_run_are_in_the_card(run, copy):
+    run("report", copy, "--format", "md")
+    card = (copy / "report.md").read_text("utf-8").lower()
+    assert all(name.replace("_", " ") in card for name in CORRUPTIONS["vcr"])

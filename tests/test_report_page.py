@@ -1,0 +1,698 @@
+"""The report's page, read without a browser: numbers, structure, hostile text, what may run."""
+
+import json
+import re
+import shutil
+from base64 import b64decode, b64encode
+from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from markupsafe import Markup
+from PIL import Image
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.comparison import stand
+from eyechart.evaluation.runs import Board
+from eyechart.evaluation.saved import Results, SavedLead
+from eyechart.reports.charts.build import charts_of
+from eyechart.reports.page.numbers import chance, count, delta, hundredths, percent, score
+from eyechart.reports.page.render import is_report, render_report, write_report
+from eyechart.reports.page.titles import corruption_title, groups_of, inline_title, listed
+from eyechart.reports.page.verdict import verdict_on
+from eyechart.reports.report import COLOURS, Part, Report, load_report
+from report_runs import (
+    BLIND,
+    HOSTILE,
+    MODELS,
+    SHARP,
+    evaluate,
+    hostile_run,
+    levels_run,
+    make_once,
+    people_run,
+)
+from small_models import save_pictures
+
+VOID = {"meta", "img", "input", "link", "br", "hr"}
+HEADINGS = ("h1", "h2", "h3", "h4")
+
+
+class Page(HTMLParser):
+    """What a page holds: numbers with their texts, ids, headings, scripts, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.numbers: list[tuple[dict[str, str], str]] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.scripts: list[tuple[dict[str, str], str]] = []
+        self.headings: list[tuple[str, str]] = []
+        self.words: list[str] = []
+        self._open: list[tuple[str, dict[str, str]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        own = {name: value or "" for name, value in attributes}
+        self.tags.append((tag, own))
+        if tag == "data":
+            self.numbers.append((own, ""))
+        if tag == "script":
+            self.scripts.append((own, ""))
+        if tag in HEADINGS:
+            self.headings.append((tag, ""))
+        if tag not in VOID:
+            self._open.append((tag, own))
+
+    def handle_endtag(self, tag):
+        assert self._open.pop()[0] == tag
+
+    def handle_data(self, text):
+        inside = [tag for tag, _ in self._open]
+        if "data" in inside:
+            own, before = self.numbers[-1]
+            self.numbers[-1] = (own, before + text)
+        if "script" in inside:
+            own, before = self.scripts[-1]
+            self.scripts[-1] = (own, before + text)
+        elif "style" not in inside:
+            self.words.append(text)
+        if inside and inside[-1] in HEADINGS:
+            tag, before = self.headings[-1]
+            self.headings[-1] = (tag, before + text)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    @property
+    def is_balanced(self) -> bool:
+        return not self._open
+
+    def all(self, attribute: str) -> list[str]:
+        return [own[attribute] for _, own in self.tags if attribute in own]
+
+    @property
+    def specs(self):
+        (text,) = [text for own, text in self.scripts if own.get("id") == "chart-specs"]
+        return json.loads(text)
+
+
+def unlabelled_run(home):
+    """One model whose pictures have no labels."""
+    images = save_pictures(home / "plain", each=4)
+    few = ("--n", 40, "--corruption", "gaussian_noise", "--corruption", "color_jitter")
+    model = ("small_models:colours",)
+    return evaluate(images, home / "unlabelled", *few, "--labels", "none", models=model)
+
+
+def native_run(home):
+    """One model that knows no class that people were asked about, with labels."""
+    images = save_pictures(home / "tints", each=4)
+    few = ("--n", 40, "--corruption", "brightness")
+    return evaluate(images, home / "native", *few, models=("small_models:pale_colours",))
+
+
+def entry16_run(home):
+    """A model in people's categories only."""
+    images = people_run(home).parent / "photos"
+    few = ("--n", 60, "--corruption", "gaussian_noise", "--labels", "entry16")
+    return evaluate(images, home / "entry16", *few, models=(SHARP,))
+
+
+def names_run(home):
+    """The run whose names are HTML, in a folder of its own."""
+    return hostile_run(home / "names")
+
+
+KINDS = {
+    "both": (people_run, levels_run),
+    "people": (people_run,),
+    "levels": (levels_run,),
+    "unlabelled": (unlabelled_run,),
+    "native": (native_run,),
+    "entry16": (entry16_run,),
+    "hostile": (names_run,),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return the report and its page of a kind, each made once."""
+    done = {}
+
+    def make(kind):
+        if kind not in done:
+            runs = [make_once(tmp_path_factory, each) for each in KINDS[kind]]
+            report = load_report(runs)
+            done[kind] = (report, Page(render_report(report)))
+        return done[kind]
+
+    return make
+
+
+@pytest.fixture(params=KINDS)
+def any_page(request, made):
+    return made(request.param)
+
+
+def at(files, place):
+    """What stands at a place of the page's kind, looked up as RFC 6901 says, in the files."""
+    run, *steps = place.split("/")
+    found = files[int(run)]
+    for step in steps:
+        key = step.replace("~1", "/").replace("~0", "~")
+        found = found[int(key)] if isinstance(found, list) else found[key]
+    return found
+
+
+def files_of(report):
+    return [json.loads((run.folder / "results.json").read_text("utf-8")) for run in report.runs]
+
+
+# Numbers
+
+
+def test_every_number_is_that_of_results_json(any_page):
+    report, page = any_page
+    files = files_of(report)
+    places = [own for own, _ in page.numbers if "data-at" in own]
+    assert len(places) > 40
+    for own in places:
+        assert float(own["value"]) == at(files, own["data-at"]), own
+
+
+def test_every_number_says_where_it_comes_from(any_page):
+    _, page = any_page
+    for own, _ in page.numbers:
+        assert ("data-at" in own) != (own.get("data-from") in ("comparison", "count")), own
+
+
+def test_what_is_read_is_the_number_rounded(any_page):
+    _, page = any_page
+    for own, text in page.numbers:
+        shown, value = text.replace("\u00a0", "").replace("−", "-").replace(",", ""), own["value"]
+        if shown.startswith("<"):
+            assert float(value) < float(shown[1:])
+            continue
+        is_share = shown.endswith("%")
+        read = float(shown.rstrip("%"))
+        decimals = len(shown.rstrip("%").partition(".")[2])
+        half = 0.5 * 10**-decimals
+        # tables in percent say so in their heads
+        near = [abs(read - scale * float(value)) for scale in ((100,) if is_share else (1, 100))]
+        significant = abs(read - float(value)) <= 0.005 * abs(float(value)) + 1e-12
+        assert min(near) <= half * 1.000001 or significant, (own, text)
+
+
+def test_every_trace_holds_the_values_of_results_json(any_page):
+    report, page = any_page
+    files = files_of(report)
+    compared = 0
+    for spec in page.specs.values():
+        for trace in spec["data"]:
+            meta = trace.get("meta", {})
+            if not meta.get("at"):
+                continue
+            # some share the numbers of another trace of the chart
+            holder = spec["data"][meta["same"]] if "same" in meta else trace
+            shown, found = holder[meta.get("of", "y")], at(files, meta["at"])
+            assert len(shown) == len(found)
+            for one, two in zip(shown, found, strict=True):
+                assert (one is None) == (two is None)
+                assert one is None or one == pytest.approx(two, abs=1e-6)
+            compared += 1
+    assert compared >= 2
+
+
+def test_numbers_round_as_they_are_read():
+    assert score(0.12345) == "0.123" and delta(-0.5) == "−0.50" and delta(-0.001) == "0.00"
+    assert percent(0.955) in ("95\u00a0%", "96\u00a0%") and hundredths(0.7669) == "76.7"
+    assert count(6400) == "6,400" and count(1.5) == "1.5"
+    assert chance(0.0004) == "<\u00a00.001" and chance(0.04) == "0.040"
+
+
+# What is there
+
+
+def test_all_models_and_corruptions_are_there(any_page):
+    report, page = any_page
+    for shown in report.models:
+        assert shown.name in page.all("data-model-toggle")
+        assert shown.short in page.text
+    for place, part in enumerate(report.parts):
+        assert page.all("data-verdict").count(part.models[0].name) >= 1
+        options = [own for own in page.all("value") if own.startswith(f"corruption-{place}-")]
+        assert len(options) == len(part.corruptions)
+        titles = [text.strip() for tag, text in page.headings if tag == "h4"]
+        for name in part.corruptions:
+            assert any(corruption_title(name) in title for title in titles)
+
+
+def test_every_chart_has_one_place_and_words(any_page):
+    report, page = any_page
+    charts = charts_of(report)
+    assert sorted(page.all("data-chart")) == sorted(page.specs) == sorted(c.id for c in charts)
+    for _, own in page.tags:
+        if "data-chart" in own:
+            assert own["role"] == "img" and len(own["aria-label"]) > 20
+
+
+def test_ids_are_unique_and_what_is_referred_to_is_there(any_page):
+    _, page = any_page
+    ids = Counter(page.all("id"))
+    assert max(ids.values()) == 1
+    for name in ("for", "aria-labelledby", "data-of"):
+        assert set(page.all(name)) <= set(ids)
+    anchors = {own[1:] for own in page.all("href")}
+    assert anchors <= set(ids)
+    picked = set(page.all("data-picks"))
+    assert {own for own in page.all("data-picked") if own not in picked} <= {
+        own for own in page.all("data-picked") if page.all("data-picked").count(own) == 1
+    }
+
+
+def test_headings_are_in_order_and_ask_the_four_questions(any_page):
+    _, page = any_page
+    levels = [int(tag[1]) for tag, _ in page.headings]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(later - own <= 1 for own, later in pairwise(levels))
+    assert [text for tag, text in page.headings if tag == "h2"] == [
+        "Is it good enough, next to a person?",
+        "Where does it break?",
+        "How sure are we?",
+        "Can I reproduce it?",
+    ]
+    assert page.is_balanced
+
+
+def test_the_page_says_how_it_was_made(any_page):
+    report, page = any_page
+    for run in report.runs:
+        made = run.results.provenance
+        assert made.command in page.text and made.versions["torch"] in page.text
+        assert run.results.images.digest in page.text
+        assert str(run.folder / "results.json") in page.text
+        for model in run.results.models:
+            assert model.identity in page.text
+        for warning in run.results.warnings:
+            assert warning.partition(": ")[2] in page.text
+
+
+def test_examples_are_shown_along_visual_change(made):
+    report, page = made("people")
+    pictures = [own for tag, own in page.tags if tag == "img" and "src" in own]
+    assert pictures and all(own["src"].startswith("data:image/jpeg;base64,") for own in pictures)
+    for own in pictures[:5]:
+        with Image.open(BytesIO(b64decode(own["src"].partition(",")[2]))) as picture:
+            assert max(picture.size) <= 224
+    examples = report.runs[0].results.examples
+    shown = [own for own in page.all("data-at") if own.endswith("/confidence")]
+    ours = [place for place, own in enumerate(examples) if own.corruption != "clean"]
+    for place in ours:
+        for name in MODELS:
+            assert shown.count(f"0/examples/{place}/answers/{name}/confidence") == 1
+    assert "first failure" in page.text and "✗" in page.text and "✓" in page.text
+
+
+def test_a_run_whose_pictures_are_gone_says_so(made, tmp_path):
+    report, _ = made("people")
+    shutil.copytree(report.runs[0].folder, tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "examples")
+    page = Page(render_report(load_report([tmp_path / "run"])))
+    assert "no longer beside results.json" in page.text
+    assert not [own for tag, own in page.tags if tag == "img" and "src" in own]
+
+
+def test_a_file_that_is_no_picture_is_a_gap_in_its_strip(made, tmp_path):
+    report, whole = made("people")
+    shutil.copytree(report.runs[0].folder, tmp_path / "run")
+    used = report.runs[0].results.examples[-1].file
+    (tmp_path / "run" / "examples" / used).write_text("no picture")
+    page = Page(render_report(load_report([tmp_path / "run"])))
+    assert page.text.count("the file is missing") == 1
+    assert len(page.all("src")) == len(whole.all("src")) - 1
+
+
+def test_corruption_errors_are_grouped_as_papers_print_them(made):
+    report, page = made("levels")
+    space = report.parts[0].models[0].space("native")
+    assert space.corruption_error is not None
+    groups = [own for tag, own in page.tags if tag == "th" and own.get("scope") == "colgroup"]
+    assert {own["colspan"] for own in groups} >= {"1"}
+    assert " Noise " in page.text
+    places = page.all("data-at")
+    for score_name in ("ce", "relative_ce"):
+        table = getattr(space.corruption_error, score_name)
+        assert table
+        for name in table:
+            place = f"corruption_error/{score_name}/{name}/value"
+            assert sum(own.endswith(place) for own in places) == len(MODELS)
+
+
+def test_the_groups_of_corruptions_stand_together():
+    groups = groups_of("imagenet-c", ["gaussian_noise", "snow", "shot_noise"])
+    assert groups == {"gaussian_noise": "noise", "snow": "weather", "shot_noise": "noise"}
+    assert groups_of("vcr", ["vcr/frost"]) == {"vcr/frost": "weather"}
+    assert groups_of("no/such.yaml", ["mine"]) == {"mine": ""}
+
+
+def test_two_tests_are_compared_by_their_ranks(made):
+    report, page = made("both")
+    assert report.discrete is not None
+    assert "change order" in page.text
+    heads = [text for tag, text in page.headings if tag == "h3"]
+    assert any("order of models" in text for text in heads)
+
+
+# Verdicts
+
+
+def words_on(report, place=0):
+    part = report.parts[place]
+    return [verdict_on(report, part, shown) for shown in part.models]
+
+
+def test_a_verdict_next_to_people_says_how_near_a_model_comes(made):
+    report, _ = made("people")
+    for verdict in words_on(report):
+        space = verdict.model.space("entry16")
+        hmri = space.means["hmri_a"].value
+        said = verdict.text.striptags()
+        assert percent(hmri).replace("\u00a0", " ") in said and f"(HMRI {score(hmri)})" in said
+        assert "claim" not in said
+        scenarios = [
+            own.accuracy.people.scenario
+            for own in space.corruptions.values()
+            if own.accuracy.people is not None
+        ]
+        behind = sum(own in ("people ahead", "mixed") for own in scenarios)
+        if behind or any(own == "model ahead" for own in scenarios):
+            more = Markup(verdict.details).striptags()
+            assert f"people are ahead under {behind} of the {len(scenarios)}" in more
+        else:
+            assert "more than chance" in said
+        assert ("falls behind first" not in said) or behind
+
+
+def with_people(report, change):
+    """The report with every comparison of its first model with people changed."""
+
+    def changed(own):
+        if own.accuracy is None or own.accuracy.people is None:
+            return own
+        people = replace(own.accuracy.people, **change)
+        return replace(own, accuracy=replace(own.accuracy, people=people))
+
+    results = report.runs[0].results
+    models = []
+    for model in results.models:
+        spaces = {
+            name: replace(
+                space, corruptions={key: changed(own) for key, own in space.corruptions.items()}
+            )
+            for name, space in model.spaces.items()
+        }
+        models.append(replace(model, spaces=spaces))
+    return with_results(report, replace(results, models=tuple(models)))
+
+
+def with_results(report, results: Results) -> Report:
+    """The report with other results in its first run, its order and colours as they were."""
+    run = replace(report.runs[0], results=results)
+    part = report.parts[0]
+    models = tuple(replace(own, model=results.models[own.place]) for own in part.models)
+    return replace(report, runs=(run,), parts=(replace(part, models=models, runs=(run,)),))
+
+
+@pytest.mark.parametrize(
+    "scenario, tone, said",
+    [
+        ("people ahead", "behind", "people are ahead under 2 of the 2 and the model under 0"),
+        ("model ahead", "ahead", "people are ahead under 0 of the 2 and the model under 2"),
+        ("mixed", "mixed", "people are ahead under 2 of the 2 and the model under 2"),
+        ("not significant", "even", "under none of them is the difference more than chance"),
+    ],
+)
+def test_a_verdict_claims_no_more_than_the_test_along_the_curves(made, scenario, tone, said):
+    report, _ = made("people")
+    lead = SavedLead(0.4, 0.6, "people")
+    changed = with_people(report, {"scenario": scenario, "significant": (lead,)})
+    for verdict in words_on(changed):
+        text = verdict.text.striptags()
+        assert verdict.tone == tone and said in f"{text} {Markup(verdict.details).striptags()}"
+        assert ("from a visual change (Δv) of 0.40 on" in text) == (tone in ("behind", "mixed"))
+
+
+def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
+    report, _ = made("people")
+    (wide, *_) = words_on(with_people(report, {"hmri_bounds": (0.2, 0.9)}))
+    (narrow, *_) = words_on(with_people(report, {"hmri_bounds": (0.85, 0.9)}))
+    assert "anywhere from 0.20 to 0.90" in Markup(wide.details).striptags()
+    assert "anywhere" not in Markup(narrow.details).striptags()
+
+
+def test_too_few_pictures_make_no_claim(made):
+    report, _ = made("entry16")
+    results = report.runs[0].results
+    space = results.models[0].spaces["entry16"]
+    few = replace(space, verdict="too few photographs for a claim", pictures=5)
+    model = replace(results.models[0], spaces={"entry16": few})
+    (verdict,) = words_on(with_results(report, replace(results, models=(model,))))
+    text = verdict.text.striptags()
+    assert verdict.badge == "too few pictures for a claim"
+    assert "cannot be judged" in text and "ahead" not in text and "behind" not in text
+
+
+def test_without_people_a_verdict_goes_by_what_there_is(made):
+    for kind, said in (("levels", "(Rₐ "), ("unlabelled", "(Rₚ "), ("native", "(Rₐ ")):
+        report, page = made(kind)
+        for verdict in words_on(report):
+            assert said in verdict.text.striptags()
+            assert verdict.badge == "not compared with people"
+        assert "HMRI" not in page.text
+        assert "compared with each other only" in page.text
+
+
+def test_without_people_mce_goes_first(made):
+    report, _ = made("levels")
+    results = report.runs[0].results
+    models = []
+    for model in results.models:
+        space = model.spaces["native"]
+        known = next(iter(space.corruption_error.ce.values()))
+        errors = replace(space.corruption_error, mce=replace(known, value=0.767))
+        spaces = {**model.spaces, "native": replace(space, corruption_error=errors)}
+        models.append(replace(model, spaces=spaces))
+    changed = with_results(report, replace(results, models=tuple(models)))
+    for verdict in words_on(changed):
+        said = verdict.text.striptags()
+        # errors in percent of one's own say nothing
+        if verdict.model.name == BLIND:
+            assert said.startswith("is right in") and "mCE" not in said
+        else:
+            assert said.startswith("makes 77 % [") and f"of the errors of {BLIND} (mCE)" in said
+
+
+# What may run, what may not
+
+
+def test_the_policy_lets_the_pages_own_scripts_run_and_nothing_else(any_page):
+    _, page = any_page
+    (policy,) = [own["content"] for tag, own in page.tags if own.get("http-equiv")]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'" and rules["img-src"] == "data:"
+    hashes = [
+        f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+        for own, text in page.scripts
+        if own.get("type") != "application/json"
+    ]
+    assert rules["script-src"].split() == sorted(hashes, key=rules["script-src"].index)
+    assert len(hashes) == 4
+
+
+def test_nothing_is_fetched_and_no_handler_is_inline(any_page):
+    _, page = any_page
+    for tag, own in page.tags:
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form")
+        assert not [name for name in own if name.startswith("on")]
+        assert own.get("src", "data:").startswith("data:")
+        assert own.get("href", "#").startswith("#")
+    styles = " ".join(page.all("style"))
+    assert "url(" not in styles
+
+
+def test_hostile_text_stays_text(made):
+    _, page = made("hostile")
+    assert HOSTILE in page.text and f"red {HOSTILE}" in page.text
+    tags = Counter(tag for tag, _ in page.tags)
+    pictures = [own for tag, own in page.tags if tag == "img"]
+    assert not [own for own in pictures if "onerror" in own or own.get("src") == "x"]
+    assert tags["script"] == 5
+
+
+@pytest.mark.parametrize(
+    "name", ["</script><script>alert(1)</script>", "\"'><b>&amp;", "{{ 7*7 }}"]
+)
+def test_hostile_names_of_models_and_classes_stay_text(made, name):
+    report, _ = made("people")
+    results = report.runs[0].results
+    old = results.models[0].name
+    space = results.models[0].spaces["native"]
+    classes = tuple(replace(own, name=name, instead=name) for own in space.by_class)
+    spaces = {**results.models[0].spaces, "native": replace(space, by_class=classes)}
+    model = replace(results.models[0], name=name, spaces=spaces)
+    examples = tuple(
+        replace(
+            own,
+            truth=name,
+            picture=name,
+            answers={name if key == old else key: each for key, each in own.answers.items()},
+        )
+        for own in results.examples
+    )
+    changed = replace(results, models=(model, *results.models[1:]), examples=examples)
+    renamed = rename(with_results(report, changed), old, name)
+    page = Page(render_report(renamed))
+    assert page.is_balanced and name in page.text
+    assert Counter(tag for tag, _ in page.tags)["script"] == 5
+    assert name in page.all("data-model-toggle")
+    assert any(name == trace.get("meta", {}).get("model") for spec in page.specs.values()
+               for trace in spec["data"])  # fmt: skip
+
+
+def rename(report: Report, old: str, new: str) -> Report:
+    """The report with a model's name changed in scores and order too."""
+    run = report.runs[0]
+    scores = {(new if key[0] == old else key[0], *key[1:]): own for key, own in run.scores.items()}
+    run = replace(run, scores=scores)
+    board = Board((run,))
+    shown = {own.name: own for own in report.parts[0].models}
+    standings = stand(board)
+    models = []
+    for name in standings.order:
+        own = shown[old if name == new else name]
+        short = new if name == new else own.short
+        models.append(replace(own, name=name, short=short, model=run.results.models[own.place]))
+    return replace(report, runs=(run,), parts=(Part(standings, tuple(models), (run,)),))
+
+
+# Files
+
+
+def test_the_page_is_written_whole_and_known_again(made, tmp_path):
+    report, _ = made("native")
+    path = write_report(report, tmp_path / "report.html")
+    assert path.read_text("utf-8").startswith('<!doctype html>\n<html lang="en">')
+    assert is_report(path) and list(tmp_path.iterdir()) == [path]
+    other = tmp_path / "other.html"
+    other.write_text("<!doctype html><title>mine</title>")
+    assert not is_report(other) and not is_report(tmp_path / "none.html")
+
+
+def test_a_place_that_cannot_be_written_is_said_in_a_sentence(made, tmp_path):
+    report, _ = made("native")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"^Cannot write .*\.$"):
+        write_report(report, tmp_path / "file" / "report.html")
+
+
+def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Report:
+    """A report on as many models and corruptions, each a copy of a real one under its own name."""
+    run = report.runs[0]
+    results, scores = run.results, {}
+    names = [f"vcr/corruption_{number:02}" for number in range(corruptions)]
+    real = list(results.config["corruptions"])
+    source = {name: real[place % len(real)] for place, name in enumerate(names)}
+    copies = []
+    for number in range(models):
+        base = results.models[number % len(results.models)]
+        name = f"zoo:a_model_with_quite_a_long_name_{number}"
+        spaces = {
+            key: replace(
+                space, corruptions={each: space.corruptions[source[each]] for each in names}
+            )
+            for key, space in base.spaces.items()
+        }
+        copies.append(replace(base, name=name, spaces=spaces))
+        for (model, space, corruption, score_name), own in run.scores.items():
+            for each in [own_name for own_name in names if source[own_name] == corruption] or [""]:
+                if model == base.name and (each or not corruption):
+                    scores[name, space, each, score_name] = own
+    examples = [own for own in results.examples if own.corruption == "clean"]
+    for name in names:
+        for own in results.examples:
+            if own.corruption == source[name]:
+                examples.append(replace(own, corruption=name))
+    said = [
+        replace(
+            own,
+            answers={
+                copy.name: own.answers[results.models[place % len(results.models)].name]
+                for place, copy in enumerate(copies)
+            },
+        )
+        for own in examples
+    ]
+    config = {**results.config, "corruptions": names, "means_over": names}
+    coverage = {name: results.coverage[source[name]] for name in names}
+    results = replace(results, config=config, models=tuple(copies), examples=tuple(said),
+                      coverage=coverage)  # fmt: skip
+    run = replace(run, results=results, scores=scores, folder=home)
+    standings = stand(Board((run,)))
+    template = report.parts[0].models[0]
+    shown = []
+    for name in standings.order:
+        place = run.models.index(name)
+        shown.append(
+            replace(
+                template,
+                name=name,
+                short=name,
+                colour=COLOURS[place % len(COLOURS)],
+                place=place,
+                model=results.models[place],
+            )
+        )
+    part = Part(standings, tuple(shown), (run,))
+    return replace(report, runs=(run,), parts=(part,))
+
+
+def noisy_pictures(report: Report, home: Path) -> None:
+    """Write an example picture of 320 px for each that the report has, as hard as they come."""
+    import numpy as np
+
+    (home / "examples").mkdir()
+    drawn = np.random.default_rng(0)
+    for own in {example.file for example in report.runs[0].results.examples}:
+        noise = drawn.integers(0, 256, (320, 320, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(home / "examples" / own, quality=90)
+
+
+def test_ten_models_and_fourteen_corruptions_fit_into_eight_megabytes(made, tmp_path):
+    report, _ = made("people")
+    large = multiplied(report, 10, 14, tmp_path)
+    noisy_pictures(large, tmp_path)
+    text = render_report(large)
+    assert len(text.encode()) < 8_000_000
+    page = Page(text)
+    assert page.is_balanced and len(page.all("data-model-toggle")) == 10
+    assert len([own for own in page.all("id") if re.fullmatch(r"corruption-0-\d+", own)]) == 14
+    assert page.all("src")
+
+
+# Words
+
+
+def test_corruptions_are_called_as_people_call_them():
+    assert corruption_title("vcr/gaussian_noise") == "Gaussian noise"
+    assert corruption_title("jpeg_compression") == "JPEG compression"
+    assert inline_title("vcr/motion_blur") == "motion blur"
+    assert inline_title("vcr/gaussian_blur") == "Gaussian blur"
+    assert inline_title("jpeg_compression") == "JPEG compression"
+    assert listed(["a"]) == "a" and listed(["a", "b", "c"]) == "a, b and c" and listed([]) == ""
