@@ -23,9 +23,9 @@ from eyechart.evaluation.saved import Results, SavedLead
 from eyechart.reports.charts.build import charts_of
 from eyechart.reports.page.numbers import chance, count, delta, hundredths, percent, score
 from eyechart.reports.page.render import is_report, render_report, write_report
-from eyechart.reports.page.titles import corruption_title, groups_of, inline_title, listed
 from eyechart.reports.page.verdict import verdict_on
 from eyechart.reports.report import COLOURS, Part, Report, load_report
+from eyechart.reports.words import corruption_title, corruption_words, groups_of, listed
 from report_runs import (
     BLIND,
     HOSTILE,
@@ -692,7 +692,7 @@ def test_ten_models_and_fourteen_corruptions_fit_into_eight_megabytes(made, tmp_
 def test_corruptions_are_called_as_people_call_them():
     assert corruption_title("vcr/gaussian_noise") == "Gaussian noise"
     assert corruption_title("jpeg_compression") == "JPEG compression"
-    assert inline_title("vcr/motion_blur") == "motion blur"
-    assert inline_title("vcr/gaussian_blur") == "Gaussian blur"
-    assert inline_title("jpeg_compression") == "JPEG compression"
+    assert corruption_words("vcr/motion_blur") == "motion blur"
+    assert corruption_words("vcr/gaussian_blur") == "Gaussian blur"
+    assert corruption_words("jpeg_compression") == "JPEG compression"
     assert listed(["a"]) == "a" and listed(["a", "b", "c"]) == "a, b and c" and listed([]) == ""

@@ -6,8 +6,8 @@ from eyechart.evaluation.saved import Number, SavedCorruption, SavedSpace
 from eyechart.reports.leaderboard import PERCENT, TITLES
 from eyechart.reports.markdown import escape, table
 from eyechart.reports.model_index import averaged, overall
-from eyechart.reports.page.titles import corruption_title, space_title, suite_title
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, space_title, suite_title
 
 COLUMNS = (
     "R_a", "R_p", "HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p", "error", "CE in %", "relative CE in %",

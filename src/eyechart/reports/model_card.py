@@ -15,9 +15,9 @@ from eyechart.reports.leaderboard import TITLES
 from eyechart.reports.markdown import block, bullets, code, escape, table
 from eyechart.reports.model_index import METRICS, model_index, overall
 from eyechart.reports.names import short_names
-from eyechart.reports.page.titles import MEANINGS, corruption_title, listed, suite_title
 from eyechart.reports.page.verdict import verdict_on
 from eyechart.reports.report import Part, Report
+from eyechart.reports.words import MEANINGS, corruption_title, listed, suite_title
 
 TAGS = ("eyechart", "robustness", "image-classification")
 

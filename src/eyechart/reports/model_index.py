@@ -10,8 +10,8 @@ from eyechart.evaluation.runs import Run
 from eyechart.evaluation.saved import Number, SavedSpace
 from eyechart.reports.leaderboard import PERCENT, TITLES
 from eyechart.reports.markdown import one_line
-from eyechart.reports.page.titles import space_title, suite_title
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import space_title, suite_title
 
 METRICS = (
     "clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p", "error", "mce",

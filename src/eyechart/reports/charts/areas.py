@@ -27,8 +27,8 @@ from eyechart.reports.charts.chart import (
 from eyechart.reports.charts.colours import AREAS
 from eyechart.reports.charts.curve_words import Drawn, drawn_curves
 from eyechart.reports.charts.curves import line_trace
-from eyechart.reports.charts.words import corruption_title, corruption_words, listed, places
 from eyechart.reports.report import Part
+from eyechart.reports.words import corruption_title, corruption_words, listed, places
 
 MOST = 4
 """Models in one chart; of more, the first of the part are shown."""

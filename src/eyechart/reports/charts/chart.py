@@ -10,7 +10,6 @@ from html import escape as escape_html
 from typing import Any
 
 from eyechart.evaluation.saved import Number
-from eyechart.reports.charts.words import corruption_title as corruption_title
 from eyechart.reports.report import Shown
 
 Spec = dict[str, Any]

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from eyechart.evaluation.saved import Numbers, SavedCurve, SavedPeople, SavedProperty
 from eyechart.reports.charts.chart import PROPERTY_NAMES, PROPERTY_TITLES
-from eyechart.reports.charts.words import corruption_words, listed, places, space_title
 from eyechart.reports.report import Part, Shown
+from eyechart.reports.words import corruption_words, listed, places, space_title
 
 
 @dataclass(frozen=True, eq=False)

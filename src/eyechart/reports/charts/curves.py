@@ -31,8 +31,8 @@ from eyechart.reports.charts.curve_words import (
     gaps,
     people_of,
 )
-from eyechart.reports.charts.words import corruption_title, space_title
 from eyechart.reports.report import Part
+from eyechart.reports.words import corruption_title, space_title
 
 SCALE = 1000
 """Bands and rates of bins are whole numbers of one part of this: a chart has fewer pixels."""

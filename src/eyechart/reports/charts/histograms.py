@@ -23,8 +23,8 @@ from eyechart.reports.charts.chart import (
     slug,
 )
 from eyechart.reports.charts.colours import SUITE_COLOURS
-from eyechart.reports.charts.words import corruption_title, corruption_words, suite_title
 from eyechart.reports.report import Part, Report
+from eyechart.reports.words import corruption_title, corruption_words, suite_title
 
 FIXED, CONTINUOUS = ("imagenet-c", "imagenet-c-extra"), ("vcr",)
 PANEL, ROW, AROUND = 170, 30, 120
@@ -42,12 +42,15 @@ class Spread:
 
 
 def histogram_charts(report: Report, place: int) -> Iterator[Chart]:
-    """Yield a chart for each corruption of a part."""
+    """Yield a chart for each corruption of a part, unless VCR's shows both."""
     for corruption in report.parts[place].corruptions:
         own = _spread(report, report.parts[place], corruption)
         if own is None or not own.coverage.rows:
             continue
-        both = _in_order([own, *_partner(report, own)])
+        partner = _partner(report, own)
+        if partner and own.suite in FIXED:
+            continue
+        both = _in_order([own, *partner])
         yield Chart(
             slug("histogram", place, corruption),
             "histogram",
@@ -65,9 +68,10 @@ def coverage_charts(report: Report, place: int) -> Iterator[Chart]:
     """Yield a chart of what a part's corruptions cover, VCR's next to ImageNet-C's if any."""
     found = [_spread(report, report.parts[place], name) for name in report.parts[place].corruptions]
     own = [each for each in found if each is not None]
-    if not own:
-        return
     is_continuous = report.parts[place].suite in CONTINUOUS
+    # what VCR's chart shows beside its own is not shown again
+    if is_continuous is False and all(_partner(report, each) for each in own):
+        return
     others = [other for each in own for other in _partner(report, each)] if is_continuous else []
     sets = [own, others]
     sets = sorted((each for each in sets if each), key=lambda each: each[0].suite in CONTINUOUS)

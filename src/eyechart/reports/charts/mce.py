@@ -18,8 +18,8 @@ from eyechart.reports.charts.chart import (
     slug,
 )
 from eyechart.reports.charts.colours import SYMBOLS
-from eyechart.reports.charts.words import space_title
 from eyechart.reports.report import Part, Shown
+from eyechart.reports.words import space_title
 
 SCORES = {"mce": "mCE", "relative_mce": "relative mCE"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.reports.charts.chart import INK, PAPER, Chart, Spec, escape, numbers
-from eyechart.reports.charts.words import corruption_words, listed
+from eyechart.reports.words import corruption_words, listed
 
 FEW = 16
 """Corruptions up to which each cell's score fits into it."""

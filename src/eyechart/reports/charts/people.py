@@ -20,8 +20,8 @@ from eyechart.reports.charts.chart import (
 from eyechart.reports.charts.colours import DASHES
 from eyechart.reports.charts.curve_words import crossings
 from eyechart.reports.charts.curves import bands, line_trace
-from eyechart.reports.charts.words import listed
 from eyechart.reports.report import COLOURS, Report
+from eyechart.reports.words import listed
 
 TITLES = {
     "noise": "noises, which look alike to them",

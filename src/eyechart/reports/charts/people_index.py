@@ -22,8 +22,8 @@ from eyechart.reports.charts.chart import (
     template,
 )
 from eyechart.reports.charts.colours import CATEGORY_COLOURS, CATEGORY_PATTERNS
-from eyechart.reports.charts.words import corruption_title, corruption_words
 from eyechart.reports.report import Part, Shown
+from eyechart.reports.words import corruption_title, corruption_words
 
 SCORES = ("hmri", "mrsi")
 ROW, AROUND = 30, 130

@@ -21,8 +21,8 @@ from eyechart.reports.charts.chart import (
     template,
 )
 from eyechart.reports.charts.colours import CHANGE, WAYS
-from eyechart.reports.charts.words import corruption_title, corruption_words, listed
 from eyechart.reports.report import Report, Shown
+from eyechart.reports.words import corruption_title, corruption_words, listed
 
 ROW, AROUND = 60, 120
 """Height of a model's bars, and of what is around all, in pixels."""

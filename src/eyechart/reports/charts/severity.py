@@ -12,8 +12,8 @@ from eyechart.reports.charts.chart import (
     slug,
 )
 from eyechart.reports.charts.colours import SYMBOLS
-from eyechart.reports.charts.words import corruption_title, corruption_words, space_title
 from eyechart.reports.report import Part, Shown
+from eyechart.reports.words import corruption_title, corruption_words, space_title
 
 Levels = Mapping[str, float]
 

@@ -8,7 +8,6 @@ from matplotlib.patches import Patch
 
 from eyechart.evaluation.saved import SavedPeople
 from eyechart.reports.charts.colours import AREAS
-from eyechart.reports.charts.words import corruption_title, suite_title
 from eyechart.reports.figures.curves import property_of
 from eyechart.reports.figures.lines import (
     VISUAL_CHANGE,
@@ -21,6 +20,7 @@ from eyechart.reports.figures.lines import (
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import PEOPLE, SMALL, drawable, legend
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, suite_title
 from eyechart.scores.evaluation import PROPERTIES
 
 HEIGHT = 1.6

@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from eyechart.evaluation.saved import SavedPeople, SavedProperty
-from eyechart.reports.charts.words import corruption_title, suite_title
 from eyechart.reports.figures.lines import (
     FEW,
     MARK,
@@ -23,6 +22,7 @@ from eyechart.reports.figures.lines import (
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import PEOPLE, Look, drawable, legend, looks_of
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, suite_title
 from eyechart.scores.evaluation import PROPERTIES
 
 HEIGHT = 1.35

@@ -10,11 +10,11 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
 from eyechart.evaluation.saved import Number, SavedErrors, SavedSpace
-from eyechart.reports.charts.words import corruption_title, suite_title
 from eyechart.reports.figures.lines import key, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, Look, drawable, legend, looks_of
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, suite_title
 
 HEIGHT = 1.3
 BASELINE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2))}

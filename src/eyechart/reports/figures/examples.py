@@ -15,10 +15,10 @@ from PIL import Image
 from eyechart.evaluation.saved import EXAMPLES_FOLDER, SavedAnswer
 from eyechart.humans.transfer import bare_name
 from eyechart.images.files import UNREADABLE
-from eyechart.reports.charts.words import corruption_title, suite_title
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, suite_title
 
 MOST = 7
 """Pictures in a strip."""

@@ -8,9 +8,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
 from eyechart.reports.charts.overlap import Overlap
-from eyechart.reports.charts.words import corruption_title
 from eyechart.reports.figures.plan import Plan, Plans
 from eyechart.reports.figures.style import COLUMN, INK, PAGE, SMALL, drawable
+from eyechart.reports.words import corruption_title
 
 CELL = 0.17
 """The least side of a cell that holds a number, in inches."""

@@ -13,7 +13,6 @@ from matplotlib.lines import Line2D
 
 from eyechart.evaluation.saved import Number, SavedProperty
 from eyechart.humans.transfer import bare_name
-from eyechart.reports.charts.words import corruption_title, suite_title
 from eyechart.reports.figures.curves import people_of, property_of, size
 from eyechart.reports.figures.lines import (
     FEW,
@@ -37,6 +36,7 @@ from eyechart.reports.figures.style import (
     looks_of,
 )
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, suite_title
 from eyechart.scores.evaluation import PROPERTIES
 
 ROW = 0.155

@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from eyechart.evaluation.rankings import Rankings
-from eyechart.reports.charts.words import corruption_title
 from eyechart.reports.figures.lines import key, letters
 from eyechart.reports.figures.people_index import thickness
 from eyechart.reports.figures.plan import Plan, Plans
@@ -25,6 +24,7 @@ from eyechart.reports.figures.style import (
     looks_of,
 )
 from eyechart.reports.report import Report
+from eyechart.reports.words import corruption_title
 
 ROW = 0.155
 TITLES = {"R_a": r"$\hat{\mathcal{R}}_a$", "R_p": r"$\hat{\mathcal{R}}_p$"}

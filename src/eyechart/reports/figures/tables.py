@@ -5,10 +5,10 @@ from functools import partial
 from itertools import groupby
 
 from eyechart.evaluation.saved import Number
-from eyechart.reports.charts.words import corruption_title
 from eyechart.reports.figures.errors import Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.report import Report
+from eyechart.reports.words import corruption_title
 from eyechart.suites.suite import PUBLISHED, load_suite
 
 MADE = "% Made by eyechart."

@@ -12,11 +12,11 @@ from matplotlib.patches import Patch
 
 from eyechart.evaluation.saved import SavedCoverage
 from eyechart.humans.transfer import bare_name
-from eyechart.reports.charts.words import corruption_title, suite_title
 from eyechart.reports.figures.lines import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import COLUMN, INK, SMALL, drawable, legend
 from eyechart.reports.report import Part, Report
+from eyechart.reports.words import corruption_title, suite_title
 
 HEIGHT = 1.25
 ROW = 0.16

@@ -4,8 +4,8 @@ from markupsafe import Markup
 
 from eyechart.reports.names import short_names
 from eyechart.reports.page.numbers import Numbers, count, percent, score
-from eyechart.reports.page.titles import inline_title, plural
 from eyechart.reports.report import Part, Shown
+from eyechart.reports.words import corruption_words, plural
 
 LEAST = 0.01
 """Share of wrong answers from which on a corruption is worth naming."""
@@ -66,4 +66,4 @@ def _hardest(part: Part, shown: Shown, numbers: Numbers, space: str) -> Markup:
         return Markup("")
     path = ("models", shown.place, "spaces", space, "corruptions", worst, "error", "value")
     text = Markup("; it errs most under {} ({})")
-    return text.format(inline_title(worst), numbers.cell(percent, *path))
+    return text.format(corruption_words(worst), numbers.cell(percent, *path))

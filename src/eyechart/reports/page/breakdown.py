@@ -5,11 +5,14 @@ from markupsafe import Markup
 from eyechart.evaluation.saved import SavedClass
 from eyechart.reports.page.numbers import NOTHING, Numbers, count, hundredths, percent
 from eyechart.reports.page.tables import MANY, Choice, Column, Row, Shaded, Table
-from eyechart.reports.page.titles import corruption_title, space_title
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, space_title
 
 MOST, FEWER = 20, 10
 """Classes that are shown of each model, and of each of many."""
+
+ENOUGH = 3
+"""Pictures that a class needs to be shown; of fewer nothing can be said."""
 
 COLUMNS = (
     Column("Class", numeric=False),
@@ -27,7 +30,7 @@ def breakdowns(report: Report, part: Part, place: int) -> list[Choice]:
     for space in reversed(part.spaces):
         for shown in part.models:
             own = shown.space(space)
-            if own is not None and own.by_class:
+            if own is not None and any(each.pictures >= ENOUGH for each in own.by_class):
                 title = f"{shown.short}, {space_title(space)}"
                 most = MOST if len(part.models) <= MANY else FEWER
                 found.append(Choice(title, _table(report, shown, place, space, most)))
@@ -38,17 +41,20 @@ def _table(report: Report, shown: Shown, place: int, space: str, most: int) -> T
     own = shown.space(space)
     assert own is not None
     numbers = Numbers(shown.run, report.runs[shown.run].results)
-    order = sorted(range(len(own.by_class)), key=lambda each: _right(own.by_class[each]))
+    there = [place for place, each in enumerate(own.by_class) if each.pictures >= ENOUGH]
+    order = sorted(there, key=lambda each: _right(own.by_class[each]))
     rows = tuple(
         _row(
             numbers, own.by_class[each], ("models", shown.place, "spaces", space, "by_class", each)
         )
         for each in order[:most]
     )
-    total = len(own.by_class)
+    total, fewer = len(there), len(own.by_class) - len(there)
     which = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
     caption = f"{shown.short} by class in {space_title(space)}: {which}"
-    return Table(f"classes-{place}-{space}-{shown.run}-{shown.place}", caption, COLUMNS, rows, True)
+    note = f"{fewer:,} more have fewer than {ENOUGH} pictures." if fewer else ""
+    name = f"classes-{place}-{space}-{shown.run}-{shown.place}"
+    return Table(name, caption, COLUMNS, rows, True, note)
 
 
 def _right(own: SavedClass) -> float:

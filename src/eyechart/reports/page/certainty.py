@@ -17,14 +17,14 @@ from eyechart.reports.page.numbers import (
     score,
 )
 from eyechart.reports.page.tables import MANY, Choice, Column, Row, Table
-from eyechart.reports.page.titles import (
+from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import (
     SCORES,
     corruption_title,
     listed,
     space_title,
     suite_title,
 )
-from eyechart.reports.report import Part, Report, Shown
 
 LEVEL = 0.05
 

@@ -8,8 +8,8 @@ from eyechart.reports.names import short_names
 from eyechart.reports.page.leaderboard import model_label
 from eyechart.reports.page.numbers import NOTHING, Cell, Numbers, hundredths
 from eyechart.reports.page.tables import Column, Row, Table
-from eyechart.reports.page.titles import corruption_title, groups_of, space_title
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, groups_of, space_title
 
 TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative CE", "Rel. mCE")}
 LEFT_OUT = ("transform", "compression")

@@ -17,8 +17,8 @@ from eyechart.reports.page.numbers import (
     score,
 )
 from eyechart.reports.page.tables import Column, Row, Table
-from eyechart.reports.page.titles import MEANINGS, SCORES, listed, space_title
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import MEANINGS, SCORES, listed, space_title
 
 
 def leaderboard(report: Report, part: Part, place: int) -> Table:

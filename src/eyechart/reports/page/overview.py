@@ -5,8 +5,8 @@ from typing import Any
 
 from eyechart.reports.page.numbers import NOTHING, Cell, Estimated, Numbers, score
 from eyechart.reports.page.tables import MANY, Choice, Column, Row, Shaded, Table
-from eyechart.reports.page.titles import MEANINGS, SCORES, corruption_title, space_title
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import MEANINGS, SCORES, corruption_title, space_title
 from eyechart.scores.evaluation import PROPERTIES
 
 Path = tuple[str | int, ...]

@@ -10,8 +10,9 @@ from eyechart.evaluation.runs import Run
 from eyechart.evaluation.saved import RESULTS_FILE
 from eyechart.reports.page.numbers import Numbers, count, counted
 from eyechart.reports.page.tables import Column, Row, Table
-from eyechart.reports.page.titles import corruption_title, plural, space_title, suite_title
 from eyechart.reports.report import Report
+from eyechart.reports.words import corruption_title, plural, space_title, suite_title
+from eyechart.scores.evaluation import PROPERTIES
 
 FIRST = 5
 """How many of many files and reasons are shown."""
@@ -163,23 +164,28 @@ def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 def _reasons(run: Run) -> Iterator[str]:
     """Yield why there is no curve or no comparison with people, and for which corruptions."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for model in run.results.models:
         for space, own in model.spaces.items():
             for name, corruption in own.corruptions.items():
-                for scored in corruption.properties.values():
+                for letter, scored in corruption.properties.items():
                     # people are compared with in their own space, if the model is scored there
                     asked = space == PEOPLES or PEOPLES not in model.spaces
                     reason = scored.note or (scored.people_note if asked else "")
                     if reason:
-                        key = f"{reason.rstrip('.')} ({space_title(space)})"
-                        names = found.setdefault(key, [])
+                        by_property = found.setdefault((reason.rstrip("."), space), {})
+                        names = by_property.setdefault(PROPERTIES[letter], [])
                         title = corruption_title(name)
                         names += [] if title in names else [title]
-    for reason, names in found.items():
-        some = ", ".join(names[:FIRST])
-        more = f" and {len(names) - FIRST} more" if len(names) > FIRST else ""
-        yield f"{some}{more}: {reason}."
+    for (reason, space), by_property in found.items():
+        alike = (
+            len(by_property) == len(PROPERTIES) and len(set(map(tuple, by_property.values()))) == 1
+        )
+        for which, names in list(by_property.items())[: 1 if alike else None]:
+            some = ", ".join(names[:FIRST])
+            more = f" and {len(names) - FIRST} more" if len(names) > FIRST else ""
+            of = "" if alike else f"{which}: "
+            yield f"{some}{more}: {of}{reason} ({space_title(space)})."
 
 
 def _plain(value: Any) -> str:

@@ -7,8 +7,8 @@ from markupsafe import Markup
 from eyechart.evaluation.rankings import Rankings
 from eyechart.reports.page.numbers import Cell, compared, count, counted
 from eyechart.reports.page.tables import Column, Row, Table
-from eyechart.reports.page.titles import SCORES, corruption_title, plural
 from eyechart.reports.report import Report
+from eyechart.reports.words import SCORES, corruption_title, plural
 
 
 def rank_tables(report: Report) -> Iterator[Table]:

@@ -25,8 +25,8 @@ from eyechart.reports.page.provenance import provenance_of
 from eyechart.reports.page.ranks import rank_tables
 from eyechart.reports.page.sections import part_view, summary_of, title_of
 from eyechart.reports.page.strips import example_keys
-from eyechart.reports.page.titles import MEANINGS, SCORES, SPACES, space_title
 from eyechart.reports.report import Report
+from eyechart.reports.words import MEANINGS, SCORES, SPACES, space_title
 
 MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
 """Of the page, and of the pictures in it."""

@@ -16,9 +16,9 @@ from eyechart.reports.page.pictures import Key
 from eyechart.reports.page.placing import Placing
 from eyechart.reports.page.strips import Strip, strip_of
 from eyechart.reports.page.tables import Choice, Table
-from eyechart.reports.page.titles import corruption_title, listed, plural, suite_title
 from eyechart.reports.page.verdict import Verdict, about_people, verdict_on
 from eyechart.reports.report import Part, Report
+from eyechart.reports.words import corruption_title, listed, plural, suite_title
 
 
 @dataclass(frozen=True)

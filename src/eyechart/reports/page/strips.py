@@ -8,8 +8,8 @@ from markupsafe import Markup
 from eyechart.evaluation.saved import SavedAnswer, SavedExample
 from eyechart.reports.page.numbers import Cell, Numbers, delta, percent
 from eyechart.reports.page.pictures import Key
-from eyechart.reports.page.titles import corruption_title
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title
 from eyechart.testsets.draws import CLEAN
 
 MARKS = {

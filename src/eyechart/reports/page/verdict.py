@@ -20,8 +20,8 @@ from eyechart.reports.page.numbers import (
     percent,
     score,
 )
-from eyechart.reports.page.titles import inline_title, listed, plural
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.words import corruption_words, listed, plural
 from eyechart.scores.evaluation import PROPERTIES
 
 WIDE = 0.1
@@ -174,7 +174,7 @@ def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
     _, own, place = min(found, key=lambda each: each[0])
     start = numbers.cell(delta, *own.path, "significant", place, "start")
     text = Markup("; it falls behind first under {}, from a visual change (Δv) of {} on")
-    return text.format(inline_title(own.corruption), start)
+    return text.format(corruption_words(own.corruption), start)
 
 
 def _open(numbers: Numbers, near: list[Near]) -> Markup:
@@ -189,7 +189,7 @@ def _open(numbers: Numbers, near: list[Near]) -> Markup:
     widest = max(near, key=lambda own: widths.get(own.corruption, -1))
     span = numbers.span(delta, *widest.path, "hmri_bounds")
     text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
-    return text.format(inline_title(widest.corruption), span)
+    return text.format(corruption_words(widest.corruption), span)
 
 
 def _no_claim(

@@ -11,10 +11,10 @@ from eyechart.evaluation.saved import SavedCurve, SavedProperty, SavedSpace
 from eyechart.evaluation.task import ENTRY16
 from eyechart.labels.categories import NONE
 from eyechart.predictions.outcomes import Real
-from eyechart.reports.page.titles import corruption_title, space_title, suite_title
 from eyechart.reports.report import Part, Report
 from eyechart.reports.serve.answers import Answers, Said
 from eyechart.reports.serve.photographs import plan_of
+from eyechart.reports.words import corruption_title, space_title, suite_title
 from eyechart.scores.evaluation import PROPERTIES
 
 UNKNOWN = -1

@@ -178,7 +178,7 @@
       head.append(button);
       button.addEventListener("click", function () {
         const before = head.getAttribute("aria-sort");
-        const descending = before ? before === "ascending" : head.dataset.first === "descending";
+        const descending = before === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", descending ? "descending" : "ascending");
         sort(table, column, descending);

@@ -1,6 +1,6 @@
-"""Words for what the page is about: corruptions, suites, scores, label spaces."""
+"""What things are called in text: corruptions, suites, scores, label spaces, ranges of Δv."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from eyechart.core.errors import UsageError
 from eyechart.reports.leaderboard import TITLES
@@ -40,17 +40,15 @@ SCORES = {
 
 
 def corruption_title(name: str) -> str:
-    """Return how a corruption is called: "Gaussian noise" for "vcr/gaussian_noise"."""
-    words = name.rsplit("/", 1)[-1].replace("-", "_").split("_")
-    text = " ".join(PROPER.get(word.lower(), word) for word in words if word) or name
+    """Return how a corruption is called: "Motion blur" for `vcr/motion_blur`."""
+    text = corruption_words(name)
     return text[:1].upper() + text[1:]
 
 
-def inline_title(name: str) -> str:
-    """Return a corruption's title as it is inside a sentence: "motion blur", "Gaussian noise"."""
-    title = corruption_title(name)
-    keeps = title.startswith("Gaussian") or title[:2].isupper()
-    return title if keeps else title[:1].lower() + title[1:]
+def corruption_words(name: str) -> str:
+    """Return how a corruption is called in a sentence: "motion blur", "Gaussian noise"."""
+    words = name.rsplit("/", 1)[-1].replace("-", "_").split("_")
+    return " ".join(PROPER.get(word.lower(), word) for word in words if word) or name
 
 
 def suite_title(name: str) -> str:
@@ -82,3 +80,8 @@ def plural(number: int, word: str) -> str:
     if number == 1:
         return word
     return f"{word}es" if word.endswith("s") else f"{word}s"
+
+
+def places(ranges: Iterable[tuple[float, float]]) -> str:
+    """Return ranges of visual change in words: "0–0.1 and 0.9–1"."""
+    return listed([f"{start:.2f}–{end:.2f}" for start, end in ranges])
