@@ -510,3 +510,11 @@ def test_weights_that_are_none_are_refused():
     for wrong in (np.zeros(100), -np.ones(100), np.full(100, np.nan), np.ones(99)):
         with pytest.raises(ec.UsageError, match="weights must"):
             ec.fit_curve(change, hits, weights=wrong)
+
+
+def test_rates_that_are_all_one_give_a_flat_line_however_many_steps_that_takes():
+    # exact with no error at all; the solver's usual limit of steps was too low for it
+    counts = np.array([[9.0, 14, 15, 3, 0, 0, 0, 0]])
+    bins = Bins(np.linspace(0, 1, 9), counts, counts.copy())
+    found = fit_splines(bins, 1e-6, 10**-1.5, np.ones(1), None)
+    np.testing.assert_allclose(found, 1, atol=1e-6)

@@ -15,7 +15,9 @@ from report_runs import (
     levels_run,
     make_once,
     people_run,
+    save_hues,
 )
+from small_models import save_pictures
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +67,13 @@ def test_a_model_card_is_asked_for_by_format_or_by_ending(run, copy, tmp_path):
     assert card == (tmp_path / "card.md").read_text("utf-8")
 
 
-def test_figures_come_besides_the_page(run, copy, tmp_path):
-    done = run("report", copy, "--figures", tmp_path / "figures")
-    assert done.status == 0 and (copy / "report.html").exists()
+def test_figures_come_besides_the_page(run, tmp_path):
+    images = save_pictures(tmp_path / "photos", each=2)
+    one = ("--corruption", "brightness", "--n", 20)
+    small = evaluate(images, tmp_path / "run", *one, models=("small_models:colours",))
+    done = run("report", small, "--figures", tmp_path / "figures")
+    assert done.status == 0 and (small / "report.html").exists()
+    assert "Note: No areas" in done.out
     names = {path.suffix for path in (tmp_path / "figures").iterdir()}
     assert {".svg", ".pdf"} <= names
 
@@ -105,8 +111,6 @@ def test_a_run_that_was_stopped_is_refused(run, copy):
 
 
 def test_runs_on_different_pictures_are_refused(run, vcr, tmp_path):
-    from report_runs import save_hues
-
     images = save_hues(tmp_path / "photos", each=3)
     other = evaluate(images, tmp_path / "other", "--n", 30, *chosen("vcr"), models=MODELS[:1])
     assert_refused(run("report", vcr, other), "only models that saw the same pictures")

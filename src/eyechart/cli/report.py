@@ -86,7 +86,7 @@ def report(
     Runs of the same test are put together; with runs of ImageNet-C and VCR, also how both rank the
     models.
     """
-    _check_served(serve, port, images, out, figures, format)
+    _check_served(serve, port, images, (out, figures, format, overlap))
     kind = _format(format, out)
     target = _target(out, runs, kind)
     if not serve:
@@ -103,8 +103,8 @@ def report(
 
         serve_report(found, port, None if images is None else Path(images), _say_address)
         return
-    print("Written:")
-    print(f"  {_write(found, target, kind, table)}")
+    page = _write(found, target, kind, table)
+    print(f"Written:\n  {page}")
     if figures is not None:
         from eyechart.cli.progress import Bars
         from eyechart.reports.figures.write import plan_figures, write_figures
@@ -120,14 +120,15 @@ def _check_served(
     serve: bool,
     port: int,
     images: Path | None,
-    out: Path | None,
-    figures: Path | None,
-    format: str | None,
+    written: tuple[object, ...],
 ) -> None:
+    """Refuse options of what is written with --serve, and those of --serve without it."""
     if not serve and (images is not None or port):
         raise UsageError("--images and --port are for --serve: add it, or leave them out.")
-    if serve and (out is not None or figures is not None or format is not None):
-        raise UsageError("--serve writes nothing: leave out --out, --figures and --format.")
+    if serve and any(option is not None for option in written):
+        raise UsageError(
+            "--serve writes nothing: leave out --out, --figures, --format and --overlap."
+        )
     if not 0 <= port <= 65535:
         raise UsageError(f"--port must be from 0 to 65535, got {port}.")
 
@@ -165,7 +166,7 @@ def _check_target(target: Path) -> None:
     if not target.parent.is_dir() and not target.parent.exists():
         raise UsageError(f"No such folder: {target.parent}.")
     check_file_to_write(target)
-    if target.exists() and not (is_report(target) or is_card(target)):
+    if target.is_symlink() or (target.exists() and not (is_report(target) or is_card(target))):
         raise UsageError(f"{target} is there already and is no report of eyechart: choose another.")
 
 

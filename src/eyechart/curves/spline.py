@@ -18,6 +18,9 @@ COEFFICIENTS = INTERVALS + DEGREE
 HEAVY = 1e4
 """How many times as much as all answers together an anchor weighs, as a square root."""
 
+MOST_STEPS = 30
+"""Of the solver, for each coefficient."""
+
 SMOOTHINGS = np.logspace(-3, 1, 9)
 """The strengths of smoothing to choose from, where answers weigh 1 each."""
 
@@ -55,7 +58,8 @@ def fit_splines(
     for place, target in enumerate(targets):
         own[:count] = averages * weights[place, :, None]
         own[count + len(rough) :] = rows[count + len(rough) :] * heavy[place]
-        steps[place] = nnls(own, target)[0]
+        # the usual limit of three steps for each unknown is too low where rates are all but equal
+        steps[place] = nnls(own, target, maxiter=MOST_STEPS * COEFFICIENTS)[0]
     coefficients = steps @ falling().T
     too_high = coefficients[:, 0] > 1
     if left is None and too_high.any():

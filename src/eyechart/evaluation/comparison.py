@@ -47,8 +47,9 @@ class Pair:
 class Standings:
     """A board's models in order, by one score in one label space.
 
-    `scores`: every overall score of each model. `ranks`: with their intervals. `pairs`: tests of
-    all pairs. `verdict`: empty, or that there are too few photographs.
+    `scores`: every overall score of each model; `homes`: the label space that each is of. `ranks`:
+    with their intervals. `pairs`: tests of all pairs. `verdict`: empty, or that there are too few
+    photographs.
     """
 
     board: Board
@@ -58,6 +59,7 @@ class Standings:
     ranks: Ranking
     pairs: tuple[Pair, ...]
     verdict: str
+    homes: Mapping[str, str]
 
     @property
     def order(self) -> list[str]:
@@ -111,6 +113,7 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
         rank(own, HIGHER_IS_BETTER[chosen]),
         tuple(_pairs(own)),
         board.verdict(homes[chosen]),
+        homes,
     )
 
 

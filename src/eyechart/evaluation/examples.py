@@ -15,7 +15,7 @@ from eyechart.labels.categories import NONE
 from eyechart.predictions.loop import Job
 from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
 from eyechart.scores.evaluation import Example, Said
-from eyechart.testsets.draws import CLEAN, Draws
+from eyechart.testsets.draws import Draws
 from eyechart.testsets.work import each_work
 
 STEPS = 10
@@ -41,22 +41,31 @@ class Answered:
 def keep_examples(job: Job, models: Sequence[Answered], out: Path) -> tuple[Example, ...]:
     """Write example pictures of every corruption into `out`, and return what is known of each."""
     corruptions = [draws.name for draws in job.groups if draws.entry is not None]
-    answers = {
-        name: [model.recorded.outcomes(model.name, name) for model in models]
-        for name in corruptions
-    }
-    chosen = choose_rows({name: own[0] for name, own in answers.items()}, _recognised(models))
-    wanted = np.concatenate(list(chosen.values()))
-    groups = _groups(job, wanted)
-    if job.images.has_clean:
-        answers[CLEAN] = [model.recorded.clean(model.name) for model in models]
-    files = _write(job, groups, out / EXAMPLES_FOLDER)
-    return tuple(
-        _example(draws, models, answers[draws.name], int(row), files[int(row)])
-        for draws in groups
-        for row in (draws.row if draws.entry is None else chosen[draws.name])
-        if int(row) in files
+    first = models[0]
+    chosen = choose_rows(
+        {name: first.recorded.outcomes(first.name, name) for name in corruptions},
+        _recognised(models),
     )
+    groups = _groups(job, np.concatenate(list(chosen.values())))
+    files = _write(job, groups, out / EXAMPLES_FOLDER)
+    found: list[Example] = []
+    for draws in groups:
+        # of all answers only those to the chosen rows stay
+        answers = [
+            _only(model.recorded.outcomes(model.name, draws.name), draws) for model in models
+        ]
+        rows = draws.row if draws.entry is None else chosen[draws.name]
+        found += (
+            _example(draws, models, answers, int(row), files[int(row)])
+            for row in rows
+            if int(row) in files
+        )
+    return tuple(found)
+
+
+def _only(outcomes: Outcomes, draws: Draws) -> Outcomes:
+    assert outcomes.row is not None
+    return outcomes.take(np.isin(outcomes.row, draws.row))
 
 
 def _recognised(models: Sequence[Answered]) -> Whole | None:

@@ -15,7 +15,10 @@ from eyechart.scores.estimate import Estimate, mean_estimate
 OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")
 """Scores that a run has once, not for every corruption."""
 
-NEEDED = ("suite", "corruptions", "means_over", "models", "baseline", "fit")
+NEEDED = {
+    "suite": str, "corruptions": list, "means_over": list, "models": dict, "baseline": str,
+    "fit": dict,
+}  # fmt: skip
 """Settings without which a run is damaged."""
 
 
@@ -80,12 +83,14 @@ def read_run(folder: Path) -> Run:
     results, scores = read_results(folder), folder / SCORES_FILE
     if not results.models:
         raise UsageError(f"{folder} holds a run without any model: evaluate again.")
-    lacking = [name for name in NEEDED if name not in results.config]
-    if lacking:
-        raise UsageError(
-            f"{folder} holds a damaged run (its config lacks {lacking[0]}): run the evaluation"
-            " again."
-        )
+    for name, kind in NEEDED.items():
+        if not isinstance(results.config.get(name), kind):
+            raise UsageError(
+                f"{folder} holds a damaged run (no {name} in its config): run the evaluation again."
+            )
+    spaces = [space for model in results.models for space in model.spaces.values()]
+    if not all(space.corruptions for space in spaces) or not all(m.spaces for m in results.models):
+        raise UsageError(f"{folder} holds a run without any score: run the evaluation again.")
     if not scores.is_file():
         raise UsageError(
             f"{folder} lacks {SCORES_FILE}: run the same evaluation again, its predictions are"

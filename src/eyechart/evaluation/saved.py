@@ -80,7 +80,9 @@ class SavedPeople:
     """A model next to people.
 
     `line`: people's curve. `model_line`: the model's on the same scale, which is another than its
-    own curve's where both are corrected for chance. `significant`: where 83 % bands are apart.
+    own curve's where both are corrected for chance. `significant`: where 83 % bands are apart;
+    `tested`: where one is ahead by the test behind `scenario`. `p_people` and `p_model`: of either
+    being ahead anywhere, by that test, corrected for the number of corruptions.
     """
 
     about: str
@@ -93,6 +95,9 @@ class SavedPeople:
     areas: SavedAreas
     leads: tuple[SavedLead, ...]
     significant: tuple[SavedLead, ...]
+    tested: tuple[SavedLead, ...]
+    p_people: float
+    p_model: float
     line: Line
     model_line: Line
 
@@ -358,7 +363,7 @@ def read_results(folder: Path) -> Results:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         version = found["schema"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
     if version != SCHEMA_VERSION:
         raise UsageError(

@@ -47,6 +47,7 @@ from eyechart.scores.scoring import (
     is_too_few,
     score_corruption,
 )
+from eyechart.scores.several import correct_for_number
 from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import SimilarClass, compare_corruptions
 from eyechart.suites.catalogue import list_corruptions
@@ -239,7 +240,7 @@ def _score_space(
             if labelled and job.images.has_clean
             else None
         ),
-        corruptions=tuple(scores),
+        corruptions=tuple(correct_for_number(scores)),
         verdict=TOO_FEW if is_few else "",
         similar=tuple(_similar(scores)) if space == ENTRY16 else (),
         counted=tuple(counted(job, entries)),

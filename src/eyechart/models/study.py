@@ -5,6 +5,7 @@ and 3 ViT. The table has 9 that are plainly supervised; the two "supervised ViT"
 as supervised and as ViT, would make up the difference. No further model is named anywhere.
 """
 
+import re
 from dataclasses import dataclass
 
 from eyechart.core.registry import Registry
@@ -25,15 +26,20 @@ class StudyModel:
 
 
 HINTS = {
-    "CLIP": ("clip",),
-    "SWSL": ("swsl",),
-    "adversarial": ("linf", "_l2", "adv_"),
-    "ViT": ("vit", "deit", "beit", "swin", "dinov2"),
+    "CLIP": r"clip|openai|laion\w*",
+    "SWSL": r"swsl",
+    "adversarial": r"adv",
+    "ViT": r"vit[bslhg]?|deit3?|beit|beitv2|swin|swinv2|dinov2",
+    "": r"ssl|wsl|mae|fcmae|dino|simclr",
 }
-"""What names of models in a category have in common, the first that fits; ours, not the study's."""
+"""Words in the names of models of a category, the first that fits; ours, not the study's. The last
+were trained in other ways than any category says."""
 
-ZOOS = ("timm", "torchvision", "hf", "robustbench", "efficientnet_lite")
-"""How names of models begin whose makers trained them on labelled pictures, unless hinted."""
+ZOOS = ("timm", "torchvision", "hf", "clip", "dinov2")
+"""The zoos whose names say how a model was trained."""
+
+SUPERVISED = ("timm", "torchvision")
+"""The zoos whose other models were trained on labelled pictures."""
 
 
 STUDIES: Registry[tuple[StudyModel, ...]] = Registry("study")
@@ -131,8 +137,13 @@ def category_of_model(spec: str) -> str:
         for model in STUDIES[study]:
             if spec in (model.spec, model.name):
                 return model.category
-    lower = spec.lower()
-    for category, hints in HINTS.items():
-        if any(hint in lower for hint in hints):
-            return category
-    return "supervised" if lower.startswith(ZOOS) else ""
+    zoo, _, name = spec.lower().partition(":")
+    if zoo in ZOOS:
+        words = re.split(r"[^a-z0-9]+", name)
+        for category, pattern in HINTS.items():
+            if category == {"clip": "CLIP", "dinov2": "ViT"}.get(zoo):
+                return category
+            if any(re.fullmatch(pattern, word) for word in words):
+                return category
+    packaged = spec.startswith("efficientnet_lite") and spec.isidentifier()
+    return "supervised" if zoo in SUPERVISED or packaged else ""

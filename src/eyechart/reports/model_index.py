@@ -4,6 +4,7 @@ The format: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from eyechart.evaluation.runs import Run
@@ -76,10 +77,12 @@ def _scored(shown: Shown) -> Iterator[tuple[str, SavedSpace]]:
 
 def _result(run: Run, part: Part, name: str, space: SavedSpace) -> dict[str, Any]:
     images, config = run.results.images, run.config
+    # a card travels, and folders of this machine mean nothing elsewhere
+    source = PurePath(images.source).name or "pictures"
     return {
         "task": {"type": "image-classification", "name": "Image classification"},
         "dataset": {
-            "name": one_line(f"{suite_title(part.suite)} on {images.source}, {space_title(name)}"),
+            "name": one_line(f"{suite_title(part.suite)} on {source}, {space_title(name)}"),
             "type": one_line(part.suite),
             "config": name,
             "split": "test",
@@ -105,7 +108,7 @@ def _metric(run: Run, space: SavedSpace, name: str, number: Number) -> dict[str,
     if space.verdict:
         about["note"] = space.verdict
     return {
-        "type": "accuracy" if name == "clean_accuracy" else name,
+        "type": name,
         "value": number.value,
         "name": TITLES[name] + (" as a share, 1 is the baseline" if name in PERCENT else ""),
         "args": about,

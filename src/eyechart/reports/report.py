@@ -14,6 +14,7 @@ from eyechart.evaluation.rankings import (
 )
 from eyechart.evaluation.runs import Board, Run, make_boards, read_run
 from eyechart.evaluation.saved import SavedModel, SavedSpace
+from eyechart.models.study import CATEGORIES
 from eyechart.reports.names import short_names
 
 PEOPLE_COLOUR = "#444444"
@@ -133,5 +134,6 @@ def _part(
         model = run.results.models[place]
         short, colour = looks[name]
         category = categories.get(name, model.category)
+        category = category if category in CATEGORIES else ""
         shown.append(Shown(name, short, colour, category, runs.index(run), place, model))
     return Part(standings, tuple(shown), board.runs)

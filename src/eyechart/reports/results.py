@@ -197,6 +197,9 @@ def _people(people: PeopleScore, verdict: str) -> dict[str, Any]:
         "areas": asdict(people.areas),
         "leads": [asdict(lead) for lead in people.leads],
         "significant": [asdict(lead) for lead in people.significant],
+        "tested": [asdict(lead) for lead in people.tested],
+        "p_people": people.p_people,
+        "p_model": people.p_model,
         "line": _line_of(people.curve),
         "model_line": _line_of(people.model_curve),
     }

@@ -13,6 +13,12 @@ SUITES = {
     "noc-candidates": "ImageNet-NOC candidates",
     "imagenet-noc": "ImageNet-NOC",
 }
+GROUPS = ("noise", "blur", "weather", "digital")
+"""Groups of corruptions in the order in which papers print them."""
+
+LEFT_OUT = ("transform", "compression")
+"""What papers leave out of a corruption's name below its group."""
+
 PROPER = {"gaussian": "Gaussian", "jpeg": "JPEG", "hsv": "HSV", "poisson": "Poisson"}
 SPACES = {"native": "the models’ own classes", "entry16": "people’s 16 categories"}
 MEANINGS = {
@@ -56,13 +62,26 @@ def suite_title(name: str) -> str:
     return SUITES.get(name, name.replace("\\", "/").rsplit("/", 1)[-1])
 
 
-def groups_of(suite: str, corruptions: Sequence[str]) -> dict[str, str]:
-    """Return the suite's group of each corruption (noise, blur, …), "" where none is known."""
+def groups_of(suite: str, corruptions: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return corruptions by the suite's groups: noise, blur, weather, digital, then any others.
+
+    Those whose group is not known are under "".
+    """
     try:
-        entries = {entry.name: entry.group for entry in load_suite(suite)}
+        known = {entry.name: entry.group for entry in load_suite(suite)}
     except UsageError:
-        entries = {}
-    return {name: entries.get(name, "") for name in corruptions}
+        known = {}
+    found: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for name in corruptions:
+        found.setdefault(known.get(name, ""), []).append(name)
+    return [(group, members) for group, members in found.items() if members]
+
+
+def title_below(group: str, corruption: str) -> str:
+    """Return a title as papers shorten it below its group: "Defocus" for defocus blur."""
+    words = corruption_title(corruption).split()
+    has_more = len(words) > 1 and words[-1].lower() in (group.lower(), *LEFT_OUT)
+    return " ".join(words[:-1] if has_more else words)
 
 
 def space_title(name: str) -> str:
@@ -79,6 +98,8 @@ def plural(number: int, word: str) -> str:
     """Return a word for so many of it."""
     if number == 1:
         return word
+    if word.endswith("y"):
+        return f"{word[:-1]}ies"
     return f"{word}es" if word.endswith("s") else f"{word}s"
 
 

@@ -30,7 +30,9 @@ class PeopleScore:
     are for chance. `hmri_bounds`: between
     what HMRI lies whatever the model's curve does where nothing was observed, sampling error aside.
     `leads`: ranges of Δv where either curve is above the other; `significant`: those where their
-    83 % intervals do not overlap.
+    83 % intervals do not overlap; `tested`: those where one is ahead by the test behind `scenario`.
+    `p_people` and `p_model`: of either being ahead anywhere, by that test, corrected for the number
+    of corruptions that a model is compared under once all are scored.
     """
 
     about: str
@@ -45,6 +47,9 @@ class PeopleScore:
     curve: Curve
     model_curve: Curve
     corrected: bool = False
+    tested: tuple[Lead, ...] = ()
+    p_people: float = 1.0
+    p_model: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

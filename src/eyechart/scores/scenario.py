@@ -24,12 +24,15 @@ LEAST_ERROR = 0.1
 class Scenario:
     """The verdict, the ranges that it rests on, and the areas between the two curves.
 
-    `name`: "people ahead", "model ahead", "mixed" or "not significant".
+    `name`: "people ahead", "model ahead", "mixed" or "not significant". `p_people` and `p_model`:
+    the p-values of either being ahead anywhere, by the same test; both together err as one test.
     """
 
     name: str
     leads: tuple[Lead, ...]
     areas: Areas
+    p_people: float
+    p_model: float
 
 
 def scenario(
@@ -51,10 +54,17 @@ def scenario(
     error = chance.std(axis=1)
     # an anchor given as a number has no error; next to it errors are too small to divide by
     error = np.maximum(error, max(LEAST_ERROR * float(error.max()), TOUCHING))
-    margin = error * np.quantile(np.abs(chance / error[:, None]).max(axis=0), level)
+    largest = np.abs(chance / error[:, None]).max(axis=0)
+    margin = error * np.quantile(largest, level)
     people, model = gap > margin, -gap > margin
+    p_people, p_model = (
+        float((1 + (largest >= (sign * gap / error).max()).sum()) / (1 + len(largest)))
+        for sign in (1, -1)
+    )
     return Scenario(
         VERDICTS[bool(people.any()), bool(model.any())],
         tuple(leads_at(places, people, model, NAMES)),
         areas,
+        p_people,
+        p_model,
     )

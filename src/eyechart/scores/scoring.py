@@ -206,7 +206,7 @@ def _next_to_people(
         # people's curve is; the model chose among the 16 categories
         own = corrected_curve(curve, len(CATEGORIES))
     try:
-        verdict = scenario(human, own).name
+        found = scenario(human, own)
     except UsageError:
         return None, "people and model were observed at no common visual change"
     areas = compared_areas(human, own)
@@ -219,12 +219,15 @@ def _next_to_people(
             _hmri_bounds(human, own),
             make_estimate(areas.mrsi, mrsi, pictures),
             areas,
-            verdict,
+            found.name,
             tuple(ranges(human, own)),
             tuple(significant_ranges(human, own)),
             human,
             own,
             reference.corrected,
+            found.leads,
+            found.p_people,
+            found.p_model,
         ),
         "",
     )

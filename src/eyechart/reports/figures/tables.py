@@ -2,19 +2,16 @@
 
 import re
 from functools import partial
-from itertools import groupby
 
 from eyechart.evaluation.saved import Number
 from eyechart.reports.figures.errors import Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.report import Report
-from eyechart.reports.words import corruption_title
-from eyechart.suites.suite import PUBLISHED, load_suite
+from eyechart.reports.words import groups_of, title_below
 
 MADE = "% Made by eyechart."
 """The first words of a table of ours, so that nobody else's file is taken for one."""
 
-ORDER = ("noise", "blur", "weather", "digital")
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
     "%": r"\%", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -60,7 +57,9 @@ def make_table(suite: str, errors: list[Errors], relative: bool) -> str:
         r"\begin{tabular}{" + " ".join(["lrr", *("r" * len(own) for _, own in groups)]) + "}",
         r"\toprule",
         *_group_lines(groups),
-        _row([*head, *(_upright(_short(name, group)) for group, own in groups for name in own)]),
+        _row(
+            [*head, *(_upright(title_below(group, name)) for group, own in groups for name in own)]
+        ),
         r"\midrule",
     ]
     for model, space, own in errors:
@@ -74,16 +73,6 @@ def make_table(suite: str, errors: list[Errors], relative: bool) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def groups_of(suite: str, names: list[str]) -> list[tuple[str, list[str]]]:
-    """Return corruptions by their group, in the published order; "" for those of none."""
-    known = {entry.name: entry.group for entry in load_suite(suite)} if suite in PUBLISHED else {}
-    own = {name: known.get(name, "") for name in names}
-    others = sorted(set(own.values()) - set(ORDER))
-    place = {group: number for number, group in enumerate((*ORDER, *others))}
-    ordered = sorted(names, key=lambda name: place[own[name]])
-    return [(group, list(each)) for group, each in groupby(ordered, key=lambda name: own[name])]
-
-
 def _group_lines(groups: list[tuple[str, list[str]]]) -> list[str]:
     """Return the row of the groups' names and the rules below them; none if there is no group."""
     if not any(group for group, _ in groups):
@@ -95,13 +84,6 @@ def _group_lines(groups: list[tuple[str, list[str]]]) -> list[str]:
         rules.append(rf"\cmidrule(lr){{{start}-{end}}}")
         start = end + 1
     return [_row(cells), "".join(rules)]
-
-
-def _short(corruption: str, group: str) -> str:
-    """Return a corruption's title without the word that its group says."""
-    title = corruption_title(corruption)
-    bare = re.sub(rf"\s+{re.escape(group)}$", "", title, flags=re.IGNORECASE) if group else title
-    return bare or title
 
 
 def _upright(text: str) -> str:

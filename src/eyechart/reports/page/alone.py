@@ -24,16 +24,20 @@ def without_people(part: Part, shown: Shown, numbers: Numbers) -> Markup:
         text = Markup("cannot be judged: {} {} are too few for a claim. As far as they go, it ")
         text = text.format(pictures, plural(own.pictures, "picture"))
     errors = own.corruption_error
-    if errors is not None and errors.mce is not None and errors.baseline != shown.name:
+    # means over some of the corruptions are no score of the whole, and no board has them
+    there = part.standings.scores
+    if "mce" in there and errors is not None and errors.baseline == shown.name:
+        said = Markup("is the model by whose errors those of the others are divided (mCE)")
+    elif errors is not None and errors.mce is not None:
         mce = numbers.estimate(percent, *path, "corruption_error", "mce")
         baseline = short_names([errors.baseline])[0]
         said = Markup("makes {} of the errors of {} (mCE)").format(mce, baseline)
-    elif "r_a" in own.means:
+    elif "r_a" in there and "r_a" in own.means:
         said = Markup(
             "is right in {} of its answers if every visual change is as likely as any other (Rₐ {})"
         )
         said = _mean(said, numbers, path, "r_a")
-    elif "r_p" in own.means:
+    elif "r_p" in there and "r_p" in own.means:
         said = Markup(
             "gives the answer that it gave to the clean picture in {} of cases, if every visual"
             " change is as likely as any other (Rₚ {})"

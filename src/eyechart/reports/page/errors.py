@@ -1,7 +1,6 @@
 """CE and relative CE in percent, grouped noise, blur, weather, digital as papers print them."""
 
 from collections.abc import Iterator
-from itertools import groupby
 
 from eyechart.evaluation.saved import SavedErrors
 from eyechart.reports.names import short_names
@@ -9,10 +8,9 @@ from eyechart.reports.page.leaderboard import model_label
 from eyechart.reports.page.numbers import NOTHING, Cell, Numbers, hundredths
 from eyechart.reports.page.tables import Column, Row, Table
 from eyechart.reports.report import Part, Report, Shown
-from eyechart.reports.words import corruption_title, groups_of, space_title
+from eyechart.reports.words import groups_of, space_title, title_below
 
 TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative CE", "Rel. mCE")}
-LEFT_OUT = ("transform", "compression")
 
 
 def error_tables(report: Report, part: Part, place: int) -> Iterator[Table]:
@@ -32,12 +30,14 @@ def _table(
     report: Report, part: Part, place: int, space: str, name: str, known: dict[str, SavedErrors]
 ) -> Table:
     mean, title, mean_title = TABLES[name]
-    order = _grouped(part, [each for own in known.values() for each in getattr(own, name)])
+    there = {each for own in known.values() for each in getattr(own, name)}
+    groups = groups_of(part.suite, [each for each in part.corruptions if each in there])
+    order = [(each, group) for group, members in groups for each in members]
     columns = (
         Column("Model", numeric=False),
         Column("Clean error"),
         Column(mean_title),
-        *(Column(_short(each, group), group=group.capitalize()) for each, group in order),
+        *(Column(title_below(group, each), group=group.capitalize()) for each, group in order),
     )
     rows = tuple(
         _row(report, shown, space, name, mean, [each for each, _ in order])
@@ -52,22 +52,6 @@ def _table(
     )
     identity = f"{name.replace('_', '-')}-{place}-{space}"
     return Table(identity, caption, columns, rows, True, first.note, kind="dense stacked")
-
-
-def _short(corruption: str, group: str) -> str:
-    """Return a title as papers shorten it below its group: "Defocus" for defocus blur."""
-    words = corruption_title(corruption).split()
-    kept = [word for word in words if word not in (group, *LEFT_OUT)]
-    return " ".join(kept or words)
-
-
-def _grouped(part: Part, there: list[str]) -> list[tuple[str, str]]:
-    """Return the corruptions that are there with their groups, those of a group together."""
-    groups = groups_of(part.suite, part.corruptions)
-    order = [(name, groups[name]) for name in part.corruptions if name in there]
-    first = {group: place for place, (_, group) in reversed(list(enumerate(order)))}
-    together = sorted(order, key=lambda own: first[own[1]])
-    return [own for _, same in groupby(together, key=lambda own: own[1]) for own in same]
 
 
 def _row(

@@ -82,10 +82,9 @@ def _score(report: Report, part: Part, shown: Shown, name: str) -> Estimated:
     style = hundredths if name in PERCENT else score
     own = part.standings.scores[name][shown.name]
     numbers = Numbers(shown.run, report.runs[shown.run].results)
-    for space in part.spaces:
-        path = _place(shown, space, name)
-        if path and numbers.get(*path, "value") == own.value:
-            return numbers.estimate(style, *path)
+    path = _place(shown, part.standings.homes[name], name)
+    if path and numbers.get(*path, "value") == own.value:
+        return numbers.estimate(style, *path)
     low, high = own.interval
     return _estimated(style, own.value, low, high)
 

@@ -12,6 +12,7 @@ from eyechart.reports.charts.chart import pointer
 SPACE = "\u00a0"
 """Does not break: a number stays on the line of its unit."""
 
+NO_LIMIT = "no limit"
 NOTHING = Markup('<span class="none">–</span>')
 
 
@@ -92,7 +93,8 @@ class Estimated:
     @property
     def interval(self) -> Markup:
         """The interval alone, in brackets."""
-        return Markup("[{}, {}]").format(self.low, self.high)
+        low, high = (NO_LIMIT if end.value is None else end for end in (self.low, self.high))
+        return Markup("[{}, {}]").format(low, high)
 
 
 @dataclass(frozen=True)

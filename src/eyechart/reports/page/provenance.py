@@ -152,6 +152,8 @@ def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
     """Yield how many answers have no visual change; the first model stands for all."""
+    if not run.coverage:
+        return  # without clean pictures none has
     for space, own in run.results.models[0].spaces.items():
         for name, found in own.corruptions.items():
             if found.unmeasurable:

@@ -28,7 +28,7 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     columns = (
         Column("Corruption" if identity == "ranks-discrete" else "Score", numeric=False),
         *(Column(short[name]) for name in models),
-        Column("Pairs swapped", hint="pairs of models that two ways put in opposite orders"),
+        Column("Changes", hint="how often two ways put two models in opposite orders"),
     )
     rows = tuple(
         Row((_title(each.what), *(_ranks(each, name) for name in models), _swaps(each)))
@@ -37,13 +37,12 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     sure = [line for each in rankings for line in _sure(each, short)]
     total = sum(len(each.swaps) for each in rankings)
     text = Markup(
-        "In each cell the ranks by {}, in this order. {} {} change order; {} of them by"
-        " more than chance{}"
+        "In each cell the ranks by {}, in this order. {} {} of two models’ order between two ways;"
+        " {} of them by more than chance{}"
     )
     said = ": " + " ".join(sure[:10]) if sure else "."
-    note = text.format(
-        ", ".join(map(_way, ways)), counted(total), plural(total, "pair"), counted(len(sure)), said
-    )
+    changes = (counted(total), plural(total, "change"), counted(len(sure)))
+    note = text.format(", ".join(map(_way, ways)), *changes, said)
     return Table(identity, caption, columns, rows, False, note)
 
 

@@ -9,7 +9,7 @@ from eyechart.evaluation.saved import SavedAnswer, SavedExample
 from eyechart.reports.page.numbers import Cell, Numbers, delta, percent
 from eyechart.reports.page.pictures import Key
 from eyechart.reports.report import Part, Report, Shown
-from eyechart.reports.words import corruption_title
+from eyechart.reports.words import corruption_title, listed
 from eyechart.testsets.draws import CLEAN
 
 MARKS = {
@@ -88,9 +88,20 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     places = [*clean, *own]
     if not any((run, examples[place].file) in images for place in places):
         return Strip((), "The example pictures are no longer beside results.json.")
-    note = "These are different photographs: no single one was drawn at enough strengths."
     frames = tuple(_frames(report, part, run, places, images))
-    return Strip(frames, note if len(pictures) > 1 else "")
+    notes = []
+    if len(pictures) > 1:
+        notes.append(
+            "These are different photographs: no single one was drawn at enough strengths, so the"
+            " first failure is no threshold."
+        )
+    answered = {said.model.name for frame in frames for said in frame.said}
+    silent = [shown.short for shown in part.models if shown.name not in answered]
+    if silent:
+        notes.append(
+            f"{listed(silent)} ran apart from the others, and kept no answers to these pictures."
+        )
+    return Strip(frames, " ".join(notes))
 
 
 def _frames(

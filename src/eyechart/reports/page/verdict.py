@@ -35,8 +35,12 @@ BADGES = {
 }
 """By whether people are clearly ahead under any corruption, and whether the model is."""
 
+LEVEL = 0.05
+"""Of p-values, corrected for the number of corruptions, below which somebody is ahead."""
+
 NO_CLAIM = ("unclear", "too few pictures for a claim")
 NO_PEOPLE = ("unclear", "not compared with people")
+NO_AREA = Markup("cannot be set beside people, who recognised nothing under these corruptions.")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ def verdict_on(report: Report, part: Part, shown: Shown) -> Verdict:
         if own is not None and f"hmri_{letter}" in own.means:
             near = list(_near(part, shown, space, letter))
             path = (*home, space)
+            if own.means[f"hmri_{letter}"].value is None:
+                return Verdict(shown, *NO_PEOPLE, NO_AREA)
             if own.verdict:
                 return Verdict(shown, *NO_CLAIM, _no_claim(numbers, path, letter, near))
             tone, badge = BADGES[_ahead(near, "people") > 0, _ahead(near, "model") > 0]
@@ -93,7 +99,9 @@ def about_people(part: Part) -> str:
         whose = dict.fromkeys(own.about.rsplit(", ", 1)[0] for own in people)
         alike = any(own.kind != "direct" for own in people)
         more = "; they also stand for corruptions that look alike" if alike else ""
-        return f"People’s answers are to {listed(list(whose))}{more}."
+        corrected = any(own.corrected_for_chance for own in people)
+        chance = " Both sides are corrected for chance." if corrected else ""
+        return f"People’s answers are to {listed(list(whose))}{more}.{chance}"
     if not part.runs[0].config.get("humans"):
         return "No answers of people were asked for, so models are compared with each other only."
     return (
@@ -115,7 +123,13 @@ def _near(part: Part, shown: Shown, space: str, letter: str) -> Iterator[Near]:
 
 def _ahead(near: list[Near], who: str) -> int:
     """Return under how many corruptions one is clearly ahead, somewhere along visual change."""
-    return sum(own.people.scenario in (f"{who} ahead", "mixed") for own in near)
+    return sum(_is_ahead(own, who) for own in near)
+
+
+def _is_ahead(own: Near, who: str) -> bool:
+    """Whether one is ahead by more than chance, however many corruptions there are."""
+    p_value = own.people.p_people if who == "people" else own.people.p_model
+    return p_value < LEVEL and any(lead.who == who for lead in own.people.tested)
 
 
 def _reach(numbers: Numbers, path: tuple[str | int, ...], letter: str) -> tuple[Estimated, ...]:
@@ -132,30 +146,44 @@ def _next_to_people(
     numbers: Numbers, path: tuple[str | int, ...], letter: str, near: list[Near]
 ) -> Markup:
     hmri, mrsi = _reach(numbers, path, letter)
-    text = Markup(
-        "reaches {} of people’s {} over {} {} people answered for (HMRI {}) and is ahead of them by"
-        " {} of its own (MRSI {})"
+    text = Markup("reaches {} of people’s {} over {} (HMRI {})").format(
+        hmri, PROPERTIES[letter], _which(near), _as_score(numbers, path, f"hmri_{letter}")
     )
-    said = text.format(
-        hmri,
-        PROPERTIES[letter],
-        counted(len(near)),
-        plural(len(near), "corruption"),
-        _as_score(numbers, path, f"hmri_{letter}"),
-        mrsi,
-        _as_score(numbers, path, f"mrsi_{letter}"),
-    )
-    return said + _first_behind(numbers, near) + "."
+    if _ahead(near, "model"):
+        more = Markup(" and is ahead of them by {} of its own (MRSI {})")
+        text += more.format(mrsi, _as_score(numbers, path, f"mrsi_{letter}"))
+    elif _ahead(near, "people"):
+        more = Markup(" and is nowhere ahead of them by more than chance (MRSI {})")
+        text += more.format(_as_score(numbers, path, f"mrsi_{letter}"))
+    return text + _first_behind(numbers, near) + "."
+
+
+def _which(near: list[Near]) -> Markup:
+    """Return how many corruptions there are, and how many of them people saw themselves."""
+    direct = sum(own.people.kind == "direct" for own in near)
+    text = Markup("{} {}").format(counted(len(near)), plural(len(near), "corruption"))
+    if direct == len(near):
+        return text + " that people saw"
+    if not direct:
+        return text + " that look like those people saw"
+    seen, alike = counted(direct), counted(len(near) - direct)
+    return text + Markup(", {} that people saw and {} that look alike").format(seen, alike)
 
 
 def _details(numbers: Numbers, near: list[Near]) -> Markup:
     """Return what else is known: where either is clearly ahead, and what nobody looked at."""
     text = Markup("")
     if _ahead(near, "people") or _ahead(near, "model"):
-        said = Markup("Beyond chance, people are ahead under {} of the {} and the model under {}. ")
-        people, model = (counted(_ahead(near, who)) for who in ("people", "model"))
-        text += said.format(people, counted(len(near)), model)
+        said = Markup(
+            "By more than chance, corrected for their number, people are ahead under {} of them"
+            " and the model under {}. "
+        )
+        text += said.format(*(_some(_ahead(near, who)) for who in ("people", "model")))
     return Markup((text + _open(numbers, near)).rstrip())
+
+
+def _some(number: int) -> Cell | str:
+    return counted(number) if number else "none"
 
 
 def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
@@ -165,16 +193,17 @@ def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
     found = [
         (lead.start, own, place)
         for own in near
-        if own.people.scenario in ("people ahead", "mixed")
-        for place, lead in enumerate(own.people.significant)
+        if _is_ahead(own, "people")
+        for place, lead in enumerate(own.people.tested)
         if lead.who == "people"
     ]
     if not found:
         return Markup("")
     _, own, place = min(found, key=lambda each: each[0])
-    start = numbers.cell(delta, *own.path, "significant", place, "start")
-    text = Markup("; it falls behind first under {}, from a visual change (Δv) of {} on")
-    return text.format(corruption_words(own.corruption), start)
+    lead = (*own.path, "tested", place)
+    start, end = (numbers.cell(delta, *lead, name) for name in ("start", "end"))
+    text = Markup("; it falls behind first under {}, at a visual change (Δv) of {} to {}")
+    return text.format(corruption_words(own.corruption), start, end)
 
 
 def _open(numbers: Numbers, near: list[Near]) -> Markup:
@@ -207,7 +236,7 @@ def _no_claim(
         pictures,
         plural(int(pictures.value or 0), "picture"),
         classes,
-        plural(int(classes.value or 0), "category").replace("categorys", "categories"),
+        plural(int(classes.value or 0), "category"),
         hmri,
         mrsi,
         counted(len(near)),

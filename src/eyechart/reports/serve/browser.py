@@ -37,11 +37,15 @@ KEPT = 64
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes back: a status, a type of content, and the content."""
+    """What goes back: a status, a type of content, and the content.
+
+    `is_report`: whether it is the report, which has scripts of its own inside it.
+    """
 
     status: int
     kind: str
     body: bytes
+    is_report: bool = False
 
 
 class Refused(Exception):
@@ -85,7 +89,7 @@ class Browser:
             return Reply(200, kind, (_colours() + text if name == STYLE else text).encode())
         if path == "/":
             with self._lock:
-                return Reply(200, HTML, self._page)
+                return Reply(200, HTML, self._page, is_report=True)
         if path == "/api/runs":
             _Query(query, ())
             return plain_reply({"runs": about_runs(self.report), "tests": about_tests(self.report)})

@@ -93,6 +93,9 @@ class Handler(BaseHTTPRequestHandler):
             return plain_reply({"error": sentence}, 403)
         try:
             parts = urlsplit(self.path)
+        except ValueError:
+            return plain_reply({"error": "This is no address."}, 400)
+        try:
             return self.server.browser.reply(parts.path, parts.query)
         except ConnectionError:
             raise
@@ -112,8 +115,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.kind)
         self.send_header("Content-Length", str(len(reply.body)))
-        is_report = urlsplit(self.path).path == "/" and reply.status == 200
-        policy = REPORT_POLICY if is_report else OWN_POLICY
+        policy = REPORT_POLICY if reply.is_report else OWN_POLICY
         for name, value in {**ALWAYS, "Content-Security-Policy": policy}.items():
             self.send_header(name, value)
         if reply.status == 405:
