@@ -1,178 +1,47 @@
-"""The report's page, read without a browser: numbers, structure, hostile text, what may run."""
+"""The report's page, read without a browser: structure, traces, hostile text, what may run.
 
-import json
+Its numbers are looked at in test_report_numbers.py, its verdicts in test_report_verdict.py.
+"""
+
 import re
 import shutil
 from base64 import b64decode, b64encode
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
-from html.parser import HTMLParser
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from markupsafe import Markup
 from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.evaluation.comparison import stand
 from eyechart.evaluation.runs import Board
-from eyechart.evaluation.saved import Results, SavedLead
 from eyechart.reports.charts.build import charts_of
 from eyechart.reports.page.numbers import chance, count, delta, hundredths, percent, score
 from eyechart.reports.page.render import is_report, render_report, write_report
-from eyechart.reports.page.verdict import verdict_on
 from eyechart.reports.report import COLOURS, Part, Report, load_report
-from eyechart.reports.words import corruption_title, corruption_words, groups_of, listed
-from report_runs import (
-    BLIND,
-    HOSTILE,
-    MODELS,
-    SHARP,
-    evaluate,
-    hostile_run,
-    levels_run,
-    make_once,
-    people_run,
+from eyechart.reports.words import (
+    corruption_title,
+    corruption_words,
+    groups_of,
+    listed,
+    title_below,
 )
-from small_models import save_pictures
-
-VOID = {"meta", "img", "input", "link", "br", "hr"}
-HEADINGS = ("h1", "h2", "h3", "h4")
-
-
-class Page(HTMLParser):
-    """What a page holds: numbers with their texts, ids, headings, scripts, and all text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.numbers: list[tuple[dict[str, str], str]] = []
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self.scripts: list[tuple[dict[str, str], str]] = []
-        self.headings: list[tuple[str, str]] = []
-        self.words: list[str] = []
-        self._open: list[tuple[str, dict[str, str]]] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag, attributes):
-        own = {name: value or "" for name, value in attributes}
-        self.tags.append((tag, own))
-        if tag == "data":
-            self.numbers.append((own, ""))
-        if tag == "script":
-            self.scripts.append((own, ""))
-        if tag in HEADINGS:
-            self.headings.append((tag, ""))
-        if tag not in VOID:
-            self._open.append((tag, own))
-
-    def handle_endtag(self, tag):
-        assert self._open.pop()[0] == tag
-
-    def handle_data(self, text):
-        inside = [tag for tag, _ in self._open]
-        if "data" in inside:
-            own, before = self.numbers[-1]
-            self.numbers[-1] = (own, before + text)
-        if "script" in inside:
-            own, before = self.scripts[-1]
-            self.scripts[-1] = (own, before + text)
-        elif "style" not in inside:
-            self.words.append(text)
-        if inside and inside[-1] in HEADINGS:
-            tag, before = self.headings[-1]
-            self.headings[-1] = (tag, before + text)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    @property
-    def is_balanced(self) -> bool:
-        return not self._open
-
-    def all(self, attribute: str) -> list[str]:
-        return [own[attribute] for _, own in self.tags if attribute in own]
-
-    @property
-    def specs(self):
-        (text,) = [text for own, text in self.scripts if own.get("id") == "chart-specs"]
-        return json.loads(text)
-
-
-def unlabelled_run(home):
-    """One model whose pictures have no labels."""
-    images = save_pictures(home / "plain", each=4)
-    few = ("--n", 40, "--corruption", "gaussian_noise", "--corruption", "color_jitter")
-    model = ("small_models:colours",)
-    return evaluate(images, home / "unlabelled", *few, "--labels", "none", models=model)
-
-
-def native_run(home):
-    """One model that knows no class that people were asked about, with labels."""
-    images = save_pictures(home / "tints", each=4)
-    few = ("--n", 40, "--corruption", "brightness")
-    return evaluate(images, home / "native", *few, models=("small_models:pale_colours",))
-
-
-def entry16_run(home):
-    """A model in people's categories only."""
-    images = people_run(home).parent / "photos"
-    few = ("--n", 60, "--corruption", "gaussian_noise", "--labels", "entry16")
-    return evaluate(images, home / "entry16", *few, models=(SHARP,))
-
-
-def names_run(home):
-    """The run whose names are HTML, in a folder of its own."""
-    return hostile_run(home / "names")
-
-
-KINDS = {
-    "both": (people_run, levels_run),
-    "people": (people_run,),
-    "levels": (levels_run,),
-    "unlabelled": (unlabelled_run,),
-    "native": (native_run,),
-    "entry16": (entry16_run,),
-    "hostile": (names_run,),
-}
+from report_pages import KINDS, OWN_SUITE, Page, at, files_of, maker, with_results
+from report_runs import HOSTILE, MODELS
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return the report and its page of a kind, each made once."""
-    done = {}
-
-    def make(kind):
-        if kind not in done:
-            runs = [make_once(tmp_path_factory, each) for each in KINDS[kind]]
-            report = load_report(runs)
-            done[kind] = (report, Page(render_report(report)))
-        return done[kind]
-
-    return make
+    return maker(tmp_path_factory)
 
 
 @pytest.fixture(params=KINDS)
 def any_page(request, made):
     return made(request.param)
-
-
-def at(files, place):
-    """What stands at a place of the page's kind, looked up as RFC 6901 says, in the files."""
-    run, *steps = place.split("/")
-    found = files[int(run)]
-    for step in steps:
-        key = step.replace("~1", "/").replace("~0", "~")
-        found = found[int(key)] if isinstance(found, list) else found[key]
-    return found
-
-
-def files_of(report):
-    return [json.loads((run.folder / "results.json").read_text("utf-8")) for run in report.runs]
 
 
 # Numbers
@@ -193,21 +62,10 @@ def test_every_number_says_where_it_comes_from(any_page):
         assert ("data-at" in own) != (own.get("data-from") in ("comparison", "count")), own
 
 
-def test_what_is_read_is_the_number_rounded(any_page):
-    _, page = any_page
-    for own, text in page.numbers:
-        shown, value = text.replace("\u00a0", "").replace("−", "-").replace(",", ""), own["value"]
-        if shown.startswith("<"):
-            assert float(value) < float(shown[1:])
-            continue
-        is_share = shown.endswith("%")
-        read = float(shown.rstrip("%"))
-        decimals = len(shown.rstrip("%").partition(".")[2])
-        half = 0.5 * 10**-decimals
-        # tables in percent say so in their heads
-        near = [abs(read - scale * float(value)) for scale in ((100,) if is_share else (1, 100))]
-        significant = abs(read - float(value)) <= 0.005 * abs(float(value)) + 1e-12
-        assert min(near) <= half * 1.000001 or significant, (own, text)
+def places_in(trace):
+    """Where the numbers of a trace stand: in one list, or each by itself."""
+    meta = trace.get("meta", {})
+    return [meta["at"]] if meta.get("at") else meta.get("each", [])
 
 
 def test_every_trace_holds_the_values_of_results_json(any_page):
@@ -216,18 +74,37 @@ def test_every_trace_holds_the_values_of_results_json(any_page):
     compared = 0
     for spec in page.specs.values():
         for trace in spec["data"]:
-            meta = trace.get("meta", {})
-            if not meta.get("at"):
+            meta, places = trace.get("meta", {}), places_in(trace)
+            if not places:
                 continue
             # some share the numbers of another trace of the chart
             holder = spec["data"][meta["same"]] if "same" in meta else trace
-            shown, found = holder[meta.get("of", "y")], at(files, meta["at"])
+            shown = holder[meta.get("of", "y")]
+            found = [at(files, place) for place in places]
+            found = found[0] if meta.get("at") else found
             assert len(shown) == len(found)
             for one, two in zip(shown, found, strict=True):
                 assert (one is None) == (two is None)
                 assert one is None or one == pytest.approx(two, abs=1e-6)
             compared += 1
     assert compared >= 2
+
+
+def test_every_trace_is_of_the_model_and_the_corruption_that_it_names(any_page):
+    report, page = any_page
+    files = files_of(report)
+    charts = {chart.id: chart for chart in charts_of(report)}
+    for name, spec in page.specs.items():
+        for trace in spec["data"]:
+            for place in places_in(trace):
+                model = re.match(r"\d+/models/\d+", place)
+                who = at(files, f"{model[0]}/name") if model else "people"
+                # people's curve stands beside the one that it is compared with
+                who = "people" if "/people/line/" in place else who
+                assert trace["meta"]["model"] == who or (not model and trace["meta"]["model"] == "")
+                under = re.search(r"/corruptions/([^/]+)", place)
+                if under and charts[name].corruption:
+                    assert under[1].replace("~1", "/") == charts[name].corruption
 
 
 def test_numbers_round_as_they_are_read():
@@ -355,148 +232,44 @@ def test_corruption_errors_are_grouped_as_papers_print_them(made):
             assert sum(own.endswith(place) for own in places) == len(MODELS)
 
 
-def test_the_groups_of_corruptions_stand_together():
-    groups = groups_of("imagenet-c", ["gaussian_noise", "snow", "shot_noise"])
-    assert groups == {"gaussian_noise": "noise", "snow": "weather", "shot_noise": "noise"}
-    assert groups_of("vcr", ["vcr/frost"]) == {"vcr/frost": "weather"}
-    assert groups_of("no/such.yaml", ["mine"]) == {"mine": ""}
+def test_the_groups_of_corruptions_stand_together(tmp_path):
+    names = ["snow", "gaussian_noise", "pixelate", "shot_noise"]
+    assert groups_of("imagenet-c", names) == [
+        ("noise", ["gaussian_noise", "shot_noise"]),
+        ("weather", ["snow"]),
+        ("digital", ["pixelate"]),
+    ]
+    assert groups_of("vcr", ["vcr/frost"]) == [("weather", ["vcr/frost"])]
+    assert groups_of("no/such.yaml", ["b", "a"]) == [("", ["b", "a"])]
+    own = tmp_path / "own.yaml"
+    own.write_text(OWN_SUITE)
+    groups = groups_of(str(own), ["soft_lens", "film_noise"])
+    assert groups == [("noise", ["film_noise"]), ("lens", ["soft_lens"])]
+
+
+@pytest.mark.parametrize(
+    "group, name, title",
+    [
+        ("blur", "defocus_blur", "Defocus"),
+        ("digital", "elastic_transform", "Elastic"),
+        ("digital", "jpeg_compression", "JPEG"),
+        ("Noise", "vcr/gaussian_noise", "Gaussian"),
+        ("weather", "gaussian_noise", "Gaussian noise"),
+        ("noise", "noise", "Noise"),
+        ("blur", "noc/blur", "Blur"),
+        ("", "blur_of_mine", "Blur of mine"),
+    ],
+)
+def test_titles_below_a_group_are_short(group, name, title):
+    assert title_below(group, name) == title
 
 
 def test_two_tests_are_compared_by_their_ranks(made):
     report, page = made("both")
     assert report.discrete is not None
-    assert "change order" in page.text
+    assert page.table("ranks-discrete").rows
     heads = [text for tag, text in page.headings if tag == "h3"]
     assert any("order of models" in text for text in heads)
-
-
-# Verdicts
-
-
-def words_on(report, place=0):
-    part = report.parts[place]
-    return [verdict_on(report, part, shown) for shown in part.models]
-
-
-def test_a_verdict_next_to_people_says_how_near_a_model_comes(made):
-    report, _ = made("people")
-    for verdict in words_on(report):
-        space = verdict.model.space("entry16")
-        hmri = space.means["hmri_a"].value
-        said = verdict.text.striptags()
-        assert percent(hmri).replace("\u00a0", " ") in said and f"(HMRI {score(hmri)})" in said
-        assert "claim" not in said
-        scenarios = [
-            own.accuracy.people.scenario
-            for own in space.corruptions.values()
-            if own.accuracy.people is not None
-        ]
-        behind = sum(own in ("people ahead", "mixed") for own in scenarios)
-        if behind or any(own == "model ahead" for own in scenarios):
-            more = Markup(verdict.details).striptags()
-            assert f"people are ahead under {behind} of the {len(scenarios)}" in more
-        else:
-            assert "more than chance" in said
-        assert ("falls behind first" not in said) or behind
-
-
-def with_people(report, change):
-    """The report with every comparison of its first model with people changed."""
-
-    def changed(own):
-        if own.accuracy is None or own.accuracy.people is None:
-            return own
-        people = replace(own.accuracy.people, **change)
-        return replace(own, accuracy=replace(own.accuracy, people=people))
-
-    results = report.runs[0].results
-    models = []
-    for model in results.models:
-        spaces = {
-            name: replace(
-                space, corruptions={key: changed(own) for key, own in space.corruptions.items()}
-            )
-            for name, space in model.spaces.items()
-        }
-        models.append(replace(model, spaces=spaces))
-    return with_results(report, replace(results, models=tuple(models)))
-
-
-def with_results(report, results: Results) -> Report:
-    """The report with other results in its first run, its order and colours as they were."""
-    run = replace(report.runs[0], results=results)
-    part = report.parts[0]
-    models = tuple(replace(own, model=results.models[own.place]) for own in part.models)
-    return replace(report, runs=(run,), parts=(replace(part, models=models, runs=(run,)),))
-
-
-@pytest.mark.parametrize(
-    "scenario, tone, said",
-    [
-        ("people ahead", "behind", "people are ahead under 2 of the 2 and the model under 0"),
-        ("model ahead", "ahead", "people are ahead under 0 of the 2 and the model under 2"),
-        ("mixed", "mixed", "people are ahead under 2 of the 2 and the model under 2"),
-        ("not significant", "even", "under none of them is the difference more than chance"),
-    ],
-)
-def test_a_verdict_claims_no_more_than_the_test_along_the_curves(made, scenario, tone, said):
-    report, _ = made("people")
-    lead = SavedLead(0.4, 0.6, "people")
-    changed = with_people(report, {"scenario": scenario, "significant": (lead,)})
-    for verdict in words_on(changed):
-        text = verdict.text.striptags()
-        assert verdict.tone == tone and said in f"{text} {Markup(verdict.details).striptags()}"
-        assert ("from a visual change (Δv) of 0.40 on" in text) == (tone in ("behind", "mixed"))
-
-
-def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
-    report, _ = made("people")
-    (wide, *_) = words_on(with_people(report, {"hmri_bounds": (0.2, 0.9)}))
-    (narrow, *_) = words_on(with_people(report, {"hmri_bounds": (0.85, 0.9)}))
-    assert "anywhere from 0.20 to 0.90" in Markup(wide.details).striptags()
-    assert "anywhere" not in Markup(narrow.details).striptags()
-
-
-def test_too_few_pictures_make_no_claim(made):
-    report, _ = made("entry16")
-    results = report.runs[0].results
-    space = results.models[0].spaces["entry16"]
-    few = replace(space, verdict="too few photographs for a claim", pictures=5)
-    model = replace(results.models[0], spaces={"entry16": few})
-    (verdict,) = words_on(with_results(report, replace(results, models=(model,))))
-    text = verdict.text.striptags()
-    assert verdict.badge == "too few pictures for a claim"
-    assert "cannot be judged" in text and "ahead" not in text and "behind" not in text
-
-
-def test_without_people_a_verdict_goes_by_what_there_is(made):
-    for kind, said in (("levels", "(Rₐ "), ("unlabelled", "(Rₚ "), ("native", "(Rₐ ")):
-        report, page = made(kind)
-        for verdict in words_on(report):
-            assert said in verdict.text.striptags()
-            assert verdict.badge == "not compared with people"
-        assert "HMRI" not in page.text
-        assert "compared with each other only" in page.text
-
-
-def test_without_people_mce_goes_first(made):
-    report, _ = made("levels")
-    results = report.runs[0].results
-    models = []
-    for model in results.models:
-        space = model.spaces["native"]
-        known = next(iter(space.corruption_error.ce.values()))
-        errors = replace(space.corruption_error, mce=replace(known, value=0.767))
-        spaces = {**model.spaces, "native": replace(space, corruption_error=errors)}
-        models.append(replace(model, spaces=spaces))
-    changed = with_results(report, replace(results, models=tuple(models)))
-    for verdict in words_on(changed):
-        said = verdict.text.striptags()
-        # errors in percent of one's own say nothing
-        if verdict.model.name == BLIND:
-            assert said.startswith("is right in") and "mCE" not in said
-        else:
-            assert said.startswith("makes 77 % [") and f"of the errors of {BLIND} (mCE)" in said
 
 
 # What may run, what may not

@@ -1,0 +1,321 @@
+"""Verdicts of the report's page: which numbers they give, of what, and what they claim."""
+
+import re
+from dataclasses import dataclass, replace
+
+import pytest
+
+from eyechart.evaluation.saved import SavedLead
+from eyechart.reports.page.verdict import about_people, verdict_on
+from report_pages import Node, Page, at, files_of, maker, with_results
+from report_runs import BLIND
+
+NOISE, BLUR = "vcr/gaussian_noise", "vcr/gaussian_blur"
+TONES = {
+    (False, False): "even", (True, False): "behind", (False, True): "ahead", (True, True): "mixed",
+}  # fmt: skip
+"""By whether people are ahead under any corruption, and whether the model is."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return maker(tmp_path_factory)
+
+
+@dataclass(frozen=True)
+class Words:
+    """A verdict as it is read: on which model, how it is marked, its sentence and what is below."""
+
+    name: str
+    tone: str
+    badge: str
+    text: Node
+    details: Node
+
+    @property
+    def places(self):
+        return self.text.places + self.details.places
+
+    def values(self, end):
+        """The numbers from places that end so."""
+        return [
+            float(own.own["value"])
+            for own in self.text.numbers + self.details.numbers
+            if own.own.get("data-at", "").endswith(end)
+        ]
+
+
+def counts_in(node):
+    return [int(own.own["value"]) for own in node.numbers if own.own.get("data-from") == "count"]
+
+
+def words_on(report, place=0):
+    part = report.parts[place]
+    found = []
+    for shown in part.models:
+        own = verdict_on(report, part, shown)
+        text, details = (Page(str(each)).root for each in (own.text, own.details))
+        found.append(Words(shown.name, own.tone, own.badge, text, details))
+    return found
+
+
+def next_to_people(report, name):
+    """What results.json says of a model next to people, by corruption."""
+    for file in files_of(report):
+        for model in file["models"]:
+            if model["name"] == name:
+                found = model["spaces"]["entry16"]["corruptions"]
+                all_people = {key: own["accuracy"]["people"] for key, own in found.items()}
+                return {key: own for key, own in all_people.items() if own is not None}
+    raise AssertionError(name)
+
+
+def is_ahead(people, who):
+    return people[f"p_{who}"] < 0.05 and any(own["who"] == who for own in people["tested"])
+
+
+@pytest.mark.parametrize("kind", ["people", "two runs", "chance"])
+def test_a_verdict_next_to_people_says_how_near_a_model_comes_and_who_is_ahead_where(made, kind):
+    report, page = made(kind)
+    for words in words_on(report):
+        near = next_to_people(report, words.name)
+        assert near
+        people, model = (
+            [name for name, own in near.items() if is_ahead(own, who)]
+            for who in ("people", "model")
+        )
+        assert words.tone == TONES[bool(people), bool(model)]
+        (shown,) = page.root.all("li", data_verdict=words.name)
+        assert words.tone in shown.own["class"].split() and words.badge in shown.text
+        hmri = [own for own in words.text.places if "/means/hmri_a/" in own]
+        assert words.text.places[:3] == hmri[:3]
+        assert [own.rsplit("/", 1)[1] for own in hmri] == ["value", "0", "1", "value"]
+        assert all("/spaces/entry16/" in own for own in words.places)
+        # the model's own lead is given in percent only where it is more than chance
+        percents = [own for own in words.text.places if "/means/mrsi_a/interval95/" in own]
+        assert len(percents) == (2 if model else 0)
+        direct = sum(own["kind"] == "direct" for own in near.values())
+        both = [direct, len(near) - direct]
+        assert counts_in(words.text) == [len(near), *(both if all(both) else [])]
+        assert counts_in(words.details) == [len(own) for own in (people, model) if own]
+        starts = [
+            (lead["start"], lead["end"], name)
+            for name in people
+            for lead in near[name]["tested"]
+            if lead["who"] == "people"
+        ]
+        first = min(starts, default=None)
+        assert [*words.values("/start"), *words.values("/end")] == list(first[:2] if first else ())
+        if first:
+            (place,) = [own for own in words.places if own.endswith("/start")]
+            assert f"/{first[2].replace('/', '~1')}/" in place
+
+
+def test_the_pages_have_models_ahead_of_people_and_models_behind_them(made):
+    tones = {own.tone for kind in ("people", "two runs") for own in words_on(made(kind)[0])}
+    assert {"ahead"} < tones and tones & {"behind", "mixed"}
+
+
+# Made to be clear
+
+
+def with_people(report, **changes):
+    """The report with each model's comparison with people changed, by the corruption's bare name.
+
+    What is said of "all" changes all.
+    """
+
+    def changed(name, own):
+        if own.accuracy is None or own.accuracy.people is None:
+            return own
+        change = {**changes.get("all", {}), **changes.get(name.rsplit("/", 1)[-1], {})}
+        people = replace(own.accuracy.people, **change)
+        return replace(own, accuracy=replace(own.accuracy, people=people))
+
+    results = report.runs[0].results
+    models = []
+    for model in results.models:
+        spaces = {
+            name: replace(
+                space,
+                corruptions={key: changed(key, own) for key, own in space.corruptions.items()},
+            )
+            for name, space in model.spaces.items()
+        }
+        models.append(replace(model, spaces=spaces))
+    return with_results(report, replace(results, models=tuple(models)))
+
+
+def leads(*ranges, who="people"):
+    return tuple(SavedLead(start, end, who) for start, end in ranges)
+
+
+def clear(*ranges):
+    """People clearly ahead in some ranges."""
+    return {"tested": leads(*ranges), "p_people": 0.001, "p_model": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("noise", "blur", "first", "start"),
+    [
+        (clear((0.6, 0.9)), clear((0.3, 0.5)), "Gaussian blur", 0.3),
+        (clear((0.2, 0.9)), clear((0.3, 0.5)), "Gaussian noise", 0.2),
+        (clear((0.6, 0.7), (0.8, 0.9)), clear((0.7, 0.75)), "Gaussian noise", 0.6),
+        # by chance
+        (clear((0.6, 0.9)), {**clear((0.3, 0.5)), "p_people": 0.051}, "Gaussian noise", 0.6),
+        # of the model
+        (
+            clear((0.6, 0.9)),
+            {"tested": leads((0.1, 0.2), who="model"), "p_people": 1.0, "p_model": 0.001},
+            "Gaussian noise",
+            0.6,
+        ),
+        (
+            clear((0.6, 0.9)),
+            {"tested": leads((0.1, 0.2), who="model") + leads((0.4, 0.5)), "p_people": 0.001},
+            "Gaussian blur",
+            0.4,
+        ),
+    ],
+)
+def test_a_model_falls_behind_first_where_the_visual_change_is_least(
+    made, noise, blur, first, start
+):
+    report, _ = made("people")
+    for words in words_on(with_people(report, gaussian_noise=noise, gaussian_blur=blur)):
+        assert words.values("/start") == [start]
+        (place,) = [own for own in words.places if own.endswith("/start")]
+        assert f"/corruptions/vcr~1{first.lower().replace(' ', '_')}/" in place
+        # its name is the last that is said before the number
+        before = words.text.text.partition(f"{start:.2f}")[0]
+        last = max(("Gaussian noise", "Gaussian blur"), key=before.rfind)
+        assert first in before and last == first
+
+
+@pytest.mark.parametrize(
+    ("p_people", "p_model", "who", "tone", "counts"),
+    [
+        (0.04, 1.0, "people", "behind", [2]),
+        (1.0, 0.04, "model", "ahead", [2]),
+        (0.04, 0.04, "both", "mixed", [2, 2]),
+        (0.05, 0.05, "both", "even", []),
+        (0.051, 1.0, "people", "even", []),
+        # who is ahead must be ahead somewhere
+        (0.04, 1.0, "model", "even", []),
+    ],
+)
+def test_a_verdict_claims_no_more_than_the_test(made, p_people, p_model, who, tone, counts):
+    report, _ = made("people")
+    both = ("people", "model") if who == "both" else (who,)
+    tested = tuple(own for each in both for own in leads((0.4, 0.6), who=each))
+    change = {"tested": tested, "p_people": p_people, "p_model": p_model}
+    for words in words_on(with_people(report, all=change)):
+        assert words.tone == tone and counts_in(words.details) == counts
+        assert words.values("/start") == ([0.4] if tone in ("behind", "mixed") else [])
+
+
+def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
+    report, _ = made("people")
+    bounds = {"gaussian_noise": {"hmri_bounds": (0.2, 0.7)}}
+    wide = with_people(report, **bounds, gaussian_blur={"hmri_bounds": (0.3, 0.9)})
+    for words in words_on(wide):
+        places = [own for own in words.details.places if "/hmri_bounds/" in own]
+        assert len(places) == 2 and all("vcr~1gaussian_blur" in own for own in places)
+        assert "Gaussian blur" in words.details.text and "Gaussian noise" not in words.details.text
+        assert (words.values("/hmri_bounds/0"), words.values("/hmri_bounds/1")) == ([0.3], [0.9])
+    narrow = with_people(report, all={"hmri_bounds": (0.85, 0.9)})
+    for words in words_on(narrow):
+        assert not words.values("/hmri_bounds/0") and not words.values("/hmri_bounds/1")
+
+
+def test_too_few_pictures_make_no_claim(made):
+    report, _ = made("entry16")
+    results = report.runs[0].results
+    space = results.models[0].spaces["entry16"]
+    few = replace(space, verdict="too few photographs for a claim", pictures=5)
+    model = replace(results.models[0], spaces={"entry16": few})
+    (words,) = words_on(with_results(report, replace(results, models=(model,))))
+    assert words.tone == "unclear" and words.values("/entry16/pictures") == [5]
+    assert not words.details.text and not words.values("/start")
+    assert "too few" in words.badge
+    assert not re.search("ahead|behind", f"{words.text.text} {words.badge}")
+
+
+def test_people_who_recognised_nothing_are_nothing_to_be_near_to(made):
+    report, _ = made("entry16")
+    results = report.runs[0].results
+    space = results.models[0].spaces["entry16"]
+    none = replace(space.means["hmri_a"], value=None, interval95=(None, None))
+    model = replace(
+        results.models[0], spaces={"entry16": replace(space, means={**space.means, "hmri_a": none})}
+    )
+    (words,) = words_on(with_results(report, replace(results, models=(model,))))
+    assert words.tone == "unclear" and not words.text.numbers and "people" in words.text.text
+
+
+def test_a_correction_for_chance_is_said(made):
+    for kind in ("chance", "people"):
+        report, page = made(kind)
+        said = about_people(report.parts[0])
+        assert said in page.text
+        assert ("corrected for chance" in said) == (kind == "chance")
+
+
+# Without people
+
+
+@pytest.mark.parametrize(
+    ("kind", "score"),
+    [
+        ("levels", "means/r_a"),
+        ("unlabelled", "means/r_p"),
+        ("native", "means/r_a"),
+        ("files", "means/error"),
+    ],
+)
+def test_without_people_a_verdict_goes_by_what_there_is(made, kind, score):
+    report, page = made(kind)
+    for words in words_on(report):
+        scores = [own for own in words.text.places if "/means/" in own]
+        assert scores and all(f"/spaces/native/{score}/" in own for own in scores)
+        assert scores[0].endswith("/value")
+        assert words.tone == "unclear" and "people" in words.badge
+    assert "HMRI" not in page.text and about_people(report.parts[0]) in page.text
+
+
+@pytest.mark.parametrize("kind", ["levels", "files", "own suite"])
+def test_without_people_a_verdict_names_the_corruption_with_most_errors(made, kind):
+    report, _ = made(kind)
+    files = files_of(report)
+    named = 0
+    for words in words_on(report):
+        places = [own for own in words.text.places if "/corruptions/" in own]
+        home = next(
+            own["spaces"]["native"] for own in files[0]["models"] if own["name"] == words.name
+        )
+        errors = {name: own["error"]["value"] for name, own in home["corruptions"].items()}
+        worst = max(errors, key=errors.get)
+        assert len(places) == (errors[worst] >= 0.01)
+        for place in places:
+            assert place.endswith(f"/corruptions/{worst}/error/value")
+            assert at(files, place) == errors[worst]
+            assert worst.replace("_", " ").lower() in words.text.text.lower()
+            named += 1
+    assert named
+
+
+def test_without_people_mce_goes_first(made):
+    report, _ = made("own suite")
+    (standings,) = [part.standings for part in report.parts]
+    baseline = standings.board.baseline
+    assert baseline in standings.board.models
+    for words in words_on(report):
+        places = [own for own in words.text.places if "/corruption_error/mce/" in own]
+        # errors in percent of one's own say nothing
+        assert bool(places) == (words.name != baseline)
+        assert not places or baseline in words.text.text
+        assert "mCE" in words.text.text and not [own for own in words.places if "/means/" in own]
+    report, _ = made("levels")
+    # of two corruptions of fifteen there is none
+    assert report.parts[0].standings.board.baseline == BLIND
+    assert not [own for words in words_on(report) for own in words.places if "/mce/" in own]
