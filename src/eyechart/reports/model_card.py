@@ -55,7 +55,7 @@ def card_of(report: Report) -> str:
     head = {
         "tags": list(TAGS),
         "pipeline_tag": "image-classification",
-        "metrics": ["clean_accuracy"],
+        "metrics": ["accuracy"],
         "model-index": model_index(report),
     }
     data = yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=100)
