@@ -123,7 +123,8 @@ def test_every_number_of_the_index_is_that_of_results(card, folders):
                 assert metric["value"] == number["value"]
                 assert metric["args"]["interval95"] == number["interval95"]
                 count += 1
-            assert {metric["type"] for metric in result["metrics"]} == {"clean_accuracy", *own["means"]}
+            kinds = {metric["type"] for metric in result["metrics"]}
+            assert kinds == {"clean_accuracy", *own["means"]}
             assert result["dataset"]["args"]["pictures"] == own["pictures"]
     # three models: clean accuracy, R_a, R_p and error thrice, HMRI_a and MRSI_a once
     assert count == 3 * (3 * 4 + 2)

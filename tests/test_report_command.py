@@ -101,7 +101,7 @@ def test_results_of_another_schema_are_refused(run, copy):
 def test_an_empty_run_is_refused(run, tmp_path, copy):
     (tmp_path / "nothing").mkdir()
     assert_refused(run("report", tmp_path / "nothing"), "holds no finished run")
-    assert_refused(run("report", tmp_path / "nowhere"), "No such folder")
+    assert_refused(run("report", tmp_path / "nowhere"), "holds no finished run")
     assert_refused(run("report", spoil(copy, models=[])), "holds a run without any model")
 
 
@@ -121,6 +121,9 @@ def test_runs_on_different_pictures_are_refused(run, vcr, tmp_path):
     [
         (("--format", "pdf"), "Unknown format 'pdf'"),
         (("--out", "report.pdf"), "must end in .html or .md"),
+        (("--out", "report"), "must end in .html or .md"),
+        (("--format", "md", "--overlap", "overlap.csv"), "--overlap is for html"),
+        (("--serve", "--overlap", "overlap.csv"), "--serve writes nothing"),
         (("--out", "report.html", "--format", "md"), "ending in .md"),
         (("--out", "no-such-folder/report.html"), "No such folder"),
         (("--category", "ViT"), "must be MODEL=CATEGORY"),
@@ -144,6 +147,18 @@ def test_a_file_of_somebody_else_is_never_overwritten(run, copy, tmp_path):
         (tmp_path / name).write_text("mine")
         assert_refused(run("report", copy, "-o", tmp_path / name), "is no report of eyechart")
         assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_link_is_never_replaced(run, copy, tmp_path):
+    (tmp_path / "link.html").symlink_to(tmp_path / "nothing.html")
+    assert_refused(run("report", copy, "-o", tmp_path / "link.html"), "is no report of eyechart")
+    assert (tmp_path / "link.html").is_symlink()
+
+
+def test_a_run_that_cannot_be_read_is_said_before_anything_else(run, copy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "report.html").write_text("mine")
+    assert_refused(run("report", copy, tmp_path), "holds no finished run")
 
 
 def test_runs_are_needed(run):

@@ -97,7 +97,8 @@ def test_a_verdict_next_to_people_says_how_near_a_model_comes_and_who_is_ahead_w
         direct = sum(own["kind"] == "direct" for own in near.values())
         both = [direct, len(near) - direct]
         assert counts_in(words.text) == [len(near), *(both if all(both) else [])]
-        assert counts_in(words.details) == [len(own) for own in (people, model) if own]
+        expected = [len(people)] * bool(people) + [len(near)] + [len(model)] * bool(model)
+        assert counts_in(words.details) == (expected if people or model else [])
         starts = [
             (lead["start"], lead["end"], name)
             for name in people
@@ -109,6 +110,37 @@ def test_a_verdict_next_to_people_says_how_near_a_model_comes_and_who_is_ahead_w
         if first:
             (place,) = [own for own in words.places if own.endswith("/start")]
             assert f"/{first[2].replace('/', '~1')}/" in place
+        check_farthest(words, near, people)
+
+
+def check_farthest(words, near, people):
+    """Where people are farthest ahead, of all places at which they clearly are."""
+    gaps = [
+        (theirs - mine, change, mine, theirs, name)
+        for name in people
+        for change, theirs, mine in zip(
+            near[name]["line"]["delta_v"],
+            near[name]["line"]["values"],
+            near[name]["model_line"]["values"],
+            strict=True,
+        )
+        if any(
+            lead["who"] == "people" and lead["start"] <= change <= lead["end"]
+            for lead in near[name]["tested"]
+        )
+    ]
+    places = [own for own in words.text.places if "line/" in own]
+    if not gaps:
+        assert not places
+        return
+    _, change, mine, theirs, name = max(gaps, key=lambda own: own[0])
+    assert all(f"/{name.replace('/', '~1')}/" in own for own in places)
+    found = [
+        float(own.own["value"])
+        for own in words.text.all("data")
+        if "line/" in own.own.get("data-at", "")
+    ]
+    assert found == [change, mine, theirs]
 
 
 def test_the_pages_have_models_ahead_of_people_and_models_behind_them(made):
@@ -187,7 +219,7 @@ def test_a_model_falls_behind_first_where_the_visual_change_is_least(
         (place,) = [own for own in words.places if own.endswith("/start")]
         assert f"/corruptions/vcr~1{first.lower().replace(' ', '_')}/" in place
         # its name is the last that is said before the number
-        before = words.text.text.partition(f"{start:.2f}")[0]
+        before = words.details.text.partition(f"{start:.2f} to")[0]
         last = max(("Gaussian noise", "Gaussian blur"), key=before.rfind)
         assert first in before and last == first
 
@@ -195,9 +227,9 @@ def test_a_model_falls_behind_first_where_the_visual_change_is_least(
 @pytest.mark.parametrize(
     ("p_people", "p_model", "who", "tone", "counts"),
     [
-        (0.04, 1.0, "people", "behind", [2]),
-        (1.0, 0.04, "model", "ahead", [2]),
-        (0.04, 0.04, "both", "mixed", [2, 2]),
+        (0.04, 1.0, "people", "behind", [2, 2]),
+        (1.0, 0.04, "model", "ahead", [2, 2]),
+        (0.04, 0.04, "both", "mixed", [2, 2, 2]),
         (0.05, 0.05, "both", "even", []),
         (0.051, 1.0, "people", "even", []),
         # who is ahead must be ahead somewhere
@@ -221,7 +253,8 @@ def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
     for words in words_on(wide):
         places = [own for own in words.details.places if "/hmri_bounds/" in own]
         assert len(places) == 2 and all("vcr~1gaussian_blur" in own for own in places)
-        assert "Gaussian blur" in words.details.text and "Gaussian noise" not in words.details.text
+        said = words.details.text.partition("Not every visual change")[2]
+        assert "Gaussian blur" in said and "Gaussian noise" not in said
         assert (words.values("/hmri_bounds/0"), words.values("/hmri_bounds/1")) == ([0.3], [0.9])
     narrow = with_people(report, all={"hmri_bounds": (0.85, 0.9)})
     for words in words_on(narrow):

@@ -88,11 +88,8 @@ def report(
     """
     _check_served(serve, port, images, (out, figures, format, overlap))
     kind = _format(format, out)
-    target = _target(out, runs, kind)
-    if not serve:
-        _check_target(target)
-        if figures is not None and Path(figures).exists() and not Path(figures).is_dir():
-            raise UsageError(f"Cannot write into {figures}: it is a file, not a folder.")
+    if kind == "md" and overlap is not None:
+        raise UsageError("--overlap is for html and figures: leave it out with --format md.")
     from eyechart.reports.charts.overlap import read_overlap
     from eyechart.reports.report import load_report
 
@@ -103,17 +100,20 @@ def report(
 
         serve_report(found, port, None if images is None else Path(images), _say_address)
         return
-    page = _write(found, target, kind, table)
-    print(f"Written:\n  {page}")
+    target = _target(out, runs, kind)
+    _check_target(target)
     if figures is not None:
         from eyechart.cli.progress import Bars
         from eyechart.reports.figures.write import plan_figures, write_figures
 
         with Bars() as bars:
             made = write_figures(found, Path(figures), table, partial(bars.begin, "figures"))
-        print(f"  {figures}: {len(made)} files")
         for note in plan_figures(found, table).notes:
             print(f"Note: {note}")
+    page = _write(found, target, kind, table)
+    print(f"Written:\n  {page}")
+    if figures is not None:
+        print(f"  {figures}: {len(made)} files")
 
 
 def _check_served(
@@ -136,10 +136,11 @@ def _check_served(
 def _format(given: str | None, out: Path | None) -> str:
     endings = {ending: name for name, ending in FORMATS.items()}
     if given is None:
-        suffix = "" if out is None else Path(out).suffix.lower()
-        if suffix and suffix not in endings:
+        if out is None:
+            return "html"
+        if Path(out).suffix.lower() not in endings:
             raise UsageError(f"--out must end in .html or .md, got {out}.")
-        return endings.get(suffix, "html")
+        return endings[Path(out).suffix.lower()]
     if given not in FORMATS:
         from eyechart.core.registry import unknown_name
 
@@ -167,7 +168,9 @@ def _check_target(target: Path) -> None:
         raise UsageError(f"No such folder: {target.parent}.")
     check_file_to_write(target)
     if target.is_symlink() or (target.exists() and not (is_report(target) or is_card(target))):
-        raise UsageError(f"{target} is there already and is no report of eyechart: choose another.")
+        raise UsageError(
+            f"{target} is there already and is no report of eyechart: choose another --out."
+        )
 
 
 def _categories(given: "list[str] | tuple[str, ...]") -> dict[str, str]:

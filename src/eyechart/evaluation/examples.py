@@ -1,7 +1,7 @@
 """Pictures of the test set that are kept to be looked at: a photograph, more and more corrupted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,10 +42,12 @@ def keep_examples(job: Job, models: Sequence[Answered], out: Path) -> tuple[Exam
     """Write example pictures of every corruption into `out`, and return what is known of each."""
     corruptions = [draws.name for draws in job.groups if draws.entry is not None]
     first = models[0]
-    chosen = choose_rows(
-        {name: first.recorded.outcomes(first.name, name) for name in corruptions},
-        _recognised(models),
-    )
+    outcomes = {name: first.recorded.outcomes(first.name, name) for name in corruptions}
+    for draws in job.groups:
+        if draws.entry is not None and draws.entry.geometric:
+            own = outcomes[draws.name]
+            outcomes[draws.name] = replace(own, delta_v=np.full(len(own), np.nan))
+    chosen = choose_rows(outcomes, _recognised(models))
     groups = _groups(job, np.concatenate(list(chosen.values())))
     files = _write(job, groups, out / EXAMPLES_FOLDER)
     found: list[Example] = []
@@ -185,12 +187,14 @@ def _example(
     for model, each in zip(models, answers, strict=True):
         said[model.name] = _said(model, each, _place(each, row))
     label = int(own.label[place])
+    # where things move, visual change says little
+    moved = draws.entry is not None and draws.entry.geometric
     return Example(
         draws.name,
         row,
         models[0].recorded.pictures(models[0].name)[int(own.picture[place])],
         "" if label == NONE else models[0].names[label],
-        _known(own.delta_v[place]),
+        None if moved else _known(own.delta_v[place]),
         _known(own.severity[place]),
         {name: float(values[at]) for name, values in draws.values.items()},
         file,

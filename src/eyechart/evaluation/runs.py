@@ -61,6 +61,20 @@ class Run:
         """All of the settings that two runs must share for their models to be compared."""
         return {name: own for name, own in self.config.items() if name != "models"}
 
+    @property
+    def shown(self) -> int:
+        """With how many corrupted pictures each corruption was shown, at most.
+
+        Published levels are all shown, whatever number was asked for.
+        """
+        answers = (
+            own.answers
+            for space in self.results.models[0].spaces.values()
+            for score in space.corruptions.values()
+            for own in score.properties.values()
+        )
+        return max((own.rows for own in self.coverage.values()), default=max(answers, default=0))
+
     def pictures(self, space: str) -> int:
         """Return how many pictures were scored in a label space."""
         return max((own.spaces[space].pictures for own in self._in(space)), default=0)

@@ -355,6 +355,8 @@ class Results:
 def read_results(folder: Path) -> Results:
     """Return what a finished run in a folder found."""
     path = folder / RESULTS_FILE
+    if folder.is_file():
+        raise UsageError(f"Give the folder of a run, {folder.parent}, not the file {folder.name}.")
     if not path.is_file():
         raise UsageError(
             f"{folder} holds no finished run (there is no {RESULTS_FILE}): give the --out of an"
@@ -362,9 +364,11 @@ def read_results(folder: Path) -> Results:
         )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        version = found["schema"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
+    version = found.get("schema") if isinstance(found, dict) else None
+    if not isinstance(version, int):
+        raise UsageError(f"{path} was not written by eyechart evaluate: give another folder.")
     if version != SCHEMA_VERSION:
         raise UsageError(
             f"{folder} was written by another version of eyechart (schema {version}, not"

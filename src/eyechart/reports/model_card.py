@@ -119,7 +119,7 @@ def _measured(run: Run) -> Iterator[str]:
         [
             f"Pictures: {escape(images.source)}; {images.used} of {images.pictures} were used.",
             f"Stimulus: {STIMULI.get(images.stimulus, escape(images.stimulus))}.",
-            f"Test: {len(config['corruptions'])} corruptions, {config['n']} pictures each, seed"
+            f"Test: {len(config['corruptions'])} corruptions, {run.shown} pictures each, seed"
             f" {config['seed']}.",
             f"Curves: {fit['bins']} bins of Δv with at least {fit['least']:g} pictures each;"
             f" {fit['replicates']} resampled sets of pictures.",

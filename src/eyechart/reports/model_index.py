@@ -89,7 +89,7 @@ def _result(run: Run, part: Part, name: str, space: SavedSpace) -> dict[str, Any
             "revision": images.digest,
             "args": {
                 "pictures": space.pictures,
-                "n": config.get("n"),
+                "n": run.shown,
                 "seed": config.get("seed"),
                 "stimulus": images.stimulus,
                 "corruptions": list(map(one_line, part.corruptions)),

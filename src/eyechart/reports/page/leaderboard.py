@@ -29,7 +29,7 @@ def leaderboard(report: Report, part: Part, place: int) -> Table:
         Column("Model", numeric=False),
         Column("Rank", hint="in brackets: between what the rank lies in 95 % of resampled sets"),
         Column("Category", numeric=False),
-        *(Column(_head(name), hint=MEANINGS[name]) for name in names),
+        *(Column(_head(part, name), hint=MEANINGS[name]) for name in names),
         Column("Clearly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %"),
     )
     if not any(shown.category for shown in part.models):
@@ -48,8 +48,11 @@ def model_label(shown: Shown) -> Markup:
     return text.format(shown.colour, shown.short)
 
 
-def _head(name: str) -> str:
-    return f"{SCORES[name]} (%)" if name in PERCENT else SCORES[name]
+def _head(part: Part, name: str) -> str:
+    """Return a score's title, with the label space where that is another than the board's."""
+    standings = part.standings
+    title = f"{SCORES[name]} (%)" if name in PERCENT else SCORES[name]
+    return title if standings.homes[name] == standings.space else f"{title} (16 categories)"
 
 
 def _row(report: Report, part: Part, shown: Shown, names: list[str]) -> Row:

@@ -103,6 +103,7 @@ def _versions(run: Run, place: int) -> Table:
 
 def _settings(run: Run, place: int) -> Table:
     config = {name: own for name, own in run.config.items() if name not in LEFT_OUT}
+    config["n"] = run.shown
     fit = run.config.get("fit")
     if isinstance(fit, Mapping):
         config |= {f"curve: {name}": own for name, own in fit.items()}

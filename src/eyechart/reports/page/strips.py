@@ -64,6 +64,12 @@ class Strip:
     frames: tuple[Frame, ...]
     note: str
 
+    @property
+    def axis(self) -> str:
+        """What they are in the order of."""
+        measured = any(frame.delta_v.value for frame in self.frames)
+        return "visual change (Δv)" if measured else "severity"
+
 
 def example_keys(report: Report) -> Iterator[Key]:
     """Yield every example picture that strips show."""

@@ -38,6 +38,11 @@ BADGES = {
 LEVEL = 0.05
 """Of p-values, corrected for the number of corruptions, below which somebody is ahead."""
 
+HOW_SHOWN = {
+    "geirhos": " They saw each picture for a fifth of a second only, and might do better with more."
+}
+"""What must be known of an experiment before it is compared with."""
+
 NO_CLAIM = ("unclear", "too few pictures for a claim")
 NO_PEOPLE = ("unclear", "not compared with people")
 NO_AREA = Markup("cannot be set beside people, who recognised nothing under these corruptions.")
@@ -101,7 +106,8 @@ def about_people(part: Part) -> str:
         more = "; they also stand for corruptions that look alike" if alike else ""
         corrected = any(own.corrected_for_chance for own in people)
         chance = " Both sides are corrected for chance." if corrected else ""
-        return f"People’s answers are to {listed(list(whose))}{more}.{chance}"
+        how = HOW_SHOWN.get(str(part.runs[0].config.get("humans")), "")
+        return f"People’s answers are to {listed(list(whose))}{more}.{how}{chance}"
     if not part.runs[0].config.get("humans"):
         return "No answers of people were asked for, so models are compared with each other only."
     return (
@@ -155,7 +161,7 @@ def _next_to_people(
     elif _ahead(near, "people"):
         more = Markup(" and is nowhere ahead of them by more than chance (MRSI {})")
         text += more.format(_as_score(numbers, path, f"mrsi_{letter}"))
-    return text + _first_behind(numbers, near) + "."
+    return text + _farthest_behind(numbers, near, letter) + "."
 
 
 def _which(near: list[Near]) -> Markup:
@@ -175,10 +181,11 @@ def _details(numbers: Numbers, near: list[Near]) -> Markup:
     text = Markup("")
     if _ahead(near, "people") or _ahead(near, "model"):
         said = Markup(
-            "By more than chance, corrected for their number, people are ahead under {} of them"
-            " and the model under {}. "
+            "Somewhere along visual change people lead under {} of the {}, by more than chance and"
+            " corrected for their number; the model leads under {} (both can). "
         )
-        text += said.format(*(_some(_ahead(near, who)) for who in ("people", "model")))
+        people, model = (_some(_ahead(near, who)) for who in ("people", "model"))
+        text += said.format(people, counted(len(near)), model) + _first_behind(numbers, near)
     return Markup((text + _open(numbers, near)).rstrip())
 
 
@@ -186,10 +193,44 @@ def _some(number: int) -> Cell | str:
     return counted(number) if number else "none"
 
 
-def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
-    """Return where the model falls behind first, by visual change, if it clearly does."""
+def _farthest_behind(numbers: Numbers, near: list[Near], letter: str) -> Markup:
+    """Return where people are farthest ahead, within ranges where they clearly are."""
     if not _ahead(near, "people") and not _ahead(near, "model"):
         return Markup("; under none of them is the difference more than chance")
+    found = [
+        (theirs - mine, own, place)
+        for own in near
+        if _is_ahead(own, "people")
+        for place, (change, theirs, mine) in enumerate(
+            zip(
+                own.people.line.delta_v,
+                own.people.line.values,
+                own.people.model_line.values,
+                strict=True,
+            )
+        )
+        if change is not None and theirs is not None and mine is not None
+        if any(
+            lead.who == "people" and lead.start <= change <= lead.end for lead in own.people.tested
+        )
+    ]
+    if not found:
+        return Markup("")
+    _, own, place = max(found, key=lambda each: each[0])
+    change = numbers.cell(delta, *own.path, "line", "delta_v", place)
+    mine, theirs = (
+        numbers.cell(percent, *own.path, line, "values", place) for line in ("model_line", "line")
+    )
+    text = Markup(
+        "; it is farthest behind under {} at a visual change (Δv) of {}, where {} of its answers"
+        " are {} and {} of people’s"
+    )
+    word = "right" if letter == "a" else "unchanged"
+    return text.format(corruption_words(own.corruption), change, mine, word, theirs)
+
+
+def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return where the model falls behind first, by visual change, if it clearly does."""
     found = [
         (lead.start, own, place)
         for own in near
@@ -202,7 +243,7 @@ def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
     _, own, place = min(found, key=lambda each: each[0])
     lead = (*own.path, "tested", place)
     start, end = (numbers.cell(delta, *lead, name) for name in ("start", "end"))
-    text = Markup("; it falls behind first under {}, at a visual change (Δv) of {} to {}")
+    text = Markup("It clearly falls behind first under {}, at Δv {} to {}. ")
     return text.format(corruption_words(own.corruption), start, end)
 
 
