@@ -1,0 +1,235 @@
+"""Every number of the page's tables against the labels of its row, its column and its table."""
+
+import re
+
+import pytest
+
+from report_pages import KINDS, maker
+from report_shelf import BOUNDS, DASH, SCORES, SPACES, UNDER, Shelf, called
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return maker(tmp_path_factory)
+
+
+@pytest.fixture(params=KINDS)
+def any_page(request, made):
+    return made(request.param)
+
+
+# Tables: what each cell must point to by its labels. None: a number that is compared or counted
+
+
+def leaderboard(shelf, table, part):
+    space = SPACES[re.fullmatch(r"Models ranked by .+ in (.+)", table.caption)[1]]
+    for row in table.rows:
+        assert shelf.names[row.name] == row.model
+        for head, cell in zip(table.heads, row.cells, strict=True):
+            title = head.removesuffix(" (16 categories)").removesuffix(" (%)")
+            if title in SCORES:
+                where = "entry16" if head.endswith("categories)") else space
+                yield cell, shelf.estimate(shelf.overall(part, row.model, where, SCORES[title]))
+            else:
+                assert head in ("Model", "Rank", "Category", "Clearly ahead of")
+                yield cell, None
+
+
+def overview(shelf, table, part):
+    title, space = re.fullmatch(r"(\w+) by corruption: .+ \((.+)\)", table.caption).groups()
+    assert table.choice in ("", f"{title}, {space}")
+    for row in table.rows:
+        for head, cell in zip(table.heads[1:], row.cells[1:], strict=True):
+            home = shelf.space(part, shelf.names[head], SPACES[space])
+            if row.is_total:
+                yield cell, shelf.estimate(f"{home}/means/{SCORES[title]}")
+            else:
+                own = f"{home}/corruptions/{shelf.corruption(part, row.name)}/{UNDER[title]}"
+                yield cell, shelf.estimate(own)
+    named = [row.name for row in table.rows if not row.is_total]
+    assert len(named) == len(set(named)) == len(table.rows) - 1
+
+
+def bounds(shelf, table, part):
+    title, space = re.match(r"Between what (\w+), (.+), lies", table.caption).groups()
+    assert table.choice in ("", f"{title}, {space}")
+    for row in table.rows:
+        for head, cell in zip(table.heads[1:], row.cells[1:], strict=True):
+            home = shelf.space(part, shelf.names[head], SPACES[space])
+            own = f"{home}/corruptions/{shelf.corruption(part, row.name)}/{BOUNDS[title]}"
+            ends = shelf.there(f"{own}/0", f"{own}/1")
+            yield cell, ends if len(ends) == 2 else []
+
+
+def errors(shelf, table, part):
+    title, baseline, space = re.match(
+        r"(CE|Relative CE) in percent of the errors of (.+), and clean error .+ \((.+)\)",
+        table.caption,
+    ).groups()
+    one, mean = {"CE": ("ce", "mce"), "Relative CE": ("relative_ce", "relative_mce")}[title]
+    for row in table.rows:
+        assert shelf.names[row.name] == row.model
+        home = shelf.space(part, row.model, SPACES[space])
+        errors = f"{home}/corruption_error"
+        name = shelf.get(f"{errors}/baseline")
+        assert shelf.names.get(baseline, baseline) == name
+        for head, group, cell in zip(table.heads, table.groups, row.cells, strict=True):
+            if head == "Clean error":
+                yield cell, clean_error(shelf, home, cell)
+            elif head in ("mCE", "Rel. mCE"):
+                assert (head == "mCE") == (mean == "mce")
+                yield cell, shelf.estimate(f"{errors}/{mean}")
+            elif head != "Model":
+                names = shelf.get(f"{errors}/{one}")
+                full = {head.lower(), f"{head} {group}".lower(), f"{head} compression".lower()}
+                (found,) = [name for name in names if called(name) in full]
+                yield cell, shelf.there(f"{errors}/{one}/{found.replace('/', '~1')}/value")
+
+
+def clean_error(shelf, home, cell):
+    """Any of the places that say it, if all say the same, or what clean accuracy leaves."""
+    names = [name.replace("/", "~1") for name in shelf.get(f"{home}/corruptions")]
+    places = [f"{home}/corruptions/{name}/clean_error/value" for name in names]
+    if cell.places:
+        assert len({shelf.get(place) for place in shelf.there(*places)}) == 1
+        return [next(place for place in places if place in cell.places)]
+    (number,) = cell.numbers
+    left = 1 - shelf.get(f"{home}/clean_accuracy/value")
+    assert float(number.own["value"]) == pytest.approx(left, abs=1e-12)
+    return None
+
+
+def classes(shelf, table, part):
+    short, space = re.match(r"(.+) by class in (.+):", table.caption).groups()
+    assert table.choice in ("", f"{short}, {space}")
+    home = f"{shelf.space(part, shelf.names[short], SPACES[space])}/by_class"
+    known = [
+        (own["corrupted"]["value"], place)
+        for place, own in enumerate(shelf.get(home))
+        if own["pictures"] >= 3
+    ]
+    hardest = [place for _, place in sorted(known)][:20]
+    assert len(table.rows) == len(hardest)
+    for row, place in zip(table.rows, hardest, strict=True):
+        own, record = f"{home}/{place}", shelf.get(f"{home}/{place}")
+        by_head = dict(zip(table.heads, row.cells, strict=True))
+        assert row.name == record["name"]
+        yield by_head["Pictures"], [f"{own}/pictures"]
+        yield by_head["Clean right (%)"], shelf.there(f"{own}/clean")
+        yield by_head["Corrupted right (%)"], shelf.estimate(f"{own}/corrupted")
+        for head, word, share in (
+            ("Worst under", called(record["worst"]), "worst_rate"),
+            ("Says instead", record["instead"].lower(), "instead_share"),
+        ):
+            said = by_head[head].text.lower()
+            assert said.startswith(word) if word else said == DASH
+            yield by_head[head], shelf.there(f"{own}/{share}")
+
+
+def similar(shelf, table, part):
+    short, space = re.fullmatch(
+        r"(.+) under corruptions that look alike to people \((.+)\)", table.caption
+    ).groups()
+    assert table.choice in ("", short)
+    home = f"{shelf.space(part, shelf.names[short], SPACES[space])}/similar"
+    assert len(table.rows) == len(shelf.get(home))
+    for row in table.rows:
+        pair = tuple(cell.text.lower() for cell in row.cells[:2])
+        (place,) = [
+            place
+            for place, own in enumerate(shelf.get(home))
+            if (called(own["first"]), called(own["second"])) == pair
+        ]
+        own = f"{home}/{place}"
+        for cell, name in zip(row.cells[2:4], ("hmri", "mrsi"), strict=True):
+            assert table.heads[row.cells.index(cell)].startswith(name.upper())
+            ends = (f"{own}/{name}_interval/0", f"{own}/{name}_interval/1")
+            yield cell, shelf.there(f"{own}/delta_{name}", *ends)
+        ranges = range(len(shelf.get(f"{own}/ranges")))
+        ends = [f"{own}/ranges/{each}/{end}" for each in ranges for end in ("start", "end")]
+        yield row.cells[4], ends
+
+
+def agreement(shelf, table, part):
+    runs = shelf.parts[part]
+    assert len(table.rows) == sum(len(shelf.files[run]["agreements"]) for run in runs)
+    for row in table.rows:
+        first, second, space = (cell.text for cell in row.cells[:3])
+        wanted = (shelf.names.get(first, first), shelf.names.get(second, second), SPACES[space])
+        (place,) = [
+            f"{run}/agreements/{place}"
+            for run in runs
+            for place, own in enumerate(shelf.files[run]["agreements"])
+            if (own["first"], own["second"], own["space"]) == wanted
+        ]
+        assert table.heads[3:] == ("κ", "Answers")
+        yield row.cells[3], shelf.estimate(f"{place}/kappa")
+        yield row.cells[4], [f"{place}/trials"]
+
+
+def coverage(shelf, table, _):
+    fields = {"Covered (%)": "paper", "Largest Δv": "largest", "Pictures": "rows"}
+    for row in table.rows:
+        for head, group, cell in list(zip(table.heads, table.groups, row.cells, strict=True))[1:]:
+            part = shelf.suites[group] if group else 0
+            run = shelf.parts[part][0]
+            names = {called(name): name for name in shelf.files[run]["coverage"]}
+            name = names.get(row.name.lower(), "").replace("/", "~1")
+            yield cell, shelf.there(f"{run}/coverage/{name}/{fields[head]}")
+
+
+def models(shelf, table, run):
+    for place, row in enumerate(table.rows):
+        assert row.name == shelf.files[run]["models"][place]["name"]
+        assert table.heads[1] == "Classes"
+        yield row.cells[1], [f"{run}/models/{place}/classes"]
+
+
+def compared(_, table, __):
+    for row in table.rows:
+        for cell in row.cells:
+            yield cell, None
+
+
+def bare(_, table, __):
+    for row in table.rows:
+        for cell in row.cells:
+            yield cell, []
+
+
+TABLES = {
+    "leaderboard": leaderboard, "overview": overview, "bounds": bounds, "ce": errors,
+    "relative-ce": errors, "classes": classes, "similar": similar, "agreement": agreement,
+    "coverage": coverage, "models": models, "pairs": compared, "ranks-discrete": compared,
+    "ranks-benchmarks": compared, "versions": bare, "settings": bare, "files": bare,
+}  # fmt: skip
+
+
+def kind_of(table):
+    """What a table is about, and the place of the part or run that it is of."""
+    if table.id in TABLES:
+        return table.id, 0
+    name, place = re.match(r"([a-z-]+)-(\d+)", table.id).groups()
+    return name, int(place)
+
+
+def test_every_number_of_a_table_is_that_of_its_row_and_column(any_page):
+    report, page = any_page
+    shelf = Shelf(report)
+    checked = 0
+    for table in page.tables:
+        kind, place = kind_of(table)
+        expected = {id(cell): places for cell, places in TABLES[kind](shelf, table, place)}
+        for row in table.rows:
+            for cell in row.cells:
+                places = expected.get(id(cell), [])
+                if places is None:
+                    assert not cell.places
+                    continue
+                assert cell.places == places, (table.id, row.name)
+                assert len(cell.numbers) == len(places)
+                assert (cell.text == DASH) <= (not places)
+                for number in cell.numbers:
+                    assert float(number.own["value"]) == shelf.get(number.own["data-at"])
+                    checked += 1
+    assert checked > 20
