@@ -1,4 +1,4 @@
-"""Numbers of the report's page as they are read: of whom, how rounded, and none without a source."""
+"""Numbers of the report's page as they are read: of whom, how rounded, none without a source."""
 
 import re
 

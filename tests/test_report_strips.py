@@ -1,4 +1,4 @@
-"""Strips of example pictures on the report's page: which pictures, what was said, in which order."""
+"""Strips of example pictures on the page: which pictures, what was said, in which order."""
 
 from base64 import b64decode
 from io import BytesIO
