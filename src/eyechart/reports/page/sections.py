@@ -116,7 +116,7 @@ def summary_of(report: Report) -> Markup:
     models = listed([own.short for own in report.models[:4]])
     if len(report.models) > 4:
         models = f"{len(report.models)} models"
-    text = Markup("{}; {}; {}; made {}")
+    text = Markup('{}; {}; {}; made <span class="whole">{}</span>')
     return text.format(Markup(", ").join(suites), models, _pictures(report), _dates(report))
 
 
