@@ -40,10 +40,9 @@ install: $(STAMP)
 # The main job on what comes along: EfficientNet-Lite 0, 1 and 2, 20 photographs, 14 corruptions.
 demo: $(STAMP)
 	@mkdir -p $(DEMO)
-	$(BIN)/eyechart evaluate --out $(DEMO)/evaluation
+	$(BIN)/eyechart demo --out $(DEMO)
 	@$(BIN)/python -c "from PIL import Image; from skimage.data import astronaut; Image.fromarray(astronaut()).save('$(DEMO)/astronaut.png')"
 	@$(BIN)/eyechart gallery $(DEMO)/astronaut.png --suite vcr --out $(DEMO)/gallery.html >/dev/null
-	@$(BIN)/eyechart report $(DEMO)/evaluation --out $(DEMO)/report.html >/dev/null
 	@echo "Every corruption on one photograph: $(CURDIR)/$(DEMO)/gallery.html"
 	@echo "Open the report: $(CURDIR)/$(DEMO)/report.html"
 

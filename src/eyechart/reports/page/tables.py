@@ -5,8 +5,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.reports.page.numbers import NOTHING
-
 MANY = 6
 """Models above which tables leave out what nobody could take in, so that the page stays small."""
 
@@ -73,9 +71,3 @@ class Choice:
 
     title: str
     content: Any
-    group: str = ""
-
-
-def or_nothing(cell: Any) -> Any:
-    """Return a dash for what is not there."""
-    return NOTHING if cell is None or cell == "" else cell
