@@ -28,6 +28,8 @@ def folder(tmp_path, monkeypatch):
     Image.fromarray(levels).save(tmp_path / "photo.jpg")
     (tmp_path / "photos").mkdir()
     Image.fromarray(levels[:32]).save(tmp_path / "photos" / "one.png")
+    (table,) = blocks(ROOT / "docs" / "overlap.md", "csv")
+    (tmp_path / "accuracies.csv").write_text(table, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

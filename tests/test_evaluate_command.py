@@ -569,7 +569,7 @@ def test_models_that_cannot_be_used_are_refused(evaluate, model, words):
         (("--rule", "best"), ("rule",)),
         (("--humans", "nobody"), ("nobody",)),
         (("--sampling", "even"), ("sampling",)),
-        (("--stimulus", "299"), ("stimulus",)),
+        (("--stimulus", "2"), ("stimulus",)),
         (("--bins", 2), ("bins must be",)),
         (("--least", 0), ("least must be",)),
         (("--binning", "papers"), ("binning",)),

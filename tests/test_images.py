@@ -16,7 +16,7 @@ import eyechart as ec
 from commands import picture
 from eyechart.images.dataset import find_images
 from eyechart.images.imageset import load_pictures
-from eyechart.images.stimulus import find_stimulus
+from eyechart.images.stimulus import Stimulus, find_stimulus
 from photographs import stimulus
 
 
@@ -195,6 +195,37 @@ def test_an_unknown_stimulus_is_refused_with_a_suggestion():
         find_stimulus("nativ")
     with pytest.raises(ec.UsageError, match="224 or native"):
         find_stimulus(224)
+
+
+@pytest.mark.parametrize(("name", "resize"), [("32", 37), ("64", 73), ("18", 21), ("1024", 1170)])
+def test_a_side_is_framed_as_the_usual_224(name, resize):
+    how = find_stimulus(name)
+    assert (how.name, how.resize, how.crop) == (name, resize, int(name))
+    # the same share of the picture is left, as far as whole pixels go
+    assert abs(how.crop / how.resize - 224 / 256) < 1 / resize
+
+
+def test_a_picture_is_shown_at_the_side_that_is_named(tmp_path):
+    values = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    found = ec.load_images(tmp_path, "64")
+    assert found.sizes == ((64, 64),)
+    # by hand: shorter side 73, the middle 64
+    small = Image.fromarray(values).resize((97, 73), Image.Resampling.BILINEAR)
+    np.testing.assert_array_equal(
+        levels(found.batch([0]))[0], np.asarray(small.crop((16, 4, 80, 68)))
+    )
+
+
+def test_the_usual_stimulus_and_the_native_one_stay_what_they_are():
+    assert find_stimulus("224") == Stimulus("224", 256, 224)
+    assert find_stimulus("native") == Stimulus("native", None, None)
+
+
+@pytest.mark.parametrize("name", ["17", "1025", "0", "9" * 5000])
+def test_a_side_that_cannot_be_is_refused(name):
+    with pytest.raises(ec.UsageError, match="a side from 18 to 1024 px"):
+        find_stimulus(name)
 
 
 # Who they are

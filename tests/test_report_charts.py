@@ -19,7 +19,7 @@ from eyechart.reports.charts.build import charts_of
 from eyechart.reports.charts.chart import labels, slug
 from eyechart.reports.charts.colours import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.charts.curve_words import crossings, gaps
-from eyechart.reports.charts.overlap import Overlap, read_overlap
+from eyechart.reports.charts.overlap import Overlap, clustered, read_overlap
 from eyechart.reports.report import COLOURS, load_report
 from eyechart.scores.ranking import Swap
 
@@ -519,6 +519,39 @@ def test_the_highest_overlap_of_random_scores_is_said(report):
     assert "(threshold 0.1)" in chart.alt and chart.alt.endswith(" By hand.")
 
 
+def test_empty_cells_are_undetermined_and_scores_may_exceed_one(tmp_path, report):
+    text = "name,fog,rain,blur\nfog,1,1.25,\nrain,1.25,1,\nblur,,,\n"
+    own = read_overlap(write(tmp_path, text))
+    assert own.scores[0][:2] == (1, 1.25) and np.isnan(own.scores[2]).all()
+    (chart,) = of_kind(charts_of(report, own), "overlap")
+    heat, unknown = chart.spec["data"]
+    assert heat["z"] == [[1, 1.25, None], [1.25, 1, None], [None] * 3] and heat["zmax"] == 1
+    assert not heat["hoverongaps"] and not unknown["hoverongaps"]
+    assert unknown["z"] == [[None, None, 1], [None, None, 1], [1, 1, 1]]
+    assert unknown["text"] == [["", "", "–"], ["", "", "–"], ["–", "–", "–"]]
+    assert unknown["texttemplate"] == "%{text}" and "undetermined" in unknown["hovertemplate"]
+    assert "fog and rain overlap most, 1.25; grey cells are undetermined" in chart.alt
+    none = Overlap(("fog", "rain"), ((np.nan, np.nan), (np.nan, np.nan)), ("fog", "rain"))
+    (chart,) = of_kind(charts_of(report, none), "overlap")
+    assert "none of them is determined" in chart.alt
+
+
+def test_clustering_puts_corruptions_that_overlap_beside_each_other():
+    names = ("noise", "blur", "none", "grain", "defocus")
+    scores = np.eye(5)
+    for one, two, score in ((0, 3, 0.9), (1, 4, 0.8), (0, 1, 0.1)):
+        scores[one, two] = scores[two, one] = score
+    scores[2] = scores[:, 2] = np.nan
+    own = clustered(Overlap(names, tuple(map(tuple, scores.tolist())), ("blur",)))
+    order = own.names
+    assert sorted(order) == sorted(names) and order[-1] == "none" and own.selected == ("blur",)
+    for one, two in (("noise", "grain"), ("blur", "defocus")):
+        assert abs(order.index(one) - order.index(two)) == 1
+    shown = np.array(own.scores)
+    at = [names.index(name) for name in order]
+    assert np.array_equal(shown, scores[np.ix_(at, at)], equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "text, words",
     [
@@ -527,8 +560,11 @@ def test_the_highest_overlap_of_random_scores_is_said(report):
         (GOOD.replace("fog,1,0.25", "snow,1,0.25"), "fog where there is snow"),
         (GOOD.removesuffix("blur,0.5,0,1,yes\n"), "3 across and 2 down"),
         (GOOD.replace("0.25,0.5,yes", "0.25,yes"), "5 cells in every row, got 4"),
-        (GOOD.replace("0.25,1,0,no", "0.25,1,much,no"), "between 0 and 1, got 'much'"),
-        (GOOD.replace("0.25,1,0,no", "0.25,1,1.5,no"), "got '1.5' in the row of rain"),
+        (GOOD.replace("0.25,1,0,no", "0.25,1,much,no"), "of 0 or more, or nothing"),
+        (GOOD.replace("0.25,1,0,no", "0.25,1,-0.5,no"), "got '-0.5' in the row of rain"),
+        (GOOD.replace("0.25,1,0,no", "0.25,1,inf,no"), "got 'inf' in the row of rain"),
+        (GOOD.replace("0.25,1,0,no", "0.25,1,1.5,no"), "must be symmetric, got 1.5 for rain and"),
+        (GOOD.replace("rain,0.25,1,0", "rain,0.25,0.9,0"), "1 for a corruption with itself"),
         (GOOD.replace("0.25,1,0,no", "0.25,1,nan,no"), "got 'nan'"),
         (GOOD.replace(",no", ",perhaps"), "yes or no"),
         (GOOD.replace("rain", "fog"), "got fog twice"),

@@ -350,6 +350,18 @@ def test_the_overlap_map_shows_every_score(tmp_path):
     assert weights == ["bold", "normal", "bold"]
 
 
+def test_the_overlap_map_hatches_what_is_undetermined():
+    nan = float("nan")
+    scores = ((1.0, 1.25, nan), (1.25, 1.0, nan), (nan, nan, nan))
+    (plan,) = overlap_map.plan_overlap(Overlap(("hue", "rain", "blur"), scores)).plans
+    assert "Hatched: undetermined" in plan.caption
+    axes = plan.make().axes[0]
+    hatched = {patch.get_xy() for patch in axes.patches if patch.get_hatch()}
+    assert hatched == {(1.5, -0.5), (1.5, 0.5), (-0.5, 1.5), (0.5, 1.5), (1.5, 1.5)}
+    assert [text.get_text() for text in axes.texts] == [*("100", "125", "–"), *("125", "100", "–"),
+                                                        *"–––"]  # fmt: skip
+
+
 def test_examples_frame_each_models_first_wrong_answer(vcr):
     (part,) = vcr.parts
     strip = examples.strip_of(part, NOISE)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from eyechart.evaluation.evaluate import evaluate
     from eyechart.images.imageset import ImageSet, load_images
     from eyechart.models.find import load_model
+    from eyechart.overlap.scores import OverlapMatrix, overlap_matrix
+    from eyechart.overlap.selection import Selection, select_non_overlapping
     from eyechart.reports.curve_plot import draw_curves
     from eyechart.reports.results import write_results
     from eyechart.scores.baselines import Baseline, measured_baseline
@@ -58,6 +60,8 @@ __all__ = [
     "ImageSet",
     "LowInformationWarning",
     "MeanCorruptionError",
+    "OverlapMatrix",
+    "Selection",
     "TestSet",
     "UsageError",
     "__version__",
@@ -83,7 +87,9 @@ __all__ = [
     "measure_change",
     "measured_baseline",
     "mrsi",
+    "overlap_matrix",
     "read_testset",
+    "select_non_overlapping",
     "vif",
     "write_results",
 ]
@@ -99,6 +105,8 @@ _HOMES = {
     "ImageSet": "eyechart.images.imageset",
     "LowInformationWarning": "eyechart.visual_change.measure",
     "MeanCorruptionError": "eyechart.scores.corruption_error",
+    "OverlapMatrix": "eyechart.overlap.scores",
+    "Selection": "eyechart.overlap.selection",
     "TestSet": "eyechart.testsets.testset",
     "check_same_baseline": "eyechart.scores.corruption_error",
     "clean_statistics": "eyechart.visual_change.measure",
@@ -122,7 +130,9 @@ _HOMES = {
     "measure_change": "eyechart.visual_change.measure",
     "measured_baseline": "eyechart.scores.baselines",
     "mrsi": "eyechart.scores.people",
+    "overlap_matrix": "eyechart.overlap.scores",
     "read_testset": "eyechart.testsets.testset",
+    "select_non_overlapping": "eyechart.overlap.selection",
     "vif": "eyechart.visual_change.measure",
     "write_results": "eyechart.reports.results",
 }

@@ -19,8 +19,10 @@ from eyechart.cli import (
     humans,
     listing,
     models,
+    overlap,
     report,
     testset,
+    train,
     visual_change,
 )
 from eyechart.cli.stop import Stop
@@ -50,6 +52,8 @@ app.command("gallery")(gallery.gallery)
 app.command("visual-change")(visual_change.visual_change)
 app.add_typer(testset.app, name="testset")
 app.add_typer(humans.app, name="humans")
+app.add_typer(train.app, name="train")
+app.add_typer(overlap.app, name="overlap")
 app.add_typer(bench.app, name="bench")
 
 

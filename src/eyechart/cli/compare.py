@@ -102,12 +102,17 @@ def print_board(
     console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
 ) -> None:
     """Print one board, and what its last column means."""
+    from eyechart.evaluation.trained_on import MARK
     from eyechart.reports.leaderboard import board_tables, board_title
 
     print(board_title(standings))
     for table in board_tables(standings, console.width, markdown):
         console.print(table)
     count = len(standings.pairs)
+    for model in standings.order:
+        if known := standings.board.marked(model):
+            names = ", ".join(known)
+            _print_note(f"{MARK} {model} was trained on {names}: no test of unforeseen corruption.")
     if by is not None and by != standings.by:
         _print_note(f"These runs have no {by}, so models are ranked by {standings.by}.")
     if standings.verdict:

@@ -97,7 +97,7 @@ def evaluate(
         ),
     ] = None,
     stimulus: Annotated[
-        str, typer.Option(help="224 (shorter side 256, middle 224) or native.")
+        str, typer.Option(help="224 (shorter side 256, middle 224), another side, or native.")
     ] = "224",
     clean: Annotated[
         Path | None,
@@ -147,6 +147,14 @@ def evaluate(
             " or a file with a line for each; repeatable."
         ),
     ] = None,
+    defence: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:SETTING=NUMBER,…]",
+            help="What comes before the models: clahe, nlm or ten-crop, as in clahe:clip=3;"
+            " repeatable, in that order. A baseline has none.",
+        ),
+    ] = None,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch weights that are not on this machine.")
     ] = False,
@@ -178,6 +186,7 @@ def evaluate(
     from eyechart.models.model import Model
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
+    from eyechart.training.defences import apply_defences, read_defences
 
     usual = DEMO if images is None else USUAL
     if testset is not None:
@@ -197,6 +206,7 @@ def evaluate(
     task = source.task(task, suite)
     task.check()
     where = find_device(device)
+    defences = read_defences(defence or ())
 
     maps = tuple(find_map(name) for name in label_map or ())
 
@@ -204,7 +214,9 @@ def evaluate(
         return load_model(spec, where, trust=trust, download=download, label_maps=maps)
 
     loaded, divisor = with_baseline(
-        [load_one(spec) for spec in models or DEMO_MODELS], baseline, load_one
+        [apply_defences(load_one(spec), defences) for spec in models or DEMO_MODELS],
+        baseline,
+        load_one,
     )
     task = replace(task, baseline=divisor, label_maps=maps)
     with Bars() as bars:

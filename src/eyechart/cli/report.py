@@ -90,10 +90,10 @@ def report(
     kind = _format(format, out)
     if kind == "md" and overlap is not None:
         raise UsageError("--overlap is for html and figures: leave it out with --format md.")
-    from eyechart.reports.charts.overlap import read_overlap
+    from eyechart.reports.charts.overlap import clustered, read_overlap
     from eyechart.reports.report import load_report
 
-    table = None if overlap is None else read_overlap(Path(overlap))
+    table = None if overlap is None else clustered(read_overlap(Path(overlap)))
     found = load_report([Path(run) for run in runs], _categories(category or ()))
     if serve:
         from eyechart.reports.serve.server import serve_report

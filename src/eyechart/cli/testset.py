@@ -52,7 +52,7 @@ def make(
         list[str] | None, typer.Option(help="Only this corruption of the suite; repeatable.")
     ] = None,
     labels: Annotated[str, typer.Option(help="native, entry16 or none.")] = "native",
-    stimulus: Annotated[str, typer.Option(help="224 or native.")] = "224",
+    stimulus: Annotated[str, typer.Option(help="224, another side, or native.")] = "224",
     balanced: Annotated[
         bool, typer.Option("--balanced/--unbalanced", help="Draw classes equally often, or not.")
     ] = True,

@@ -14,7 +14,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
-LEFTOVER = re.compile(r"\..+\.(?:png|jpg|json|csv|parquet)\.(\d{1,9})\.tmp")
+LEFTOVER = re.compile(r"\..+\.(?:png|jpg|json|csv|parquet|yaml|yml)\.(\d{1,9})\.tmp")
 
 
 @contextmanager
@@ -49,6 +49,24 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
                 f"Another run is writing into {folder}: wait for it, or choose another --out."
             ) from None
         yield
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[bool]:
+    """Give whether nobody else is at work on this file, and keep others off it within this.
+
+    Whoever is killed lets go of it.
+    """
+    if fcntl is None:
+        yield True
+        return
+    with path.with_name(f".{path.name}{LOCK}").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
 
 
 def remove_leftovers(folders: Iterable[Path]) -> None:

@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -12,7 +12,8 @@ Record = TypeVar("Record")
 def from_plain(record: type[Record], value: Any) -> Record:
     """Return the dataclass `record` with the fields of a mapping; what it does not know is left.
 
-    A field that is missing or of another type is a ValueError that says which.
+    A field that is of another type, or that is missing and has no default, is a ValueError that
+    says which.
     """
     made: Record = _read(record, value, record.__name__)
     return made
@@ -44,6 +45,8 @@ def _record(kind: Any, value: Any, where: str) -> Any:
     found = {}
     for field in fields(kind):
         if field.name not in value:
+            if field.default is not MISSING:
+                continue
             raise ValueError(f"{where}.{field.name} is missing")
         found[field.name] = _read(hints[field.name], value[field.name], f"{where}.{field.name}")
     return kind(**found)

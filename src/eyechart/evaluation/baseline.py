@@ -130,7 +130,7 @@ def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> Choice:
 
 def _is_even(plan: Plan, images: ImageSet) -> bool:
     """Whether every picture is there equally often under every corruption."""
-    drawn = [entry for entry in plan.entries() if not entry.levels]
+    drawn = [entry for entry in plan.entries() if not entry.at_levels]
     return images.files is not None or not drawn or plan.n % len(images) == 0
 
 

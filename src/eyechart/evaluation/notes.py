@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from eyechart.evaluation.baseline import Choice
+from eyechart.evaluation.trained_on import MARK
 from eyechart.predictions.loop import Job
 from eyechart.scores.evaluation import ModelScore, SpaceScore
 
@@ -27,6 +28,7 @@ def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice) -> Iterator
         if own[0].verdict:
             what = f"{_count(own[0].pictures, 'picture')} of {_count(own[0].classes, 'class')}"
             yield f"{space}: {what}: {own[0].verdict}."
+    yield from _trained_on(models)
     yield from _same_files(job)
     yield from _without_curves(models)
     yield from _on_baseline(spaces, choice)
@@ -51,6 +53,16 @@ def _on_baseline(spaces: Sequence[SpaceScore], choice: Choice) -> Iterator[str]:
     )
     if choice.name and all(space.normalised is None for space in spaces):
         yield f"No CE: the baseline {choice.name} has no errors for these corruptions."
+
+
+def _trained_on(models: Sequence[ModelScore]) -> Iterator[str]:
+    """Yield for each model which corruptions of the test it met in training."""
+    for model in models:
+        if model.marked:
+            yield (
+                f"{MARK} {model.name} was trained on {', '.join(model.marked)}: its scores there,"
+                " and means over them, are no test of unforeseen corruption."
+            )
 
 
 def _same_files(job: Job) -> Iterator[str]:

@@ -144,6 +144,11 @@ class Board:
         """The corruptions that means are over: the suite's own, where all of it is there."""
         return tuple(self.runs[0].config["means_over"])
 
+    def marked(self, model: str) -> tuple[str, ...]:
+        """Return the corruptions behind means that a model was trained on."""
+        found = (own for run in self.runs if (own := run.results.model(model)) is not None)
+        return tuple(name for name in next(found).marked if name in self.counted)
+
     def pictures(self, space: str) -> int:
         """Return how many pictures were scored in a label space."""
         return self.runs[0].pictures(space)

@@ -203,7 +203,9 @@ class SavedSpace:
 class SavedModel:
     """One model. `category`: as the study's figures group models, "" if that is not known.
 
-    `outputs`: what its answers are called, none if they are ImageNet's classes.
+    `outputs`: what its answers are called, none if they are ImageNet's classes. `trained_on`: the
+    corruptions that it was trained on, as its file says; `marked`: those of this test that count as
+    such, none in files from before there were marks.
     """
 
     name: str
@@ -212,6 +214,8 @@ class SavedModel:
     category: str
     outputs: tuple[str, ...]
     spaces: Mapping[str, SavedSpace]
+    trained_on: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

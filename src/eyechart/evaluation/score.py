@@ -18,6 +18,7 @@ from eyechart.evaluation.normalise import Divisor, normalise, people_error
 from eyechart.evaluation.notes import notes_on
 from eyechart.evaluation.prepare import people_of
 from eyechart.evaluation.task import ENTRY16, Progress, Task
+from eyechart.evaluation.trained_on import met_in_training
 from eyechart.humans.reference import WHICH, Reference, title
 from eyechart.humans.transfer import class_of, members_of
 from eyechart.labels.categories import CATEGORIES, NONE
@@ -74,7 +75,9 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
         answers_of_its_own = answer_names(job, model, "native")
         outputs = () if answers_of_its_own == class_names() else answers_of_its_own
         about = (model.name, model.identity, model.classes or 0, own)
-        models.append(ModelScore(*about, category_of_model(model.name), outputs))
+        marked = met_in_training(entries, model.trained_on)
+        kind = category_of_model(model.name)
+        models.append(ModelScore(*about, kind, outputs, model.trained_on, marked))
     models = normalise(models, choice, job.plan, wrong)
     answers: dict[str, dict[str, Recorded]] = {}
     for name, own_spaces in spaces.items():
@@ -280,7 +283,7 @@ def _is_drawn(job: Job) -> bool:
     """Whether pictures were drawn, and not all of them shown at published levels or from files."""
     if job.images.files is not None:
         return False
-    return job.plan.sampling != "paper" or not all(e.levels for e in job.plan.entries())
+    return job.plan.sampling != "paper" or not all(e.at_levels for e in job.plan.entries())
 
 
 def _similar(scores: Sequence[CorruptionScore]) -> Iterator[tuple[str, str, SimilarClass]]:

@@ -59,7 +59,7 @@ class Task:
             raise unknown_name("rule", str(self.rule), RULES)
         if self.batch is not None and self.batch < 1:
             raise UsageError(f"batch must be at least 1, got {self.batch}.")
-        if self.plan.sampling == "paper" and all(entry.levels for entry in self.plan.entries()):
+        if self.plan.sampling == "paper" and all(entry.at_levels for entry in self.plan.entries()):
             return
         need = int(self.fit.least * 2)
         if self.testset is None and self.plan.n < need:

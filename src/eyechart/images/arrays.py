@@ -16,7 +16,7 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.images.corrupted import SEVERITIES, Readings
 from eyechart.images.dataset import Picture
-from eyechart.images.imageset import SMALLEST_SIDE
+from eyechart.images.stimulus import SMALLEST_SIDE
 
 LABELS = "labels.npy"
 

@@ -15,14 +15,11 @@ from eyechart.images.corrupted import Corrupted
 from eyechart.images.dataset import Picture, find_images
 from eyechart.images.files import read_picture
 from eyechart.images.identity import file_digest
-from eyechart.images.stimulus import Stimulus, find_stimulus
+from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
 
 READERS = 8
 MOST_DAMAGED = 0.01
 """The share of pictures that may be unreadable; more mean that something is wrong with the set."""
-
-SMALLEST_SIDE = 18
-"""Below this side in px there is no visual change."""
 
 KEPT_SHARE = 0.25
 """How much of the memory that is free now decoded pictures may take."""

@@ -41,11 +41,25 @@ STIMULI = {
 FILES = "files"
 """The name of a stimulus that comes from a file, corrupted, as it is to be looked at."""
 
+SMALLEST_SIDE, LARGEST_SIDE = 18, 1024
+"""In px: below the one there is no visual change, beyond the other no model looks."""
+
 
 def find_stimulus(name: str) -> Stimulus:
-    """Return the stimulus of that name."""
+    """Return the stimulus of that name: a side in px, framed as the usual 224, or "native"."""
     if not isinstance(name, str):
-        raise UsageError(f"stimulus must be 224 or native, got {name!r}.")
-    if name not in STIMULI:
+        raise UsageError(f"stimulus must be 224 or native, or another side, got {name!r}.")
+    if name in STIMULI:
+        return STIMULI[name]
+    if not (name.isascii() and name.isdecimal()):
         raise unknown_name("stimulus", name, STIMULI)
-    return STIMULI[name]
+    # Python turns no more than a few thousand digits into a number
+    side = int(name) if len(name) < 9 else LARGEST_SIDE + 1
+    if not SMALLEST_SIDE <= side <= LARGEST_SIDE:
+        raise UsageError(
+            f"stimulus must be native or a side from {SMALLEST_SIDE} to {LARGEST_SIDE} px,"
+            f" got {name}."
+        )
+    usual = STIMULI["224"]
+    assert usual.resize is not None and usual.crop is not None
+    return Stimulus(str(side), round(side * usual.resize / usual.crop), side)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from eyechart.core.errors import UsageError
+from eyechart.models.checkpoint import LoadBase, checkpoint_of, is_checkpoint, model_of
 from eyechart.models.model import Answer, Model, in_one_line, is_out_of_memory, prepared
 from eyechart.models.objects import from_object
 from eyechart.models.pickles import weights_only
@@ -26,8 +27,8 @@ RUNS_CODE = ("custom_obj_", "opaque_obj_")
 """How the names of those parts of an exported program begin that are unpickled without limits."""
 
 
-def load_file(name: str, request: Request) -> Model:
-    """Return the model in a file.
+def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
+    """Return the model in a file; `load_base` loads what a checkpoint was before its training.
 
     Half precision must be asked for with TorchScript; an exported program computes in the precision
     it was exported in.
@@ -43,7 +44,7 @@ def load_file(name: str, request: Request) -> Model:
             return Model(name, answer, device, identity=identity, dtype=dtype)
         if kind == "exported":
             return _load_exported(path, name, identity, request)
-        return _load_pickle(path, name, request)
+        return _load_pickle(path, name, request, load_base)
     except UsageError:
         raise
     except Exception as error:
@@ -84,8 +85,8 @@ def _kind(path: Path) -> str:
     )
 
 
-def _load_pickle(path: Path, name: str, request: Request) -> Model:
-    """Return the module in a pickle, if it is trusted; weights alone are not a model."""
+def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -> Model:
+    """Return the checkpoint in a pickle, or the module, if it is trusted; not weights alone."""
     with warnings.catch_warnings():
         # what torch says of a bare pickle, our own sentence says too
         warnings.simplefilter("ignore")
@@ -95,6 +96,8 @@ def _load_pickle(path: Path, name: str, request: Request) -> Model:
             if not request.trust:
                 raise _distrust(path) from None
             held = _load_trusted(path)
+    if is_checkpoint(held):
+        return model_of(checkpoint_of(held, path), name, request, load_base)
     if isinstance(held, nn.Module):
         return from_object(held, name, request, own=True)
     raise UsageError(

@@ -116,7 +116,8 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
         said.insert(0, own)
     for each in said:
         request = each.request(request)
-    model = load_file(name, request) if kind == TORCH else ADAPTERS[kind].load(name, request)
+    is_torch = kind == TORCH
+    model = load_file(name, request, _load) if is_torch else ADAPTERS[kind].load(name, request)
     for each in said:
         _name_outputs(each.apply(model), each)
     return model

@@ -24,6 +24,7 @@ class Model:
     first call shows it. `promise`: the share of ImageNet's validation set that its makers say it
     gets right. `class_names`: what its outputs are, where they are not ImageNet's classes.
     `fixed_side`: whether it takes pictures of no other side than its preprocessing makes.
+    `trained_on`: the corruptions that it is known to have met in training, by name.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Model:
         self.identity = identity
         self.classes = classes
         self.fixed_side = fixed_side
+        self.trained_on: tuple[str, ...] = ()
         self.label_map: LabelMap | None = None
         self._offered: tuple[LabelMap, ...] = ()
         self._outputs: int | None = None
@@ -66,6 +68,17 @@ class Model:
     def has_imagenet(self) -> bool:
         """Whether its classes are ImageNet's 1,000, as far as anything is said of them."""
         return self.classes == CLASSES and self.class_names is None
+
+    @property
+    def module(self) -> nn.Module | None:
+        """The torch module that answers, None if something else does."""
+        return self._answer if isinstance(self._answer, nn.Module) else None
+
+    def use_precision(self, dtype: torch.dtype) -> None:
+        """Let the module, which must be one, compute in another precision."""
+        assert self.module is not None, "only modules can be converted"
+        prepared(self.module, self.device, dtype)
+        self.dtype = dtype
 
     def with_steps(self, steps: Preprocessing) -> "Model":
         """Return the same network with another preprocessing."""
@@ -136,7 +149,7 @@ class Model:
         # Many a network says x.view(…), which only the usual layout allows: from now on that one.
         self._layout = torch.contiguous_format
         if isinstance(self._answer, nn.Module):
-            _lay_out(self._answer, self._layout)
+            lay_out(self._answer, self._layout)
         return self._run(ready.contiguous())
 
     def _checked(self, scores: object, count: int) -> Tensor:
@@ -204,11 +217,12 @@ def prepared(module: nn.Module, device: torch.device, dtype: torch.dtype) -> nn.
     Its weights are laid out channels-last, in which convolutions are faster.
     """
     module = module.to(device, dtype).eval()
-    _lay_out(module, torch.channels_last)
+    lay_out(module, torch.channels_last)
     return module
 
 
-def _lay_out(module: nn.Module, layout: torch.memory_format) -> None:
+def lay_out(module: nn.Module, layout: torch.memory_format) -> None:
+    """Lay the weights of convolutions out so in memory."""
     for parameter in module.parameters():
         if parameter.ndim == 4:
             parameter.data = parameter.data.contiguous(memory_format=layout)

@@ -28,7 +28,10 @@ class Preprocessing:
 
     def __call__(self, pictures: Tensor) -> Tensor:
         """Return 8-bit pictures (B, 3, H, W) as the model's float32 input, (x/255 − mean)/std."""
-        ready = pictures.float() / 255
+        return self.on_unit(pictures.float() / 255)
+
+    def on_unit(self, ready: Tensor) -> Tensor:
+        """Return float pictures in 0…1 as the model's input."""
         if self.side is not None and ready.shape[2:] != (self.side, self.side):
             size = (self.side, self.side)
             smooth = self.interpolation != "nearest"

@@ -1,12 +1,12 @@
 """A run's folder: what was asked for, so that the same run goes on and another is refused."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.files import remove_leftovers
+from eyechart.core.settings import difference, first_difference, read_settings, write_settings
 
 RECORD = "run.json"
 PREDICTIONS = "predictions"
@@ -23,7 +23,7 @@ def open_run(out: Path, settings: Mapping[str, Any]) -> Path:
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if record.exists():
-        _check_same(out, _read(record), settings)
+        _check_same(out, read_settings(record), settings)
     else:
         foreign = [name for name in OURS if (out / name).exists()]
         if foreign or (folder.exists() and any(folder.iterdir())):
@@ -32,41 +32,24 @@ def open_run(out: Path, settings: Mapping[str, Any]) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers([out, folder])
-        with atomic_file(record) as temporary:
-            temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+        write_settings(record, settings)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
     return folder
 
 
-def _read(record: Path) -> Mapping[str, Any]:
-    try:
-        settings = json.loads(record.read_text(encoding="utf-8"))
-        if not isinstance(settings, dict):
-            raise ValueError
-    except (OSError, ValueError):
-        raise UsageError(
-            f"{record} cannot be read: delete it to start anew, or choose another --out."
-        ) from None
-    return settings
-
-
 def _check_same(out: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    for name in new:
-        if old.get(name) != new[name]:
-            if name == "models" and list(old.get(name) or ()) == list(new[name]):
-                before, after = old[name], new[name]
-                changed = next(each for each in after if before[each] != after[each])
-                raise UsageError(
-                    f"{out} holds a run of another {changed}: its weights, its card or its"
-                    " precision changed since; choose another --out, or delete it."
-                )
-            raise UsageError(
-                f"{out} holds another run ({name}: {_short(old.get(name))}, now"
-                f" {_short(new[name])}): choose another --out, or delete it."
-            )
-
-
-def _short(value: object) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list | dict) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    name = first_difference(old, new)
+    if name is None:
+        return
+    if name == "models" and list(old.get(name) or ()) == list(new[name]):
+        before, after = old[name], new[name]
+        changed = next(each for each in after if before[each] != after[each])
+        raise UsageError(
+            f"{out} holds a run of another {changed}: its weights, its card or its precision"
+            " changed since; choose another --out, or delete it."
+        )
+    raise UsageError(
+        f"{out} holds another run ({difference(name, old, new)}): choose another --out, or delete"
+        " it."
+    )

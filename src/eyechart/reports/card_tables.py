@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from eyechart.evaluation.saved import Number, SavedCorruption, SavedSpace
+from eyechart.evaluation.trained_on import MARK
 from eyechart.reports.leaderboard import PERCENT, TITLES
 from eyechart.reports.markdown import escape, table
 from eyechart.reports.model_index import averaged, overall
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import corruption_title, space_title, suite_title
 
 COLUMNS = (
@@ -34,7 +36,11 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
                 str(place),
                 escape(shown.short),
                 *([_span(standings.ranks.intervals[shown.name])] if ranked else []),
-                *(in_words(overall(own)[name], name in PERCENT) for name in columns),
+                *(
+                    in_words(overall(own)[name], name in PERCENT)
+                    + _mark(is_mean_marked(report.runs[shown.run], shown.model, space, name))
+                    for name in columns
+                ),
             ]
             for place, (shown, own) in enumerate(models, start=1)
         ]
@@ -42,6 +48,8 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
         yield order
         head = ["#", "model", *(["rank, 95 %"] if ranked else []), *columns.values()]
         yield table(head, rows, left=2)
+        if note := note_on(shown.model for shown, _ in models):
+            yield note
 
 
 def by_corruption(part: Part, shown: Shown) -> Iterator[str]:
@@ -52,11 +60,20 @@ def by_corruption(part: Part, shown: Shown) -> Iterator[str]:
         if not columns:
             continue
         rows = [
-            [escape(corruption_title(key)), *(own.get(column, "–") for column in columns)]
+            [
+                escape(corruption_title(key)) + _mark(key in shown.model.marked),
+                *(own.get(column, "–") for column in columns),
+            ]
             for key, own in found.items()
         ]
         yield f"### {escape(shown.short)}, {heading(part, name)}"
         yield table(["corruption", *map(escape, columns)], rows)
+        if note := note_on([shown.model]):
+            yield note
+
+
+def _mark(is_marked: bool) -> str:
+    return f" {MARK}" if is_marked else ""
 
 
 def in_words(number: Number, percent: bool = False) -> str:

@@ -14,6 +14,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.evaluation.comparison import Standings
 from eyechart.evaluation.rankings import Discrete, Rankings
+from eyechart.evaluation.trained_on import MARK
 from eyechart.reports.columns import stacked
 from eyechart.reports.names import short_names
 from eyechart.scores.estimate import Estimate
@@ -62,7 +63,8 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
         behind = standings.worse_than(model)
         ahead = ", ".join(places[name] for name in behind) or "–"
         cells = [shown(standings.scores[name][model], name) for name in names]
-        rows.append((places[model], escape(short[model]), span, ahead, *cells))
+        mark = f" {MARK}" if standings.board.marked(model) else ""
+        rows.append((places[model], escape(short[model]) + mark, span, ahead, *cells))
     head = ("#", "model", "rank 95 %", "ahead of #", *(TITLES[name] for name in names))
     return stacked(head, rows, width=width, kept=2, left=(1,), markdown=markdown)
 
@@ -166,6 +168,7 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
                 "note": standings.verdict,
                 "baseline": standings.board.baseline,
                 "model": model,
+                "trained_on": ", ".join(standings.board.marked(model)),
                 "ranked_by": standings.by,
                 "rank": standings.ranks.ranks[model],
                 "rank_low95": low,

@@ -10,6 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.evaluation.runs import Run
 from eyechart.evaluation.saved import SavedSpace
+from eyechart.images.stimulus import find_stimulus
 from eyechart.reports.card_tables import by_corruption, heading, leaderboards
 from eyechart.reports.leaderboard import TITLES
 from eyechart.reports.markdown import block, bullets, code, escape, table
@@ -23,7 +24,6 @@ TAGS = ("eyechart", "robustness", "image-classification")
 
 START = f"---\ntags:\n- {TAGS[0]}\n"
 STIMULI = {
-    "224": "shorter side 256 px, middle 224 px",
     "native": "as large as the file",
     "files": "as the files hold it",
 }
@@ -118,7 +118,7 @@ def _measured(run: Run) -> Iterator[str]:
     yield bullets(
         [
             f"Pictures: {escape(images.source)}; {images.used} of {images.pictures} were used.",
-            f"Stimulus: {STIMULI.get(images.stimulus, escape(images.stimulus))}.",
+            f"Stimulus: {_stimulus(images.stimulus)}.",
             f"Test: {len(config['corruptions'])} corruptions, {run.shown} pictures each, seed"
             f" {config['seed']}.",
             f"Curves: {fit['bins']} bins of Δv with at least {fit['least']:g} pictures each;"
@@ -126,6 +126,13 @@ def _measured(run: Run) -> Iterator[str]:
             f"People: {'; '.join(people) or 'none to compare with'}.",
         ]
     )
+
+
+def _stimulus(name: str) -> str:
+    if name.isdecimal():
+        how = find_stimulus(name)
+        return f"shorter side {how.resize} px, middle {how.crop} px"
+    return STIMULI.get(name, escape(name))
 
 
 def _limits(report: Report) -> Iterator[str]:

@@ -29,7 +29,7 @@ def model_index(report: Report) -> list[dict[str, Any]]:
         {
             "name": one_line(shown.short),
             "results": [
-                _result(report.runs[own.run], part, space, scores)
+                _result(report.runs[own.run], part, space, own, scores)
                 for part in report.parts
                 for own in part.models
                 if own.name == shown.name
@@ -75,7 +75,7 @@ def _scored(shown: Shown) -> Iterator[tuple[str, SavedSpace]]:
             yield name, space
 
 
-def _result(run: Run, part: Part, name: str, space: SavedSpace) -> dict[str, Any]:
+def _result(run: Run, part: Part, name: str, shown: Shown, space: SavedSpace) -> dict[str, Any]:
     images, config = run.results.images, run.config
     # a card travels, and folders of this machine mean nothing elsewhere
     source = PurePath(images.source).name or "pictures"
@@ -93,6 +93,7 @@ def _result(run: Run, part: Part, name: str, space: SavedSpace) -> dict[str, Any
                 "seed": config.get("seed"),
                 "stimulus": images.stimulus,
                 "corruptions": list(map(one_line, part.corruptions)),
+                "trained_on": list(map(one_line, shown.model.marked)),
             },
         },
         "metrics": [_metric(run, space, own, number) for own, number in overall(space).items()],

@@ -5,13 +5,17 @@ from pathlib import PurePath
 
 from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.find import FILES
+from eyechart.training.defences import split_name
 
 ENDINGS = (*FILES, *CARDS)
 
 
 def short_names(models: Sequence[str]) -> list[str]:
     """Return names that fit into a table: of files without folder and ending, if they differ."""
-    short = [
-        PurePath(name).stem if PurePath(name).suffix.lower() in ENDINGS else name for name in models
-    ]
+    short = [_short(name) for name in models]
     return short if len(set(short)) == len(short) else list(models)
+
+
+def _short(name: str) -> str:
+    defences, own = split_name(name)
+    return defences + PurePath(own).stem if PurePath(own).suffix.lower() in ENDINGS else name

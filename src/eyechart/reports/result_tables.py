@@ -1,8 +1,9 @@
 """What the terminal shows of an evaluation: a table for each model and label space."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from eyechart.evaluation.trained_on import MARK
 from eyechart.reports.columns import stacked
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import CorruptionScore, Evaluation, SpaceScore, values_of
@@ -20,20 +21,25 @@ def tables(evaluation: Evaluation, width: int) -> Iterator[tuple[str, list["Tabl
             title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
             if space.normalised is not None:
                 title += f", CE in percent of {space.normalised.baseline}'s errors"
-            yield title, list(_tables(space, width))
+            yield title, list(_tables(space, model.marked, width))
 
 
-def _tables(space: SpaceScore, width: int) -> Iterator["Table"]:
+def _tables(space: SpaceScore, marked: Collection[str], width: int) -> Iterator["Table"]:
     from rich.markup import escape
 
     names = _columns(space)
     rows = [
-        [escape(score.corruption), *(_cell(space, score, name) for name in names)]
+        [
+            escape(score.corruption) + (f" {MARK}" if score.corruption in marked else ""),
+            *(_cell(space, score, name) for name in names),
+        ]
         for score in space.corruptions
     ]
     has_mean = len(space.corruptions) > 1 and bool(space.means)
     if has_mean:
-        rows.append(["mean", *(_mean_cell(space, name) for name in names)])
+        over = space.counted or tuple(score.corruption for score in space.corruptions)
+        mean = f"mean {MARK}" if set(over) & set(marked) else "mean"
+        rows.append([mean, *(_mean_cell(space, name) for name in names)])
     left = [0, *(place + 1 for place, name in enumerate(names) if name == "verdict")]
     head = ["corruption", *names]
     return stacked(head, rows, width=width, left=left, last_apart=has_mean)

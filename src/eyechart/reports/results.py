@@ -46,7 +46,7 @@ COLUMNS = (
     "r_low83", "r_high83", "r_bound_low", "r_bound_high", "hmri", "hmri_low95", "hmri_high95",
     "hmri_bound_low", "hmri_bound_high", "mrsi", "mrsi_low95", "mrsi_high95", "scenario",
     "human_reference", "error", "error_low95", "error_high95", "baseline", "ce", "ce_low95",
-    "ce_high95", "relative_ce", "relative_ce_low95", "relative_ce_high95", "note",
+    "ce_high95", "relative_ce", "relative_ce_low95", "relative_ce_high95", "note", "trained_on",
 )  # fmt: skip
 
 
@@ -110,6 +110,8 @@ def _model(model: ModelScore) -> dict[str, Any]:
         "classes": model.classes,
         "category": model.category,
         "outputs": model.outputs,
+        "trained_on": model.trained_on,
+        "marked": model.marked,
         "spaces": {space.space: _space(space) for space in model.spaces},
     }
 
@@ -308,6 +310,7 @@ def _line(
         "answers": own.answers,
         "rate": own.rate.value,
         "note": own.why or own.why_no_people,
+        "trained_on": "yes" if score.corruption in model.marked else "no",
     }
     if letter == "a" and score.error is not None:
         line |= _wide("error", score.error)

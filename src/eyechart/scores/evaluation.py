@@ -169,7 +169,8 @@ class ModelScore:
     """One model, in every label space that was asked for or that people's answers need.
 
     `category`: as studies group models, "" if that is not known. `outputs`: what its answers are
-    called, none if they are ImageNet's classes.
+    called, none if they are ImageNet's classes. `trained_on`: the corruptions that it was trained
+    on, as its file says; `marked`: those of this test that count as such.
     """
 
     name: str
@@ -178,6 +179,8 @@ class ModelScore:
     spaces: tuple[SpaceScore, ...]
     category: str = ""
     outputs: tuple[str, ...] = ()
+    trained_on: tuple[str, ...] = ()
+    marked: tuple[str, ...] = ()
 
     def space(self, name: str) -> SpaceScore | None:
         """Return the scores in a label space, if there are any."""

@@ -12,10 +12,10 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import Parameter, Values
-from eyechart.suites.suite import DRAWN, Entry
+from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
-STRONGEST = 5.0
 DEFAULT_SEVERITY = 3.0
+DRAWN_LEVELS = 10
 LARGEST_TABLE = 299
 """Side in px up to which lengths come from the published tables."""
 
@@ -56,6 +56,29 @@ def draw_from_domain(entry: Entry, random: ImageRandom) -> dict[str, Values]:
     return {
         parameter.name: _draw(entry, parameter, random) for parameter in entry.corruption.parameters
     }
+
+
+def draw_strengths(entry: Entry, random: ImageRandom) -> tuple[Values, dict[str, Values]]:
+    """Return how strong each picture is corrupted where nobody says: for `corrupt_batch`.
+
+    Severities, evenly over the entry's range of them, or one of the five published levels; where
+    there are neither, NaN and the parameters as drawn from the domain.
+    """
+    if entry.severity is not None:
+        return draw_severities(random, *entry.severity), {}
+    if entry.levels:
+        return np.floor(1 + STRONGEST * random.scalar("drawn severity")), {}
+    return np.full(len(random), np.nan), draw_from_domain(entry, random)
+
+
+def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
+    """Return a severity for each picture, one of so many that lie evenly in low … high.
+
+    Many corruptions do all pictures of one strength at once: a strength for each picture of its own
+    would leave a GPU waiting.
+    """
+    place = np.floor(random.scalar("drawn severity") * DRAWN_LEVELS)
+    return low + (place + 0.5) / DRAWN_LEVELS * (high - low)
 
 
 def _draw(entry: Entry, parameter: Parameter, random: ImageRandom) -> Values:

@@ -19,6 +19,8 @@ from eyechart.corruptions import CORRUPTIONS, Corruption, Parameter
 
 PUBLISHED = ("imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc")
 DRAWN = "drawn"
+STRONGEST = 5.0
+"""The largest severity."""
 
 Range = tuple[float, float]
 
@@ -30,9 +32,10 @@ class Entry:
     `levels` holds published severities 1…5 by image side in px; `path` the mild and the strong end
     of each parameter that strength moves ("drawn": from clean towards the image's own draw), those
     in `logarithmic` by equal factors;
-    `domain` the range that the paper samples uniformly. Lengths are in pixels of a picture whose
-    shorter side is `reference_side`, or in pixels as they are where that is None. `version` grows
-    when the same parameters begin to give other pixels.
+    `domain` the range that the paper samples uniformly; `severity` the range from which severities
+    are drawn instead of parameters from the domain, or of published levels. Lengths are in pixels
+    of a picture whose shorter side is `reference_side`, or in pixels as they are where that is
+    None. `version` grows when the same parameters begin to give other pixels.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Entry:
     path: Mapping[str, Range | str] = field(default_factory=dict)
     logarithmic: tuple[str, ...] = ()
     domain: Mapping[str, Range] = field(default_factory=dict)
+    severity: Range | None = None
     variant: str | None = None
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     note: str = ""
@@ -56,6 +60,17 @@ class Entry:
     def corruption(self) -> Corruption:
         """The function and its declared parameters."""
         return CORRUPTIONS[self.function]
+
+    @property
+    def at_levels(self) -> bool:
+        """Whether pictures are shown at each of the published levels, and no strength is drawn."""
+        return bool(self.levels) and self.severity is None
+
+    @property
+    def fingerprint(self) -> str:
+        """A text that is the same for entries that do the same."""
+        # left out where there is none: test sets from before there was any stay what they are
+        return repr(self).replace(", severity=None", "", 1)
 
     def in_variant(self, variant: str | None) -> "Entry":
         """Return the entry as another source has it ("paper" where paper and code differ)."""
@@ -136,15 +151,18 @@ def _suite(data: Any) -> Suite:
 KEYS = {
     "name": str, "function": str, "group": str, "geometric": bool, "monotone": bool,
     "eight_bit": str, "reference_side": int, "levels": dict, "path": dict, "logarithmic": list,
-    "domain": dict, "variants": dict, "note": str, "version": int,
+    "domain": dict, "severity": list, "variant": str, "variants": dict, "note": str, "version": int,
 }  # fmt: skip
+
+BESIDE_SAME_AS = ("same_as", "severity", "variant")
+"""What an entry may say that is otherwise that of another suite."""
 
 
 def _entry(item: Any, suite: str, shared: Mapping[str, Any]) -> Entry:
     if not isinstance(item, dict):
         raise ValueError(f"an entry must have a name and a group, got {item!r}")
     if "same_as" in item:
-        return replace(_same_as(str(item["same_as"])), suite=suite)
+        return _same_as(item, suite)
     fields = {**shared, **item}
     for key, value in fields.items():
         if key not in KEYS:
@@ -166,7 +184,21 @@ def _entry(item: Any, suite: str, shared: Mapping[str, Any]) -> Entry:
     return entry
 
 
-def _same_as(text: str) -> Entry:
+def _same_as(item: Mapping[str, Any], suite: str) -> Entry:
+    """The entry of another suite, as it is there, in a variant, or with a range of severities."""
+    for key in item:
+        if key not in BESIDE_SAME_AS:
+            raise ValueError(
+                f"beside same_as only {' and '.join(BESIDE_SAME_AS[1:])} can stand, got {key}"
+            )
+    entry = replace(_named(str(item["same_as"])).in_variant(item.get("variant")), suite=suite)
+    if "severity" in item:
+        entry = replace(entry, severity=_severity(item["severity"]))
+        _check(entry)
+    return entry
+
+
+def _named(text: str) -> Entry:
     """The entry that "suite:name" stands for."""
     source, colon, name = text.partition(":")
     if not colon:
@@ -185,6 +217,8 @@ def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
             int(side): {name: _numbers(name, values) for name, values in table.items()}
             for side, table in fields["levels"].items()
         }
+    if "severity" in fields:
+        tables["severity"] = _severity(fields["severity"])
     if "logarithmic" in fields:
         tables["logarithmic"] = tuple(fields["logarithmic"])
     for key in ("path", "domain"):
@@ -194,6 +228,13 @@ def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
                 for name, value in fields[key].items()
             }
     return tables
+
+
+def _severity(values: Any) -> Range:
+    numbers = _numbers("severity", values)
+    if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= STRONGEST:
+        raise ValueError(f"severity must be two rising numbers within 0 and 5, got {values}")
+    return numbers[0], numbers[1]
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
@@ -217,6 +258,8 @@ def _check(entry: Entry) -> None:
             raise ValueError(f"{entry.name}: {name} needs two numbers, from and to")
     for name in sorted(named):
         _check_range(entry, entry.corruption.parameter(name))
+    if entry.severity is not None and not (entry.levels or entry.path):
+        raise ValueError(f"{entry.name}: severity needs levels or a path to say what it means")
     if entry.eight_bit not in ("truncate", "round"):
         raise ValueError(f"{entry.name}: eight_bit must be truncate or round")
     if entry.reference_side is not None and entry.reference_side < 1:

@@ -19,8 +19,8 @@ from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import SPACES, category_labels
 from eyechart.suites.apply import draw_random
-from eyechart.suites.strength import STRONGEST, draw_from_domain, resolve
-from eyechart.suites.suite import DRAWN, PUBLISHED, Entry, load_suite
+from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
+from eyechart.suites.suite import DRAWN, PUBLISHED, STRONGEST, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
 from eyechart.testsets.draws import CLEAN, Draws, Real, Whole, clean_draws, expand
 from eyechart.testsets.making import Chunk, load_chunk, plan_chunks, read_chunk
@@ -118,7 +118,7 @@ class Plan:
             **asdict(self),
             "corruptions": [entry.name for entry in self.entries()],
             "delta_v": list(self.delta_v),
-            FINGERPRINT: f"{hash64(*(repr(entry) for entry in self.entries())):016x}",
+            FINGERPRINT: f"{hash64(*(entry.fingerprint for entry in self.entries())):016x}",
         }
 
 
@@ -213,7 +213,7 @@ def plan_draws(images: ImageSet, plan: Plan) -> list[Draws]:
 
 
 def _plan_entry(images: ImageSet, entry: Entry, counts: Counts, plan: Plan, first: int) -> Draws:
-    if entry.levels and plan.sampling == "paper":
+    if entry.at_levels and plan.sampling == "paper":
         # published levels: every picture at each of them, with the same random part
         places = usable_pictures(images, plan)
         image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
@@ -248,12 +248,17 @@ def is_uniform(entry: Entry | None, plan: Plan) -> bool:
 
 
 def with_values(images: ImageSet, draws: Draws, seed: int) -> Draws:
-    """Return the draws with concrete parameters: from their severities, or the paper's domain."""
+    """Return the draws with concrete parameters: from their severities, or the paper's domain.
+
+    Severities that are not known are drawn where the entry has a range of them.
+    """
     entry = draws.entry
     assert entry is not None
     random = draw_random(
         entry, keys_of(images, draws.image), seed, draws.draw.tolist(), torch.device("cpu")
     )
+    if entry.severity is not None and np.isnan(draws.severity).all():
+        draws = replace(draws, severity=draw_severities(random, *entry.severity))
     if np.isnan(draws.severity).all():
         values = draw_from_domain(entry, random)
     else:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.randomness import hash64
-from eyechart.suites.strength import STRONGEST
+from eyechart.suites.suite import STRONGEST
 from eyechart.testsets.draws import Real, Whole
 
 CLOSE = 0.004

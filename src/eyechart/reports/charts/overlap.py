@@ -1,27 +1,32 @@
 """How much corruptions of a benchmark overlap, and which were selected: a heat map of a file."""
 
-import csv
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
-from eyechart.core.errors import UsageError
-from eyechart.reports.charts.chart import INK, PAPER, Chart, Spec, escape, numbers
-from eyechart.reports.words import corruption_words, listed
+import numpy as np
+
+from eyechart.overlap.clustering import cluster_order
+from eyechart.overlap.matrix_file import read_matrix
+from eyechart.overlap.scores import OverlapMatrix
+from eyechart.reports.charts.chart import INK, MUTED, PAPER, Chart, Spec, escape, numbers
+from eyechart.reports.overlap_tables import UNKNOWN
+from eyechart.reports.words import corruption_title, corruption_words, listed
 
 FEW = 16
 """Corruptions up to which each cell's score fits into it."""
 
-SELECTED = "selected"
 DEEP = "#0072B2"
+GREY = f"{MUTED}/0.25"
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Overlapping scores, 0…1, of every two corruptions; `scores[i][j]`: of the names i and j.
+    """Overlapping scores of every two corruptions; `scores[i][j]`: of the names i and j.
 
+    They are 0 or more, above 1 now and then, and NaN where they are undetermined.
     `selected`: the names that a benchmark without overlaps keeps. `threshold`: above which two
     corruptions are not kept together, None if nobody said. `note`: what a reader must know.
     """
@@ -32,79 +37,38 @@ class Overlap:
     threshold: float | None = None
     note: str = ""
 
+    @property
+    def has_undetermined(self) -> bool:
+        """Whether there are cells without a score."""
+        return any(math.isnan(score) for row in self.scores for score in row)
+
 
 def read_overlap(path: Path) -> Overlap:
-    """Return the scores in a CSV file: names in its first row and column, numbers 0…1 between.
+    """Return the scores in a CSV file: names in its first row and column, numbers between.
 
-    A last column `selected` may say yes or no for each corruption.
+    An empty cell is an undetermined score. A last column `selected` may say yes or no for each
+    corruption.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not a CSV file in UTF-8"
-        raise UsageError(f"{path} cannot be read as overlapping scores: {why}.") from None
-    if len(rows) < 3:
-        raise UsageError(
-            f"{path} must have a first row and a first column of corruption names and at least two"
-            f" corruptions, got {len(rows)} rows."
-        )
-    heads = [cell.strip() for cell in rows[0][1:]]
-    marked = bool(heads) and heads[-1].lower() == SELECTED
-    names = heads[:-1] if marked else heads
-    _check_names(path, names, [row[0].strip() for row in rows[1:]])
-    scores, chosen = [], []
-    for name, row in zip(names, rows[1:], strict=True):
-        if len(row) != len(heads) + 1:
-            raise UsageError(
-                f"{path} must have {len(heads) + 1} cells in every row, got {len(row)} in that of"
-                f" {name}."
-            )
-        scores.append(tuple(_score(path, name, cell) for cell in row[1 : len(names) + 1]))
-        if marked and _is_yes(path, name, row[-1]):
-            chosen.append(name)
-    return Overlap(tuple(names), tuple(scores), tuple(chosen))
+    stored = read_matrix(path)
+    return as_overlap(stored.matrix, stored.selected)
 
 
-def _check_names(path: Path, across: Sequence[str], down: Sequence[str]) -> None:
-    if not all(across) or not all(down):
-        raise UsageError(f"{path} must name every corruption in its first row and first column.")
-    double = [name for place, name in enumerate(across) if name in across[:place]]
-    if double:
-        raise UsageError(f"{path} must name every corruption once, got {double[0]} twice.")
-    if list(across) != list(down):
-        raise UsageError(
-            f"{path} must be square, with the same names in the same order across and down; got"
-            f" {len(across)} across and {len(down)} down"
-            + (f", such as {_differs(across, down)}." if len(across) == len(down) else ".")
-        )
+def as_overlap(
+    matrix: OverlapMatrix, selected: Sequence[str] = (), threshold: float | None = None
+) -> Overlap:
+    """Return a matrix as it is shown."""
+    scores = tuple(tuple(map(float, row)) for row in matrix.scores)
+    return Overlap(matrix.names, scores, tuple(selected), threshold)
 
 
-def _differs(across: Sequence[str], down: Sequence[str]) -> str:
-    one, two = next(pair for pair in zip(across, down, strict=True) if pair[0] != pair[1])
-    return f"{one} where there is {two}"
-
-
-def _score(path: Path, name: str, cell: str) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= 1:
-        raise UsageError(
-            f"{path} must hold overlapping scores between 0 and 1, got '{cell.strip()}' in the row"
-            f" of {name}."
-        )
-    return value
-
-
-def _is_yes(path: Path, name: str, cell: str) -> bool:
-    word = cell.strip().lower()
-    if word not in ("yes", "no"):
-        raise UsageError(
-            f"{path} must say yes or no in its column {SELECTED}, got '{cell.strip()}' for {name}."
-        )
-    return word == "yes"
+def clustered(overlap: Overlap) -> Overlap:
+    """Return the same scores in an order in which corruptions that overlap are neighbours."""
+    order = cluster_order(np.array(overlap.scores))
+    return replace(
+        overlap,
+        names=tuple(overlap.names[place] for place in order),
+        scores=tuple(tuple(overlap.scores[one][two] for two in order) for one in order),
+    )
 
 
 def overlap_chart(overlap: Overlap) -> Chart:
@@ -114,10 +78,11 @@ def overlap_chart(overlap: Overlap) -> Chart:
         "type": "heatmap",
         "x": names,
         "y": names,
-        "z": [numbers(row) for row in overlap.scores],
+        "z": [numbers(None if math.isnan(own) else own for own in row) for row in overlap.scores],
         "zmin": 0,
         "zmax": 1,
         "colorscale": [[0, PAPER], [1, DEEP]],
+        "hoverongaps": False,
         "xgap": 1,
         "ygap": 1,
         "colorbar": {
@@ -135,15 +100,54 @@ def overlap_chart(overlap: Overlap) -> Chart:
     }
     if len(names) <= FEW:
         heat |= {"texttemplate": "%{z:.2f}", "textfont": {"size": 10}}
+    data = [heat, _unknown_cells(overlap, names)] if overlap.has_undetermined else [heat]
     return Chart(
         "overlap", "overlap", -1, "", "", "How much corruptions overlap", _alt(overlap),
-        {"data": [heat], "layout": _layout(overlap)},
+        {"data": data, "layout": _layout(overlap)},
     )  # fmt: skip
+
+
+def _unknown_cells(overlap: Overlap, names: Sequence[str]) -> Spec:
+    """Return the cells without a score, grey, for plotly leaves cells without a number empty."""
+    cells: Spec = {
+        "type": "heatmap",
+        "x": list(names),
+        "y": list(names),
+        "z": [[1 if math.isnan(own) else None for own in row] for row in overlap.scores],
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [[0, GREY], [1, GREY]],
+        "showscale": False,
+        "hoverongaps": False,
+        "xgap": 1,
+        "ygap": 1,
+        "hovertemplate": "%{y} and %{x}: undetermined<extra></extra>",
+        "meta": {"model": ""},
+    }
+    if len(names) <= FEW:
+        # plotly would choose a colour by that of the cell, and not see the page through it
+        cells |= {"texttemplate": "%{text}", "textfont": {"size": 10, "color": INK}}
+        # a text for all would be drawn over the numbers of the others
+        cells["text"] = [[UNKNOWN if math.isnan(n) else "" for n in row] for row in overlap.scores]
+    return cells
+
+
+def overlap_titles(names: Sequence[str]) -> list[str]:
+    """Return what corruptions are called; two of one name with the suite that they are from."""
+    titles = [corruption_title(name) for name in names]
+    return [
+        f"{title} ({name.rpartition('/')[0].upper()})"
+        if titles.count(title) > 1 and "/" in name
+        else title
+        for name, title in zip(names, titles, strict=True)
+    ]
 
 
 def _labels(overlap: Overlap) -> list[str]:
     """Return what corruptions are called, each another; those selected are marked."""
     texts = [corruption_words(name) for name in overlap.names]
+    if len(set(texts)) < len(texts):
+        texts = overlap_titles(overlap.names)
     if len(set(texts)) < len(texts):
         texts = list(overlap.names)
     return [
@@ -170,24 +174,32 @@ def _layout(overlap: Overlap) -> Spec:
 
 
 def _alt(overlap: Overlap) -> str:
-    score, one, two = _highest(overlap, overlap.names)
-    said = f"{corruption_words(one)} and {corruption_words(two)} overlap most, {score:.2f}"
+    highest = _highest(overlap, overlap.names)
+    if highest is None:
+        said = "none of them is determined"
+    else:
+        score, one, two = highest
+        said = f"{corruption_words(one)} and {corruption_words(two)} overlap most, {score:.2f}"
     if overlap.selected:
         titles = listed([corruption_words(name) for name in overlap.selected])
         said += f"; selected are {titles}"
-    if len(overlap.selected) > 1:
-        said += f", which overlap by {_highest(overlap, overlap.selected)[0]:.2f} at most"
+    among = _highest(overlap, overlap.selected)
+    if among is not None:
+        said += f", which overlap by {among[0]:.2f} at most"
     if overlap.threshold is not None:
         said += f" (threshold {overlap.threshold:g})"
+    if overlap.has_undetermined and highest is not None:
+        said += "; grey cells are undetermined"
     return f"Overlapping scores of {len(overlap.names)} corruptions: {said}." + (
         f" {overlap.note}" if overlap.note else ""
     )
 
 
-def _highest(overlap: Overlap, names: Sequence[str]) -> tuple[float, str, str]:
-    """Return the highest score of two of these corruptions, and which two."""
+def _highest(overlap: Overlap, names: Sequence[str]) -> tuple[float, str, str] | None:
+    """Return the highest score of two of these corruptions, and which two; None if none has one."""
     at = {name: place for place, name in enumerate(overlap.names)}
-    return max(
-        (max(overlap.scores[at[one]][at[two]], overlap.scores[at[two]][at[one]]), one, two)
-        for one, two in combinations(names, 2)
-    )
+    known = []
+    for one, two in combinations(names, 2):
+        both = (overlap.scores[at[one]][at[two]], overlap.scores[at[two]][at[one]])
+        known += [(score, one, two) for score in both if not math.isnan(score)]
+    return max(known, default=None)

@@ -3,20 +3,24 @@
 from functools import partial
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from eyechart.reports.charts.overlap import Overlap
+from eyechart.reports.charts.overlap import Overlap, overlap_titles
 from eyechart.reports.figures.plan import Plan, Plans
-from eyechart.reports.figures.style import COLUMN, INK, PAGE, SMALL, drawable
-from eyechart.reports.words import corruption_title
+from eyechart.reports.figures.style import COLUMN, DENSE, GRID, INK, PAGE, SMALL, drawable
+from eyechart.reports.overlap_tables import UNKNOWN
 
 CELL = 0.17
 """The least side of a cell that holds a number, in inches."""
 
 NAMES, BAR = 1.3, 0.5
 """Room for the names and for the scale, in inches."""
+
+NOTHING = "#f2f2f2"
+"""The colour of a cell without a score."""
 
 DARK = 0.6
 """Scores from which on numbers are white."""
@@ -29,6 +33,8 @@ def plan_overlap(overlap: Overlap | None) -> Plans:
     caption = f"Overlapping scores of {len(overlap.names)} corruptions, in hundredths."
     if overlap.selected:
         caption += " Set in bold: the corruptions that were selected."
+    if overlap.has_undetermined:
+        caption += " Hatched: undetermined, for training on a corruption gained too little."
     return Plans((Plan(("overlap",), f"{caption} {overlap.note}".strip(), partial(draw, overlap)),))
 
 
@@ -41,20 +47,19 @@ def draw(overlap: Overlap) -> Figure:
     figure = Figure(figsize=(wide, wide - BAR))
     axes = figure.subplots()
     shown = axes.imshow(scores, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-    names = [drawable(corruption_title(name), 22) for name in overlap.names]
+    names = [drawable(title, 24) for title in overlap_titles(overlap.names)]
     axes.set_xticks(range(count), names, rotation=90)
     axes.set_yticks(range(count), names)
     axes.tick_params(length=0)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
-    if cell >= CELL:
-        for (row, column), score in np.ndenumerate(scores):
-            if np.isfinite(score):
-                colour = "white" if score >= DARK else INK
-                axes.text(
-                    column, row, f"{100 * score:.0f}", ha="center", va="center", color=colour,
-                    fontsize=SMALL,
-                )  # fmt: skip
+    for (row, column), score in np.ndenumerate(scores):
+        if np.isnan(score):
+            _hatch(axes, row, column)
+        if cell >= CELL:
+            colour = "white" if score >= DARK else INK
+            text = UNKNOWN if np.isnan(score) else f"{100 * score:.0f}"
+            axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL)
     _set_off(axes.get_xticklabels(), overlap)
     _set_off(axes.get_yticklabels(), overlap)
     for place, name in enumerate(overlap.names):
@@ -66,6 +71,14 @@ def draw(overlap: Overlap) -> Figure:
     bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
     bar.outline.set_visible(False)
     return figure
+
+
+def _hatch(axes: Axes, row: int, column: int) -> None:
+    """Show a cell as undetermined, which is neither a low score nor a high one."""
+    corner = (column - 0.5, row - 0.5)
+    axes.add_patch(
+        Rectangle(corner, 1, 1, facecolor=NOTHING, edgecolor=GRID, hatch="/" * DENSE, linewidth=0)
+    )
 
 
 def _set_off(labels: list[Text], overlap: Overlap) -> None:

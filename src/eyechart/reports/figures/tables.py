@@ -4,6 +4,7 @@ import re
 from functools import partial
 
 from eyechart.evaluation.saved import Number
+from eyechart.evaluation.trained_on import MEANING
 from eyechart.reports.figures.errors import Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.report import Report
@@ -54,6 +55,7 @@ def make_table(suite: str, errors: list[Errors], relative: bool) -> str:
     lines = [
         f"{MADE} {plain(_caption(errors, relative))}",
         r"% It needs \usepackage{booktabs} and \usepackage{graphicx}.",
+        *([rf"% $^\dagger$: {MEANING}."] if any(own[0].model.marked for own in errors) else []),
         r"\begin{tabular}{" + " ".join(["lrr", *("r" * len(own) for _, own in groups)]) + "}",
         r"\toprule",
         *_group_lines(groups),
@@ -67,8 +69,11 @@ def make_table(suite: str, errors: list[Errors], relative: bool) -> str:
         error = None if clean is None or clean.value is None else 1 - clean.value
         mean = own.relative_mce if relative else own.mce
         found = _errors((model, space, own), relative)
-        cells = [_cell(error, 1), _cell(None if mean is None else mean.value, 1)]
-        cells += [_cell(found[name].value if name in found else None, 0) for name in columns]
+        over = [name for name in columns if name in model.model.marked]
+        cells = [_cell(error, 1), _cell(None if mean is None else mean.value, 1, bool(over))]
+        cells += [
+            _cell(found[name].value if name in found else None, 0, name in over) for name in columns
+        ]
         lines.append(_row([tex(model.short), *cells]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
@@ -94,8 +99,10 @@ def _row(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _cell(share: float | None, decimals: int) -> str:
-    return "--" if share is None else f"{100 * share:.{decimals}f}"
+def _cell(share: float | None, decimals: int, is_marked: bool = False) -> str:
+    if share is None:
+        return "--"
+    return f"{100 * share:.{decimals}f}" + (r"$^\dagger$" if is_marked else "")
 
 
 def tex(text: str) -> str:

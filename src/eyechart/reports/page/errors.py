@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from eyechart.evaluation.saved import SavedErrors
 from eyechart.reports.names import short_names
 from eyechart.reports.page.leaderboard import model_label
-from eyechart.reports.page.numbers import NOTHING, Cell, Numbers, hundredths
+from eyechart.reports.page.numbers import NOTHING, Cell, Numbers, hundredths, marked
 from eyechart.reports.page.tables import Column, Row, Table
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import groups_of, space_title, title_below
 
 TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative CE", "Rel. mCE")}
@@ -51,7 +52,8 @@ def _table(
         f" ({space_title(space)}); lower is better"
     )
     identity = f"{name.replace('_', '-')}-{place}-{space}"
-    return Table(identity, caption, columns, rows, True, first.note, kind="dense stacked")
+    note = f"{first.note} {note_on(own.model for own in part.models)}".strip()
+    return Table(identity, caption, columns, rows, True, note, kind="dense stacked")
 
 
 def _row(
@@ -64,12 +66,17 @@ def _row(
     table = getattr(own.corruption_error, name)
     has_mean = getattr(own.corruption_error, mean) is not None
     overall = numbers.estimate(hundredths, *home, "corruption_error", mean) if has_mean else NOTHING
+    is_marked = has_mean and is_mean_marked(report.runs[shown.run], shown.model, space, mean)
     cells = (
-        numbers.cell(hundredths, *home, "corruption_error", name, each, "value")
+        marked(
+            numbers.cell(hundredths, *home, "corruption_error", name, each, "value"),
+            each in shown.model.marked,
+        )
         if each in table
         else NOTHING
         for each in corruptions
     )
+    overall = marked(overall, is_marked)
     return Row((model_label(shown), clean_error(shown, space), overall, *cells), shown.name)
 
 

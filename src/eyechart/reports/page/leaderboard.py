@@ -14,10 +14,12 @@ from eyechart.reports.page.numbers import (
     compared,
     count,
     hundredths,
+    marked,
     score,
 )
 from eyechart.reports.page.tables import Column, Row, Table
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import MEANINGS, SCORES, listed, space_title
 
 
@@ -39,6 +41,7 @@ def leaderboard(report: Report, part: Part, place: int) -> Table:
     caption = f"Models ranked by {SCORES[standings.by]} in {where}"
     note = f"{standings.verdict.capitalize()}: no model is called ahead of another."
     note = note if standings.verdict else ""
+    note = f"{note} {note_on(own.model for own in part.models)}".strip()
     return Table(f"leaderboard-{place}", caption, columns, rows, True, note, kind="stacked")
 
 
@@ -68,13 +71,19 @@ def _row(report: Report, part: Part, shown: Shown, names: list[str]) -> Row:
     category: tuple[Any, ...] = ()
     if any(own.category for own in part.models):
         category = (_category(shown.category),)
-    scores = (_score(report, part, shown, name) for name in names)
+    scores = (_marked_score(report, part, shown, name) for name in names)
     ahead = listed(behind) or NOTHING
     return Row((model_label(shown), rank, *category, *scores, ahead), shown.name)
 
 
 def _category(name: str) -> str | Markup:
     return CATEGORY_COLOURS.get(name, (name, ""))[0] if name else NOTHING
+
+
+def _marked_score(report: Report, part: Part, shown: Shown, name: str) -> Any:
+    run, home = report.runs[shown.run], part.standings.homes[name]
+    own = _score(report, part, shown, name)
+    return marked(own, is_mean_marked(run, shown.model, home, name))
 
 
 def _score(report: Report, part: Part, shown: Shown, name: str) -> Estimated:

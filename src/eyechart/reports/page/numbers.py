@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from eyechart.evaluation.saved import Results
+from eyechart.evaluation.trained_on import MARK, MEANING
 from eyechart.reports.charts.chart import pointer
 
 SPACE = "\u00a0"
@@ -136,6 +137,17 @@ class Numbers:
     def span(self, style: Style, *path: str | int) -> Span:
         """Return the two ends at a place."""
         return Span(*(self.cell(style, *path, end) for end in (0, 1)))
+
+
+def marked(cell: Any, is_marked: bool) -> Any:
+    """Return what is shown, with the mark "trained on" behind it, before an interval, if asked."""
+    if not is_marked:
+        return cell
+    mark = Markup('<abbr class="trained" title="{}">{}</abbr>').format(MEANING, MARK)
+    if not isinstance(cell, Estimated):
+        return Markup("{}{}").format(cell, mark)
+    text = Markup('{}{} <span class="interval">{}</span>')
+    return text.format(cell.value, mark, cell.interval)
 
 
 def compared(style: Style, value: float) -> Cell:

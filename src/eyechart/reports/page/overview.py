@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from eyechart.reports.page.numbers import NOTHING, Cell, Estimated, Numbers, score
+from eyechart.reports.page.numbers import NOTHING, Cell, Estimated, Numbers, marked, score
 from eyechart.reports.page.tables import MANY, Choice, Column, Row, Shaded, Table
 from eyechart.reports.report import Part, Report, Shown
+from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import MEANINGS, SCORES, corruption_title, space_title
 from eyechart.scores.evaluation import PROPERTIES
 
@@ -34,6 +35,7 @@ def overviews(report: Report, part: Part, place: int) -> list[Choice]:
                     _columns(part),
                     (*rows, _mean_row(report, part, space, name)),
                     True,
+                    note_on(own.model for own in part.models),
                     kind="stacked by-model",
                 )
                 found.append(Choice(title, table))
@@ -93,7 +95,11 @@ def _columns(part: Part) -> tuple[Column, ...]:
 
 def _row(report: Report, part: Part, space: str, corruption: str, name: str) -> Row:
     cells = [_cell(report, part, own, path_of(own, space, corruption, name)) for own in part.models]
-    return Row((corruption_title(corruption), *(_shaded(cell, name) for cell in cells)))
+    shown = (
+        _shaded(cell, name, corruption in own.model.marked)
+        for cell, own in zip(cells, part.models, strict=True)
+    )
+    return Row((corruption_title(corruption), *shown))
 
 
 def _cell(report: Report, part: Part, shown: Shown, path: Path) -> Estimated | Cell | None:
@@ -105,12 +111,12 @@ def _cell(report: Report, part: Part, shown: Shown, path: Path) -> Estimated | C
     return numbers.estimate(score, *path)
 
 
-def _shaded(cell: Estimated | Cell | None, name: str) -> Any:
+def _shaded(cell: Estimated | Cell | None, name: str, is_marked: bool) -> Any:
     number = cell.value if isinstance(cell, Estimated) else cell
     if number is None or number.value is None:
         return NOTHING
     share = number.value if name in ("error", "mrsi_a", "mrsi_p") else 1 - number.value
-    return Shaded(cell, min(1.0, max(0.0, share)))
+    return Shaded(marked(cell, is_marked), min(1.0, max(0.0, share)))
 
 
 def _mean_row(report: Report, part: Part, space: str, name: str) -> Row:
@@ -119,7 +125,9 @@ def _mean_row(report: Report, part: Part, space: str, name: str) -> Row:
         own = shown.space(space)
         has = own is not None and name in own.means
         path = ("models", shown.place, "spaces", space, "means", name) if has else ()
-        cells.append(_cell(report, part, shown, path) or NOTHING)
+        is_marked = is_mean_marked(report.runs[shown.run], shown.model, space, name)
+        cell = _cell(report, part, shown, path)
+        cells.append(NOTHING if cell is None else marked(cell, is_marked))
     has_all = all(
         path_of(shown, space, corruption, name)
         for shown in part.models

@@ -8,7 +8,8 @@ from markupsafe import Markup
 
 from eyechart.evaluation.runs import Run
 from eyechart.evaluation.saved import RESULTS_FILE
-from eyechart.reports.page.numbers import Numbers, count, counted
+from eyechart.images.stimulus import find_stimulus
+from eyechart.reports.page.numbers import NOTHING, Numbers, count, counted
 from eyechart.reports.page.tables import Column, Row, Table
 from eyechart.reports.report import Report
 from eyechart.reports.words import corruption_title, plural, space_title, suite_title
@@ -64,13 +65,19 @@ def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, Any]]:
 
 
 def _stimulus(name: str) -> str:
-    if name == "224":
-        return "224: resized to 256 px, the middle 224 px"
+    if name.isdecimal():
+        how = find_stimulus(name)
+        return f"{name}: resized to {how.resize} px, the middle {how.crop} px"
     return "native: at the files’ own size" if name == "native" else name
 
 
 def _models(run: Run, place: int) -> Table:
-    columns = (Column("Model", numeric=False), Column("Classes"), Column("Weights", numeric=False))
+    columns = (
+        Column("Model", numeric=False),
+        Column("Classes"),
+        Column("Weights", numeric=False),
+        Column("Trained on", numeric=False, hint="corruptions that it is known to have met"),
+    )
     numbers = Numbers(place, run.results)
     rows = tuple(
         Row(
@@ -78,6 +85,7 @@ def _models(run: Run, place: int) -> Table:
                 own.name,
                 numbers.cell(count, "models", each, "classes"),
                 Markup("<code>{}</code>").format(own.identity or "no digest"),
+                ", ".join(own.trained_on) or NOTHING,
             )
         )
         for each, own in enumerate(run.results.models)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from eyechart.evaluation.trained_on import MARK, MEANING
 from eyechart.reports.charts.chart import Chart
 from eyechart.reports.page.breakdown import breakdowns
 from eyechart.reports.page.certainty import agreement_table, pair_table, similar_tables
@@ -23,7 +24,7 @@ from eyechart.reports.words import corruption_title, listed, plural, suite_title
 
 @dataclass(frozen=True)
 class Panel:
-    """One corruption: its charts and its strip of pictures."""
+    """One corruption: its charts and its strip of pictures. `note`: who was trained on it."""
 
     id: str
     title: str
@@ -31,6 +32,7 @@ class Panel:
     charts: tuple[Chart, ...]
     people_charts: tuple[Chart, ...]
     strip: Strip
+    note: str
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,15 @@ def _panels(report: Report, place: int, charts: Placing, images: Mapping[Key, st
             charts.take("people-index", part=place, corruption=name)
             + charts.take("areas", part=place, corruption=name),
             strip_of(report, part, name, images),
+            _trained_on(part, name),
         )
         for number, name in enumerate(part.corruptions)
     ]
+
+
+def _trained_on(part: Part, corruption: str) -> str:
+    names = [own.short for own in part.models if corruption in own.model.marked]
+    return f"{MARK} {listed(names)}: {MEANING}." if names else ""
 
 
 def title_of(report: Report) -> str:

@@ -4,11 +4,12 @@ Every claim rests on a test of the evaluation; where there are too few pictures 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from eyechart.evaluation.saved import SavedPeople
+from eyechart.evaluation.trained_on import MARK
 from eyechart.reports.page.alone import without_people
 from eyechart.reports.page.numbers import (
     Cell,
@@ -72,7 +73,13 @@ class Near:
 
 
 def verdict_on(report: Report, part: Part, shown: Shown) -> Verdict:
-    """Return the verdict on a model of a part."""
+    """Return the verdict on a model of a part, and what of it it was trained for."""
+    verdict = _verdict(report, part, shown)
+    details = Markup("{} {}").format(verdict.details, _trained_on(part, shown)).strip()
+    return replace(verdict, details=details)
+
+
+def _verdict(report: Report, part: Part, shown: Shown) -> Verdict:
     numbers = Numbers(shown.run, report.runs[shown.run].results)
     home = ("models", shown.place, "spaces")
     for space, letter in ((space, letter) for letter in "ap" for space in part.spaces):
@@ -88,6 +95,19 @@ def verdict_on(report: Report, part: Part, shown: Shown) -> Verdict:
             said = _next_to_people(numbers, path, letter, near)
             return Verdict(shown, tone, badge, said, _details(numbers, near))
     return Verdict(shown, *NO_PEOPLE, without_people(part, shown, numbers))
+
+
+def _trained_on(part: Part, shown: Shown) -> Markup:
+    """Return which corruptions of the test a model was trained on, if any."""
+    if not shown.model.marked:
+        return Markup("")
+    text = Markup(
+        "{} It was trained on {} of the {} {}, {}: scores there, and means over them, are no test"
+        " of unforeseen corruption."
+    )
+    names = listed([corruption_words(name) for name in shown.model.marked])
+    known, total = len(shown.model.marked), len(part.corruptions)
+    return text.format(MARK, counted(known), counted(total), plural(total, "corruption"), names)
 
 
 def about_people(part: Part) -> str:

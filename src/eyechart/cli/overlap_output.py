@@ -1,0 +1,86 @@
+"""What the commands on overlap share: tables on the terminal, notes, files they may write."""
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.paths import check_file_to_write, folder_or_file
+from eyechart.core.errors import UsageError
+
+Picture = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.png", parser=folder_or_file, help="Also draw it."),
+]
+LeastGain = Annotated[
+    float,
+    typer.Option(
+        help="How much training on a corruption must add to the robustness to it; where it adds"
+        " less, overlaps are undetermined."
+    ),
+]
+Classes = Annotated[
+    int | None,
+    typer.Option(min=2, help="How many classes there are, to tell low accuracy from guessing."),
+]
+
+
+def print_table(
+    table: tuple[Sequence[str], Sequence[Sequence[str]]],
+    left: Collection[int] = (0,),
+    last_apart: bool = False,
+) -> None:
+    """Print a head and rows as wide as the terminal; what does not fit comes below."""
+    from rich.markup import escape
+
+    from eyechart.cli.tables import wide_console
+    from eyechart.reports.columns import stacked
+
+    head, rows = table
+    console = wide_console()
+    for each in stacked(
+        [escape(cell) for cell in head],
+        [[escape(cell) for cell in row] for row in rows],
+        width=console.width,
+        left=left,
+        last_apart=last_apart,
+    ):
+        console.print(each)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print each sentence that a reader must know."""
+    for note in notes:
+        print(f"Note: {note}")
+
+
+def print_written(paths: Iterable[Path | None]) -> None:
+    """Say which files there are now."""
+    written = [path for path in paths if path is not None]
+    if written:
+        print("Written:")
+    for path in written:
+        print(f"  {path}")
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse what is no PNG file, or a picture that is somebody else's."""
+    if path is None:
+        return
+    from eyechart.reports.overlap_plot import is_drawn
+
+    check_file_to_write(path)
+    if path.suffix.lower() != ".png":
+        raise UsageError(f"--picture writes PNG: end its name in .png, not '{path.suffix}'.")
+    if path.exists() and not is_drawn(path):
+        raise UsageError(f"{path} is there already and is no picture of overlaps: choose another.")
+
+
+def check_table(path: Path | None) -> None:
+    """Refuse what is no CSV file."""
+    if path is None:
+        return
+    check_file_to_write(path)
+    if path.suffix.lower() != ".csv":
+        raise UsageError(f"A table is written as CSV: end its name in .csv, not '{path.suffix}'.")

@@ -1,0 +1,166 @@
+"""`eyechart overlap run`: train with each corruption, test on every other, score the overlap."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.paths import folder, folder_or_file
+from eyechart.cli.stop import Stop
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from eyechart.suites.suite import Entry
+
+
+def run(
+    images: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Class folders, or a CSV or Parquet file: pictures to test with; without"
+            " --train-images a fifth of every class.",
+        ),
+    ],
+    train_images: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", parser=folder_or_file, help="Other pictures to train with."),
+    ] = None,
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(help="A suite's name or YAML file; repeatable; noc-candidates."),
+    ] = None,
+    corruption: Annotated[
+        list[str] | None, typer.Option(help="Only this corruption of the suites; repeatable.")
+    ] = None,
+    together: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SUITE",
+            help="Also train one network on all corruptions of this suite, for eyechart overlap"
+            " coverage; repeatable.",
+        ),
+    ] = None,
+    arch: Annotated[
+        str | None,
+        typer.Option(
+            help="resnet9, resnet18, wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or"
+            " module:function; resnet18."
+        ),
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            parser=folder_or_file,
+            help="Tune this checkpoint instead of training from scratch.",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Repetitions of everything.")] = 1,
+    seed: Annotated[int, typer.Option(help="The first repetition's.")] = 0,
+    epochs: Annotated[int, typer.Option(help="How often each picture is trained with.")] = 40,
+    batch: Annotated[int, typer.Option(help="Pictures in one step.")] = 256,
+    rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.1,
+    schedule: Annotated[
+        str, typer.Option(help="step (a tenth at half and three quarters), cosine or constant.")
+    ] = "step",
+    warmup: Annotated[float, typer.Option(help="Epochs in which the rate rises from 0.")] = 0.0,
+    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 1e-4,
+    nesterov: Annotated[bool, typer.Option("--nesterov", help="Nesterov's momentum.")] = False,
+    share: Annotated[float, typer.Option(help="Of each batch, that is corrupted.")] = 0.5,
+    crop: Annotated[
+        int, typer.Option(help="Shift pictures at random by up to so many pixels.")
+    ] = 0,
+    stimulus: Annotated[
+        str, typer.Option(help="native, or a side in px: 224 is shorter side 256, middle 224.")
+    ] = "224",
+    every: Annotated[
+        int,
+        typer.Option(help="Only every so-many-th class by name: 10 makes ImageNet-100 of it."),
+    ] = 1,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, or auto: the latter on a GPU.")
+    ] = "auto",
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The same bits again, slower.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="cpu or cuda; cuda:0,cuda:1 share the work.")] = "cpu",
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
+    ] = Path("eyechart-overlap"),
+) -> None:
+    """Train a network with each corruption and test it on all: which measure the same thing?"""
+    if arch is not None and start is not None:
+        raise UsageError("Give --arch to train from scratch or --start to tune, not both.")
+    if seeds < 1:
+        raise UsageError(f"seeds must be a whole number from 1, got {seeds}.")
+    from eyechart.cli.overlap_tables import show_study
+    from eyechart.cli.progress import Bars
+    from eyechart.overlap.run import run_study
+    from eyechart.overlap.study import Study
+    from eyechart.training.recipe import Recipe
+    from eyechart.training.sources import Sources
+
+    recipe = Recipe(
+        epochs, batch, rate, weight_decay=weight_decay, nesterov=nesterov, schedule=schedule,
+        warmup=warmup, share=share, crop=crop, precision=precision, deterministic=deterministic,
+    )  # fmt: skip
+    entries = entries_of(suite or ["noc-candidates"], corruption or [])
+    study = Study(
+        entries,
+        recipe,
+        "" if start is not None else arch or "resnet18",
+        "" if start is None else str(start),
+        benchmarks_of(together or [], entries),
+        tuple(range(seed, seed + seeds)),
+    )
+    sources = Sources(images, train_images, stimulus, every)
+    with Bars() as bars:
+        try:
+            run_study(study, sources, [name.strip() for name in device.split(",")], out, bars)
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: what was trained is in {out}; the same command goes on from there.", 130
+            ) from None
+    show_study(out)
+
+
+def entries_of(suites: list[str], corruptions: list[str]) -> "tuple[Entry, ...]":
+    """Return the corruptions of all suites, or those chosen of them; each name once."""
+    from eyechart.core.registry import unknown_name
+    from eyechart.suites.suite import load_suite
+
+    found: dict[str, Entry] = {}
+    for name in suites:
+        for entry in load_suite(name):
+            if found.setdefault(entry.name, entry) != entry:
+                raise UsageError(
+                    f"{entry.name} is in two suites with other strengths: leave one of them out."
+                )
+    chosen = []
+    for name in corruptions:
+        full = next((each for each in found if name in (each, each.rpartition("/")[2])), None)
+        if full is None:
+            raise unknown_name("corruption", name, found)
+        chosen.append(found[full])
+    return tuple(chosen or found.values())
+
+
+def benchmarks_of(suites: list[str], entries: "tuple[Entry, ...]") -> dict[str, tuple[str, ...]]:
+    """Return the corruptions of each suite, which must all be in the study."""
+    from eyechart.suites.suite import load_suite
+
+    known = {entry.name for entry in entries}
+    found = {}
+    for name in suites:
+        suite = load_suite(name)
+        members = tuple(entry.name for entry in suite)
+        missing = [each for each in members if each not in known]
+        if missing:
+            raise UsageError(
+                f"--together {name} has {missing[0]}, which is not in this study: give its suite"
+                " as --suite too."
+            )
+        found[suite.name] = members
+    return found

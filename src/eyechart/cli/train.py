@@ -1,0 +1,231 @@
+"""`eyechart train`: networks trained here, on clean and on corrupted pictures."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli import train_network
+from eyechart.cli.paths import folder, folder_or_file
+from eyechart.cli.ranges import parse_range
+from eyechart.cli.stop import Stop
+
+if TYPE_CHECKING:
+    import torch
+
+    from eyechart.models.model import Model
+    from eyechart.training.retrain import Load, Retrained, Retraining
+
+app = typer.Typer(help="Train networks, on clean and on corrupted pictures.", no_args_is_help=True)
+app.command("network")(train_network.network)
+
+
+@app.command("retrain")
+def retrain(
+    context: typer.Context,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as of evaluate;"
+            " it must be a torch module.",
+        ),
+    ],
+    train_images: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Pictures to train with: class folders, or a CSV or Parquet file.",
+        ),
+    ],
+    images: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Other pictures, to test with before and after.",
+        ),
+    ],
+    suite: Annotated[str, typer.Option(help="A suite's name or YAML file.")] = "vcr",
+    corruption: Annotated[
+        list[str] | None,
+        typer.Option(help="Train on this corruption of the suite; repeatable; without it on all."),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(help="Test on this corruption too, without training on it; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes."),
+    ] = Path("eyechart-retrained"),
+    epochs: Annotated[int, typer.Option(help="How often each picture is trained with.")] = 5,
+    pictures: Annotated[
+        int, typer.Option(help="Pictures to train with, as many of every class.")
+    ] = 12_000,
+    batch: Annotated[int, typer.Option(help="Pictures in one step.")] = 32,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    momentum: Annotated[float, typer.Option(help="Of SGD.")] = 0.9,
+    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 0.0,
+    share: Annotated[float, typer.Option(help="Of each batch, that is corrupted.")] = 0.5,
+    severity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW-HIGH",
+            help="Train at severities from this range, such as 1-5; without it as the suite draws.",
+        ),
+    ] = None,
+    delta_v: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOW-HIGH", help="Train at visual changes from this range, such as 0.2-0.8."
+        ),
+    ] = None,
+    flip: Annotated[float, typer.Option(help="Chance that a picture is mirrored.")] = 0.0,
+    mixup: Annotated[float, typer.Option(help="The a of mixup's Beta(a, a); 0 for none.")] = 0.0,
+    stability: Annotated[
+        float, typer.Option(help="Weight of stability training; 0 for none.")
+    ] = 0.0,
+    precision: Annotated[
+        str, typer.Option(help="Of training: float32, bfloat16, or auto (bfloat16 on a GPU).")
+    ] = "auto",
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The same bits again on the same machine.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
+    n: Annotated[int, typer.Option("--n", help="Pictures per corruption to test with.")] = 50_000,
+    labels: Annotated[
+        str, typer.Option(help="Test by native (own classes) or entry16 (people's 16 categories).")
+    ] = "native",
+    humans: Annotated[
+        str, typer.Option(help="Whose answers to compare with: geirhos, a file, or none.")
+    ] = "geirhos",
+    stimulus: Annotated[
+        str, typer.Option(help="224 (shorter side 256, middle 224), another side, or native.")
+    ] = "224",
+    bins: Annotated[int, typer.Option(help="Bins of visual change.")] = 40,
+    least: Annotated[int, typer.Option(help="Answers that a bin needs.")] = 20,
+    replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    label_map: Annotated[
+        list[str] | None,
+        typer.Option(help="What the outputs of the model are, as of evaluate; repeatable."),
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch weights that are not on this machine.")
+    ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Also load files that can run code when loaded.")
+    ] = False,
+) -> None:
+    """Train a model on corruptions, and print its scores under them before and after.
+
+    The defaults are those of the VCR paper: 12,000 pictures, five epochs, all parameters. The same
+    command goes on with what was stopped.
+    """
+    from eyechart.core.devices import find_device
+    from eyechart.evaluation.loading import find_source
+    from eyechart.evaluation.task import Task
+    from eyechart.models.find import load_model
+    from eyechart.models.label_map import find_map
+    from eyechart.scores.scoring import Fit
+    from eyechart.testsets.drawing import Plan
+    from eyechart.training.distributed import own_device
+    from eyechart.training.mixture import Mixture
+    from eyechart.training.recipe import Recipe
+    from eyechart.training.retrain import Retraining
+
+    plan = Plan(suite, n, seed, labels=labels, corruptions=tuple(corruption or ()))
+    entries = tuple(plan.entries())
+    others = replace(plan, corruptions=tuple(also)).entries() if also else ()
+    names = dict.fromkeys(entry.name for entry in (*entries, *others))
+    maps = tuple(find_map(name) for name in label_map or ())
+    asked = Retraining(
+        model,
+        train_images,
+        find_source(images, stimulus, None, out),
+        Task(
+            replace(plan, corruptions=tuple(names)),
+            Fit(bins=bins, least=least, replicates=replicates),
+            humans=None if humans == "none" else humans,
+            label_maps=maps,
+        ),
+        Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v)),
+        out,
+        Recipe(
+            epochs,
+            batch,
+            rate,
+            momentum,
+            False,
+            weight_decay,
+            "constant",
+            (),
+            share=share,
+            flip=flip,
+            mixup=mixup,
+            stability=stability,
+            precision=precision,
+            deterministic=deterministic,
+            seed=seed,
+        ),
+        pictures,
+    )
+    asked.check()
+    where = own_device(find_device(device))
+
+    def load(spec: str, half: bool | None = None) -> "Model":
+        return load_model(spec, where, half, trust=trust, download=download, label_maps=maps)
+
+    found = _run(asked, load, where)
+    if found is not None:
+        # as it was typed, to be typed again
+        command = shlex.join(["eyechart", *(context.obj or ())])
+        made = {**found.evaluation.provenance, "command": command}
+        _report(replace(found, evaluation=replace(found.evaluation, provenance=made)), out)
+
+
+def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":
+    from eyechart.cli.progress import Bars
+    from eyechart.evaluation.task import Silent
+    from eyechart.training.distributed import is_first_process
+    from eyechart.training.retrain import retrain
+
+    with Bars() as bars:
+        try:
+            return retrain(asked, load, device, bars if is_first_process() else Silent())
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: what was trained and tested is in {asked.out}; the same command goes on"
+                " from there.",
+                130,
+            ) from None
+
+
+def _report(found: "Retrained", out: Path) -> None:
+    from eyechart.cli.tables import wide_console
+    from eyechart.reports.curve_plot import draw_curves
+    from eyechart.reports.results import write_results
+    from eyechart.reports.retraining import retraining_tables, write_changes
+    from eyechart.training.retrain import EVALUATION, TABLE
+
+    console = wide_console()
+    for title, parts in retraining_tables(found, console.width):
+        print(title)
+        for table in parts:
+            console.print(table)
+    print(
+        "Behind each number its 95 % interval, from resampled pictures; p of paired tests, by"
+        " Holm's method for all lines."
+    )
+    for warning in found.evaluation.warnings:
+        print(f"Note: {warning}")
+    written = [found.checkpoint, write_changes(found, out / TABLE)]
+    written += draw_curves(found.evaluation, out / EVALUATION)
+    written += write_results(found.evaluation, out / EVALUATION)
+    print("Written:")
+    for path in written:
+        print(f"  {path}")

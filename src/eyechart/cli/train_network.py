@@ -1,0 +1,176 @@
+"""`eyechart train network`: a network from scratch, on clean pictures or on corrupted ones too."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.overlap_run import entries_of
+from eyechart.cli.paths import check_file_to_write, folder_or_file
+from eyechart.cli.ranges import parse_range
+from eyechart.cli.stop import Stop
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+    from eyechart.evaluation.task import Progress
+    from eyechart.images.imageset import ImageSet
+    from eyechart.training.data import Labelled
+
+
+def network(
+    arch: Annotated[
+        str,
+        typer.Argument(
+            metavar="ARCH",
+            help="resnet9, resnet18, wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or"
+            " module:function (called with the number of classes).",
+        ),
+    ],
+    train_images: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Pictures to train with: class folders, or a CSV or Parquet file.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", parser=folder_or_file, help="The checkpoint.")
+    ] = Path("network.pt"),
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", parser=folder_or_file, help="Other pictures, to test with at the end."
+        ),
+    ] = None,
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(help="Train on corruptions of this suite, a name or YAML file; repeatable."),
+    ] = None,
+    corruption: Annotated[
+        list[str] | None, typer.Option(help="Only this corruption of the suites; repeatable.")
+    ] = None,
+    severity: Annotated[
+        str | None,
+        typer.Option(metavar="LOW-HIGH", help="At severities from this range, such as 1-5."),
+    ] = None,
+    delta_v: Annotated[
+        str | None,
+        typer.Option(metavar="LOW-HIGH", help="At visual changes from this range, as 0.2-0.8."),
+    ] = None,
+    share: Annotated[float, typer.Option(help="Of each batch, that is corrupted.")] = 0.5,
+    epochs: Annotated[int, typer.Option(help="How often each picture is trained with.")] = 40,
+    batch: Annotated[int, typer.Option(help="Pictures in one step.")] = 256,
+    rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.1,
+    momentum: Annotated[float, typer.Option(help="Of SGD.")] = 0.9,
+    nesterov: Annotated[bool, typer.Option("--nesterov", help="Nesterov's momentum.")] = False,
+    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 1e-4,
+    schedule: Annotated[
+        str, typer.Option(help="step (a tenth at half and three quarters), cosine or constant.")
+    ] = "step",
+    warmup: Annotated[float, typer.Option(help="Epochs in which the rate rises from 0.")] = 0.0,
+    flip: Annotated[float, typer.Option(help="Chance that a picture is mirrored.")] = 0.5,
+    crop: Annotated[
+        int, typer.Option(help="Shift pictures at random by up to so many pixels.")
+    ] = 0,
+    mixup: Annotated[float, typer.Option(help="The a of mixup's Beta(a, a); 0 for none.")] = 0.0,
+    stability: Annotated[
+        float, typer.Option(help="Weight of stability training; 0 for none.")
+    ] = 0.0,
+    stability_width: Annotated[
+        float, typer.Option(help="Its noise, ± so much of full scale.")
+    ] = 0.05,
+    precision: Annotated[
+        str, typer.Option(help="float32, bfloat16, or auto: the latter on a GPU.")
+    ] = "auto",
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The same bits again on the same machine.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
+    stimulus: Annotated[
+        str, typer.Option(help="native, or a side in px: 224 is shorter side 256, middle 224.")
+    ] = "224",
+    every: Annotated[
+        int, typer.Option(help="Only every so-many-th class by name: 10 makes ImageNet-100.")
+    ] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda; with torchrun all GPUs.")] = "cpu",
+) -> None:
+    """Train a network and write a checkpoint that every other command takes as a model.
+
+    The same command goes on with what was stopped.
+    """
+    from eyechart.cli.progress import Bars
+    from eyechart.core.devices import find_device
+    from eyechart.evaluation.task import Silent
+    from eyechart.models.preprocessing import Preprocessing
+    from eyechart.training.data import mean_and_deviation, training_data
+    from eyechart.training.distributed import is_first_process, own_device
+    from eyechart.training.loop import new_network, train
+    from eyechart.training.mixture import Mixture
+    from eyechart.training.recipe import Recipe
+
+    check_file_to_write(out)
+    if corruption and not suite:
+        raise UsageError("--corruption needs --suite: say which suite it is of.")
+    if not suite and (severity or delta_v):
+        raise UsageError("--severity and --delta-v need --suite: say which corruptions to meet.")
+    recipe = Recipe(
+        epochs, batch, rate, momentum, nesterov, weight_decay, schedule, warmup=warmup,
+        share=share, flip=flip, crop=crop, mixup=mixup, stability=stability,
+        stability_width=stability_width, precision=precision, deterministic=deterministic,
+        seed=seed,
+    )  # fmt: skip
+    recipe.check()
+    entries = entries_of(suite, corruption or []) if suite else ()
+    mixture = Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v))
+    mixture.check()
+    where = own_device(find_device(device))
+    with Bars() as bars:
+        progress = bars if is_first_process() else Silent()
+        try:
+            train_set, test_set = _load(train_images, images, stimulus, every, progress)
+            data = training_data(train_set)
+            test = None if test_set is None else training_data(test_set, data.class_names)
+            steps = Preprocessing(None, *mean_and_deviation(data))
+            train(new_network(arch, data, seed, steps), data, mixture, recipe, where, out, progress)
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: what was learnt is beside {out}; the same command goes on from there.",
+                130,
+            ) from None
+    if not is_first_process():
+        return
+    print(f"Written: {out}, trained on {', '.join(mixture.names) or 'clean pictures'}.")
+    if test is not None:
+        print(_accuracy(out, test, where))
+
+
+def _load(
+    train_images: Path, images: Path | None, stimulus: str, every: int, progress: "Progress"
+) -> "tuple[ImageSet, ImageSet | None]":
+    from eyechart.training.sources import Sources, load_labelled
+
+    if images is None:
+        return load_labelled(
+            train_images, "pictures to train with", stimulus, every, progress
+        ), None
+    return Sources(images, train_images, stimulus, every).load(progress)
+
+
+def _accuracy(out: Path, test: "Labelled", device: "torch.device") -> str:
+    """Return a sentence that says how often the network is right on clean pictures."""
+    from eyechart.models.find import load_model
+    from eyechart.scores.estimate import wilson_interval
+    from eyechart.training.answers import right_answers
+    from eyechart.training.data import Held
+    from eyechart.training.mixture import Mixture
+
+    model = load_model(str(out), device)
+    share = float(right_answers({"": model}, Held(test, device), Mixture())[""].mean())
+    low, high = wilson_interval(share, len(test), 0.95)
+    return (
+        f"Right on {share:.3f} of {len(test):,} clean pictures (95 % interval {low:.3f} to"
+        f" {high:.3f})."
+    )

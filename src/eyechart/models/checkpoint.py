@@ -1,0 +1,158 @@
+"""Checkpoints: a trained network with all that is needed to use it, and what it was trained on.
+
+The file is torch's own, of plain values and tensors alone, so that reading one runs no code.
+"""
+
+import pickle
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.models.model import Model, identity_of, prepared
+from eyechart.models.networks import build_network
+from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.models.request import Request
+
+MARK, VERSION = "eyechart_checkpoint", 1
+
+LoadBase = Callable[[str, Request], Model]
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A trained network.
+
+    `network`: its architecture, or `base`: the model that it was before training, as `load_model`
+    takes it; the other is "". `class_names`: what its outputs are, () for those of the base.
+    `mean`, `std`, `side`: its preprocessing. `trained_on`: the corruptions that it met in training.
+    `recipe`: how it was trained. `made`: versions of what made it.
+    """
+
+    network: str
+    base: str
+    class_names: tuple[str, ...]
+    trained_on: tuple[str, ...]
+    weights: Mapping[str, Tensor]
+    side: int | None = None
+    mean: Channels = (0.0, 0.0, 0.0)
+    std: Channels = (1.0, 1.0, 1.0)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    made: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What is done to a picture first; that of a base is its own."""
+        return Preprocessing(self.side, self.mean, self.std)
+
+
+def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
+    """Write the file, whole or not at all; weights go to the CPU."""
+    weights = {name: value.detach().cpu().clone() for name, value in checkpoint.weights.items()}
+    held = {each.name: getattr(checkpoint, each.name) for each in fields(checkpoint)}
+    save({MARK: VERSION, **held, "weights": weights}, path)
+
+
+def save(held: Mapping[str, Any], path: Path) -> None:
+    """Write plain values and tensors to a file of torch's, whole or not at all."""
+    try:
+        with atomic_file(path) as temporary:
+            torch.save(dict(held), temporary)
+    except (OSError, RuntimeError) as error:
+        what = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise UsageError(f"Cannot write {path}: {what}.") from None
+
+
+def load(path: Path, mapped: bool = False) -> dict[str, Any]:
+    """Return what `save` wrote, or say in one sentence that it cannot be read.
+
+    `mapped`: tensors are read only when they are used.
+    """
+    try:
+        with warnings.catch_warnings():
+            # what torch says of a bare pickle, our own sentence says too
+            warnings.simplefilter("ignore")
+            held = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+    except FileNotFoundError:
+        raise UsageError(f"No such file: {path}.") from None
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError):
+        raise UsageError(
+            f"{path} is damaged or no checkpoint: delete it to train again, or name another."
+        ) from None
+    return held if isinstance(held, dict) else {}
+
+
+def read_checkpoint(path: Path, mapped: bool = False) -> Checkpoint:
+    """Return the checkpoint in a file; `mapped`: its weights are read only when they are used."""
+    held = load(path, mapped)
+    if not is_checkpoint(held):
+        raise UsageError(f"{path} is no checkpoint of eyechart's: name one that it trained.")
+    return checkpoint_of(held, path)
+
+
+def is_checkpoint(held: object) -> bool:
+    """Return whether what a file holds is a checkpoint."""
+    return isinstance(held, dict) and MARK in held
+
+
+def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
+    """Return the checkpoint that a file holds."""
+    names = [each.name for each in fields(Checkpoint)]
+    if held[MARK] != VERSION or any(name not in held for name in names):
+        raise UsageError(
+            f"{path} was written by another version of eyechart: train again, or use that version."
+        )
+    found = {name: held[name] for name in names}
+    for name in ("class_names", "trained_on", "mean", "std"):
+        found[name] = tuple(found[name])
+    return Checkpoint(**found)
+
+
+def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: LoadBase) -> Model:
+    """Return the model, ready to answer; `load_base` is asked for what it was before training."""
+    if checkpoint.network:
+        model = _from_network(checkpoint, name, request)
+    else:
+        # full precision until the weights are in
+        model = load_base(checkpoint.base, replace(request, half=False))
+        if model.module is None:
+            raise UsageError(f"{checkpoint.base}, on which {name} is based, is no torch module.")
+        _fill(model.module, checkpoint, name)
+        model.name = name
+        model.identity = identity_of(model.module)
+        model.use_precision(request.dtype)
+    model.trained_on = checkpoint.trained_on
+    return model
+
+
+def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
+    with torch.random.fork_rng(devices=[]):
+        module = build_network(checkpoint.network, len(checkpoint.class_names))
+    _fill(module, checkpoint, name)
+    model = Model(
+        name,
+        prepared(module, request.device, request.dtype),
+        request.device,
+        identity=identity_of(module),
+        classes=len(checkpoint.class_names),
+        preprocessing=checkpoint.preprocessing,
+        dtype=request.dtype,
+        class_names=checkpoint.class_names,
+    )
+    model.mark(asdict(checkpoint.preprocessing))
+    return model
+
+
+def _fill(module: torch.nn.Module, checkpoint: Checkpoint, name: str) -> None:
+    try:
+        module.load_state_dict(dict(checkpoint.weights))
+    except RuntimeError as error:
+        what = " ".join(str(error).split())[:120]
+        own = checkpoint.network or checkpoint.base
+        raise UsageError(f"The weights in {name} are not those of {own} ({what}…).") from None

@@ -1,0 +1,194 @@
+"""Networks for small pictures (32 and 64 px), untrained: what studies here train.
+
+Any picture size works, since all of them end in pooling over the whole picture.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import Registry, unknown_name
+from eyechart.models.adapter import need
+from eyechart.models.imports import import_object
+from eyechart.models.model import in_one_line
+
+NETWORKS: Registry[Callable[[int], nn.Module]] = Registry("network")
+"""Given a number of classes, each returns the network with random weights."""
+
+ZOOS = ("timm", "torchvision")
+
+
+def build_network(name: str, classes: int) -> nn.Module:
+    """Return the network called `name`, untrained, with weights from torch's own random state.
+
+    One of ours, `timm:NAME`, `torchvision:NAME`, or the user's own `module:function`, which is
+    called with the number of classes.
+    """
+    if classes < 2:
+        raise UsageError(f"A network needs at least 2 classes, got {classes}.")
+    if name in NETWORKS:
+        return NETWORKS[name](classes)
+    zoo, colon, own = name.partition(":")
+    if not colon or not own:
+        known = [*NETWORKS, "timm:NAME", "torchvision:NAME", "module:function"]
+        raise unknown_name("network", name, known)
+    if zoo not in ZOOS:
+        return _of_user(name, classes)
+    if zoo == "timm":
+        timm = need("timm", "timm")
+        if not timm.is_model(own):
+            raise unknown_name("timm network", own, timm.list_models())
+        network: nn.Module = timm.create_model(own, pretrained=False, num_classes=classes)
+        return network
+    models = need("torchvision.models", "torchvision")
+    if own not in models.list_models(module=models):
+        raise unknown_name("torchvision network", own, models.list_models(module=models))
+    made: nn.Module = models.get_model(own, weights=None, num_classes=classes)
+    return made
+
+
+def _of_user(name: str, classes: int) -> nn.Module:
+    make, _ = import_object(name)
+    try:
+        made = make(classes) if callable(make) and not isinstance(make, nn.Module) else None
+    except Exception as error:
+        raise UsageError(f"'{name}' failed: {in_one_line(error)}.") from error
+    if not isinstance(made, nn.Module):
+        raise UsageError(
+            f"'{name}' must be a function that takes the number of classes and returns a"
+            f" torch.nn.Module, got {type(make if made is None else made).__name__}."
+        )
+    return made
+
+
+def _convolution(inner: int, outer: int, side: int = 3, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inner, outer, side, stride, padding=side // 2, bias=False)
+
+
+def _step(inner: int, outer: int) -> nn.Sequential:
+    """Convolution, normalisation, ReLU."""
+    return nn.Sequential(_convolution(inner, outer), nn.BatchNorm2d(outer), nn.ReLU(inplace=True))
+
+
+class ResNet9(nn.Module):
+    """Eight convolutions and a linear layer, two skips: trains in seconds.
+
+    The shape is that of the quick CIFAR-10 networks of the DAWNBench competition.
+    """
+
+    def __init__(self, classes: int, width: int = 64) -> None:
+        super().__init__()
+        self.stem = _step(3, width)
+        self.first = _step(width, 2 * width)
+        self.first_skip = nn.Sequential(_step(2 * width, 2 * width), _step(2 * width, 2 * width))
+        self.second = _step(2 * width, 4 * width)
+        self.third = _step(4 * width, 8 * width)
+        self.third_skip = nn.Sequential(_step(8 * width, 8 * width), _step(8 * width, 8 * width))
+        self.head = nn.Linear(8 * width, classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return class scores (B, K)."""
+        x = functional.max_pool2d(self.first(self.stem(pictures)), 2)
+        x = x + self.first_skip(x)
+        x = functional.max_pool2d(self.second(x), 2)
+        x = functional.max_pool2d(self.third(x), 2)
+        x = x + self.third_skip(x)
+        scores: Tensor = self.head(x.amax(dim=(2, 3)))
+        # logits start small, so that the first steps do not overshoot
+        return scores * 0.125
+
+
+class _BasicBlock(nn.Module):
+    """Two 3×3 convolutions beside a skip, normalised after each (He et al., 2016)."""
+
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            _convolution(inner, outer, stride=stride),
+            nn.BatchNorm2d(outer),
+            nn.ReLU(inplace=True),
+            _convolution(outer, outer),
+            nn.BatchNorm2d(outer),
+        )
+        self.skip: nn.Module = nn.Identity()
+        if stride != 1 or inner != outer:
+            self.skip = nn.Sequential(
+                _convolution(inner, outer, side=1, stride=stride), nn.BatchNorm2d(outer)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the block's features."""
+        return functional.relu(self.body(x) + self.skip(x))
+
+
+class ResNet18(nn.Module):
+    """ResNet-18 with a 3×3 stem and no pooling after it, as is usual for 32 px."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        blocks: list[nn.Module] = [_step(3, 64)]
+        inner = 64
+        for outer, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+            blocks += [_BasicBlock(inner, outer, stride), _BasicBlock(outer, outer, 1)]
+            inner = outer
+        self.body = nn.Sequential(*blocks)
+        self.head = nn.Linear(inner, classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return class scores (B, K)."""
+        scores: Tensor = self.head(self.body(pictures).mean(dim=(2, 3)))
+        return scores
+
+
+class _WideBlock(nn.Module):
+    """Normalisation before each convolution, dropout between them (Zagoruyko, Komodakis, 2016)."""
+
+    def __init__(self, inner: int, outer: int, stride: int, dropout: float) -> None:
+        super().__init__()
+        self.before = nn.Sequential(nn.BatchNorm2d(inner), nn.ReLU(inplace=True))
+        self.body = nn.Sequential(
+            _convolution(inner, outer, stride=stride),
+            nn.BatchNorm2d(outer),
+            nn.ReLU(inplace=True),
+            nn.Dropout(dropout),
+            _convolution(outer, outer),
+        )
+        same = stride == 1 and inner == outer
+        self.skip = None if same else _convolution(inner, outer, side=1, stride=stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the block's features."""
+        ready = self.before(x)
+        beside: Tensor = x if self.skip is None else self.skip(ready)
+        added: Tensor = self.body(ready) + beside
+        return added
+
+
+class WideResNet(nn.Module):
+    """WRN-depth-width: 3 groups of (depth − 4) / 6 blocks, `width` times 16, 32, 64 channels."""
+
+    def __init__(self, classes: int, depth: int, width: int, dropout: float = 0.3) -> None:
+        super().__init__()
+        blocks: list[nn.Module] = [_convolution(3, 16)]
+        inner = 16
+        for group, stride in enumerate((1, 2, 2)):
+            outer = 16 * width * 2**group
+            for place in range((depth - 4) // 6):
+                blocks.append(_WideBlock(inner, outer, 1 if place else stride, dropout))
+                inner = outer
+        self.body = nn.Sequential(*blocks, nn.BatchNorm2d(inner), nn.ReLU(inplace=True))
+        self.head = nn.Linear(inner, classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return class scores (B, K)."""
+        scores: Tensor = self.head(self.body(pictures).mean(dim=(2, 3)))
+        return scores
+
+
+NETWORKS.add("resnet9", ResNet9)
+NETWORKS.add("resnet18", ResNet18)
+NETWORKS.add("wrn_16_4", partial(WideResNet, depth=16, width=4))
+NETWORKS.add("wrn_40_2", partial(WideResNet, depth=40, width=2))

@@ -1,0 +1,120 @@
+"""Whether a benchmark rewards robustness to each of its corruptions alike: its balance.
+
+Also corruption errors of any model of an accuracy table, which coverage needs too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.bins import Numbers
+from eyechart.overlap.tables import STANDARD, AccuracyTable
+from eyechart.scores.baselines import Baseline, find_baseline, measured_baseline
+from eyechart.scores.corruption_error import CorruptionErrors, corruption_error
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far numbers are apart: their mean, population standard deviation, and range."""
+
+    mean: float
+    deviation: float
+    range: float
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Corruption errors on a benchmark of models that were trained on one of its corruptions each.
+
+    `errors[model]`: its corruption errors, as shares of the baseline's; the standard model's too.
+    `means`: each one's mean, the mCE. `spread`: of the means of the single-corruption models; the
+    smaller, the more balanced. `relative`: whether errors are what corruption adds to the clean
+    error. `note`: what the baseline is.
+    """
+
+    benchmark: tuple[str, ...]
+    errors: Mapping[str, Mapping[str, float]]
+    means: Mapping[str, float]
+    spread: Spread
+    relative: bool
+    baseline: Baseline
+    note: str
+
+    @property
+    def title(self) -> str:
+        """What the means are: "relative mCE (baseline standard)"."""
+        return f"{'relative mCE' if self.relative else 'mCE'} (baseline {self.baseline.name})"
+
+
+def spread_of(means: Sequence[float]) -> Spread:
+    """Return how far means are apart, by the population's standard deviation as the paper does."""
+    own = np.asarray(means, dtype=np.float64)
+    return Spread(float(own.mean()), float(own.std()), float(np.ptp(own)))
+
+
+def balance_of(
+    table: AccuracyTable,
+    benchmark: Sequence[str] | None = None,
+    *,
+    relative: bool = False,
+    baseline: str | Baseline | None = None,
+) -> Balance:
+    """Return the balance of a benchmark, all corruptions of the table by default.
+
+    `baseline`: the standard model of the table by default, or a published table by name.
+    """
+    names = check_benchmark(table, table.corruptions if benchmark is None else benchmark)
+    base = baseline_of(table, baseline)
+    errors = {
+        model: errors_of(table, model, names, relative, base).values for model in (STANDARD, *names)
+    }
+    means = {model: float(np.mean(list(own.values()))) for model, own in errors.items()}
+    spread = spread_of([means[name] for name in names])
+    return Balance(names, errors, means, spread, relative, base, baseline_note(base))
+
+
+def check_benchmark(table: AccuracyTable, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the corruptions of a benchmark; all must be in the table."""
+    if not names:
+        raise UsageError("A benchmark must have at least one corruption, got none.")
+    for name in names:
+        table.place(name)
+    return tuple(dict.fromkeys(names))
+
+
+def baseline_of(table: AccuracyTable, baseline: str | Baseline | None = None) -> Baseline:
+    """Return what errors are divided by: a published table, or the table's standard model."""
+    if isinstance(baseline, Baseline):
+        return baseline
+    if baseline not in (None, STANDARD):
+        return find_baseline(str(baseline))
+    clean, *errors = _errors(table, STANDARD)
+    own = dict(zip(table.corruptions, map(float, errors), strict=True))
+    return measured_baseline(STANDARD, own, float(clean), source="the table's standard model")
+
+
+def baseline_note(baseline: Baseline) -> str:
+    """Return a sentence on what the errors are shares of."""
+    if not baseline.suites:
+        return "Errors are shares of those of the standard model, which has 1 everywhere."
+    return (
+        f"Errors are shares of the published ones of {baseline.name}, which were measured on"
+        " ImageNet's validation set: on other pictures they only scale the columns."
+    )
+
+
+def errors_of(
+    table: AccuracyTable, model: str, names: Sequence[str], relative: bool, baseline: Baseline
+) -> CorruptionErrors:
+    """Return a model's corruption errors, mean over seeds, as shares of the baseline's."""
+    errors = _errors(table, model)
+    own = {name: float(errors[table.place(name)]) for name in names}
+    return corruption_error(own, baseline, float(errors[0]), relative)
+
+
+def _errors(table: AccuracyTable, model: str) -> Numbers:
+    """Return a model's errors: of clean pictures, then of each corruption."""
+    # 0.1, and not the 0.09999999999999998 that is left of 0.9, is what messages then say
+    return np.round(1 - table.of(model), 12).clip(0, 1)

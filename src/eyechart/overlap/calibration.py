@@ -1,0 +1,231 @@
+"""As strong as a model bears: between which strengths it keeps 95 % and 50 % of its accuracy.
+
+Both ends are found by bisection along a strength that is the same for all pictures while the random
+part of each stays what it is, so that R falls along it up to noise.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from eyechart.core.errors import UsageError
+from eyechart.images.imageset import ImageSet
+from eyechart.models.model import Model
+from eyechart.overlap.judge import Judge, Robustness
+from eyechart.overlap.strengths import MILD, STRONG, Scale, Step
+from eyechart.suites.suite import Entry, Suite
+
+LOWER, UPPER = 0.95, 0.5
+"""The robustness at the mild and at the strong end, as published."""
+
+STEPS = 12
+"""Evaluations for each end, once it lies between two strengths."""
+
+CLOSE = 0.001
+"""An R so near to the one that is wanted is taken for it; or half a picture, if that is more."""
+
+HALVINGS = 60
+"""Of a range of strengths, after which nothing is between its ends."""
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a range: its strength, the values there in the entry's own units, and R there.
+
+    `values` has the moved parameters, or the severity.
+    """
+
+    strength: float
+    values: Mapping[str, float]
+    robustness: Robustness
+
+    @property
+    def words(self) -> str:
+        """The values in words, as "across 15, down 15"."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.values.items())
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """A corruption with the range of strengths that was found for it.
+
+    `entry`: the corruption with this range. `reach`: R at the strongest that there is, where that
+    is not strong enough; then the range ends there. `note`: what a reader must know, or "".
+    """
+
+    entry: Entry
+    lower: End
+    upper: End
+    reach: float | None
+    note: str
+    evaluations: int
+
+    @property
+    def name(self) -> str:
+        """The corruption's name."""
+        return self.entry.name
+
+
+def calibrate(
+    model: Model,
+    images: ImageSet,
+    entries: Sequence[Entry],
+    lower: float = LOWER,
+    upper: float = UPPER,
+    *,
+    pictures: int = 2000,
+    seed: int = 0,
+    steps: int = STEPS,
+    done: Callable[[Calibrated], None] | None = None,
+) -> tuple[Calibrated, ...]:
+    """Return, for each corruption, the strengths at which R = A_c / A_clean is `lower` and `upper`.
+
+    At most so many `pictures` are used, as many of every class; `done` is told of each corruption.
+    """
+    check_targets(lower, upper)
+    check_entries(entries)
+    judge = Judge(model, images, pictures, seed)
+    found = []
+    for entry in entries:
+        found.append(calibrate_entry(judge, entry, lower, upper, steps))
+        if done is not None:
+            done(found[-1])
+    return tuple(found)
+
+
+def check_targets(lower: float, upper: float) -> None:
+    """Raise a UsageError unless these are two robustness scores, the milder one first."""
+    if not 0 < upper < lower < 1:
+        raise UsageError(
+            "lower and upper must be robustness scores between 0 and 1, lower the larger one (it is"
+            f" that of the mild end), got {lower:g} and {upper:g}."
+        )
+
+
+def check_entries(entries: Sequence[Entry]) -> None:
+    """Raise a UsageError unless each has strengths to choose from, and a name of its own."""
+    names = [entry.name for entry in entries]
+    for entry in entries:
+        Scale(entry, 224).check()
+        if names.count(entry.name) > 1:
+            raise UsageError(f"{entry.name} is there twice: give every corruption once.")
+
+
+def calibrate_entry(
+    judge: Judge, entry: Entry, lower: float = LOWER, upper: float = UPPER, steps: int = STEPS
+) -> Calibrated:
+    """Return the range of one corruption."""
+    search = _Search(judge, Scale(entry, judge.side), steps)
+    far = search.reach_out(upper)
+    strong = search.crossing(upper, too_mild=lower)
+    mild = search.crossing(lower, too_mild=1.0)
+    reach = search.at(far).value if strong is None else None
+    strong = far if strong is None else strong
+    notes = []
+    if mild is None:
+        mild = min(MILD, strong)
+        notes.append(f"harmless: R is {search.at(far).value:.2f} where it is strongest")
+    elif reach is not None:
+        notes.append(f"R {upper:g} is out of reach: {reach:.2f} where it is strongest")
+    if search.is_mildest(mild) and search.at(mild).value < lower - search.close:
+        notes.append(f"its mildest step already takes R to {search.at(mild).value:.2f}")
+    return finish(
+        search.scale, search.end(mild), search.end(strong), reach, "; ".join(notes), search.count
+    )
+
+
+def finish(
+    scale: Scale, lower: End, upper: End, reach: float | None, note: str, evaluations: int
+) -> Calibrated:
+    """Return the result for two ends that are known."""
+    entry = scale.between(lower.strength, upper.strength)
+    if not scale.by_severity:
+        # one that is published but for its severities stays so, and is written in one line
+        ends = f"R {lower.robustness.value:.3f} at the mild end, {upper.robustness.value:.3f} at"
+        said = f"Calibrated: {ends} the strong end{f' ({note})' if note else ''}."
+        entry = replace(entry, note=f"{entry.note} {said}".strip())
+    return Calibrated(entry, lower, upper, reach, note, evaluations)
+
+
+def calibrated_suite(found: Sequence[Calibrated], name: str, title: str, source: str) -> Suite:
+    """Return the corruptions with their ranges as one suite, to be written."""
+    return Suite(name, title, source, tuple(replace(each.entry, suite=name) for each in found))
+
+
+class _Search:
+    """R at the strengths that were looked at; what gives the same pictures is looked at once."""
+
+    def __init__(self, judge: Judge, scale: Scale, steps: int) -> None:
+        self.judge, self.scale, self.steps = judge, scale, steps
+        self.close = max(CLOSE, 0.5 / judge.clean_right)
+        self.known: dict[Step, Robustness] = {}
+        self.visited: dict[float, Robustness] = {0.0: Robustness(1.0, 1.0, 1.0)}
+
+    @property
+    def count(self) -> int:
+        """How many evaluations there were."""
+        return len(self.known)
+
+    def at(self, strength: float) -> Robustness:
+        """Return R at a strength."""
+        if strength not in self.visited:
+            if self.scale.is_clean(strength):
+                self.visited[strength] = self.visited[0.0]
+            else:
+                step = self.scale.step(strength)
+                if step not in self.known:
+                    self.known[step] = self.judge.robustness(self.scale, strength)
+                self.visited[strength] = self.known[step]
+        return self.visited[strength]
+
+    def reach_out(self, target: float) -> float:
+        """Return the first strength looked at with an R below the target, or else the farthest.
+
+        From the published strong end on, twice as far every time.
+        """
+        strength, farthest = STRONG, max(STRONG, self.scale.farthest)
+        while self.at(strength).value >= target and strength < farthest:
+            strength = min(MILD + 2 * (strength - MILD), farthest)
+        return strength
+
+    def crossing(self, target: float, too_mild: float) -> float | None:
+        """Return the strength at which R falls to the target, None where it never does.
+
+        Where R jumps over the target, that of the two strengths whose R is nearer; but neither the
+        clean picture nor one with an R of `too_mild` or more.
+        """
+        places = sorted(self.visited)
+        below = next((place for place in places if self.visited[place].value < target), None)
+        if below is None:
+            return None
+        above = places[places.index(below) - 1]
+        most = self.count + self.steps
+        for _ in range(HALVINGS):
+            if self.count >= most:
+                break
+            middle = (above + below) / 2
+            value = self.at(middle).value
+            if abs(value - target) <= self.close and not self.scale.is_clean(middle):
+                return middle
+            if value < target:
+                below = middle
+            else:
+                above = middle
+        if self.scale.is_clean(above) or self.at(above).value >= too_mild:
+            return below
+        nearer = self.at(above).value - target < target - self.at(below).value
+        return above if nearer else below
+
+    def is_mildest(self, strength: float) -> bool:
+        """Whether nothing but the clean picture was milder."""
+        own = self.scale.step(strength)
+        return all(
+            place >= strength or self.scale.is_clean(place) or self.scale.step(place) == own
+            for place in self.visited
+        )
+
+    def end(self, strength: float) -> End:
+        """Return an end of the range."""
+        values = self.scale.values(strength)
+        if self.scale.by_severity:
+            values = {"severity": self.scale.step(strength)[0]}
+        return End(strength, values, self.at(strength))

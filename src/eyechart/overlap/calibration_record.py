@@ -1,0 +1,160 @@
+"""What a calibration has found so far, beside the suite that it is for: a JSON file and a table."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.core.plain import from_plain
+from eyechart.core.randomness import hash64
+from eyechart.overlap.calibration import Calibrated, End, finish
+from eyechart.overlap.judge import Judge
+from eyechart.overlap.strengths import Scale
+from eyechart.suites.suite import Entry
+from eyechart.suites.write import check_suite_path
+
+SCHEMA = 1
+COLUMNS = (
+    "corruption", "lower", "lower_robustness", "lower_low", "lower_high",
+    "upper", "upper_robustness", "upper_low", "upper_high", "reach", "evaluations", "note",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """One corruption's row; `published` stands for the entry before it was calibrated."""
+
+    published: str
+    lower: End
+    upper: End
+    reach: float | None
+    note: str
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the file holds."""
+
+    settings: Mapping[str, Any]
+    corruptions: Mapping[str, Found]
+
+
+class Record:
+    """The file, which grows by a corruption at a time; `settings` are what its numbers rest on."""
+
+    def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
+        self.path = record_path(out)
+        self.content = Content(settings, {})
+        if self.path.exists():
+            self.content = _read(self.path)
+            _check_same(self.path, self.content.settings, settings)
+
+    def known(self, entry: Entry, side: int) -> Calibrated | None:
+        """Return what was found for a corruption, if it was."""
+        row = self.content.corruptions.get(entry.name)
+        if row is None or row.published != _stand_in(entry):
+            return None
+        scale = Scale(entry, side)
+        return finish(scale, row.lower, row.upper, row.reach, row.note, row.evaluations)
+
+    def add(self, entry: Entry, found: Calibrated) -> None:
+        """Add a corruption; it is on disk when this returns."""
+        row = Found(
+            _stand_in(entry), found.lower, found.upper, found.reach, found.note, found.evaluations
+        )
+        rows = {**self.content.corruptions, entry.name: row}
+        self.content = replace(self.content, corruptions=rows)
+        with _writing(self.path) as temporary:
+            content = {"schema": SCHEMA, **asdict(self.content)}
+            temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+
+
+def record_path(out: Path) -> Path:
+    """Return where the record of a suite's file is."""
+    return out.with_suffix(".json")
+
+
+def check_out(out: Path) -> None:
+    """Refuse to write where something lies that no calibration has put there."""
+    check_suite_path(out)
+    record, table = record_path(out), out.with_suffix(".csv")
+    if record.exists():
+        _read(record)
+        return
+    for path in (out, table):
+        if path.exists():
+            raise UsageError(
+                f"{path} is there and is not of a calibration: choose another --out, or delete it."
+            )
+
+
+def settings_of(judge: Judge, lower: float, upper: float, steps: int) -> dict[str, Any]:
+    """Return what decides a calibration, besides the corruptions."""
+    return {
+        "model": f"{judge.model.name} {judge.model.identity} {judge.model.dtype}",
+        "pictures": f"{len(judge.images)} {judge.images.fingerprint}",
+        "stimulus": judge.images.stimulus.name,
+        "seed": judge.seed,
+        "lower": lower,
+        "upper": upper,
+        "steps": steps,
+    }
+
+
+def write_table(found: Sequence[Calibrated], path: Path) -> None:
+    """Write a row for each corruption as CSV."""
+    with _writing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for each in found:
+            reach = "" if each.reach is None else f"{each.reach:.4f}"
+            ends = (*_cells(each.lower), *_cells(each.upper))
+            writer.writerow([each.name, *ends, reach, each.evaluations, each.note])
+
+
+def _cells(end: End) -> list[str]:
+    own = end.robustness
+    return [end.words, *(f"{number:.4f}" for number in (own.value, own.low, own.high))]
+
+
+def _stand_in(entry: Entry) -> str:
+    # the suite that it is put into has no say
+    return f"{hash64(replace(entry, suite='').fingerprint):016x}"
+
+
+def _read(path: Path) -> Content:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+            raise ValueError("another schema")
+        return from_plain(Content, content)
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
+    except ValueError:
+        raise UsageError(
+            f"{path} is there and is not of a calibration: choose another --out, or delete it."
+        ) from None
+
+
+def _check_same(path: Path, known: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    for name, value in asked.items():
+        if known.get(name) != value:
+            raise UsageError(
+                f"{path} is of a calibration with another {name} ({known.get(name)}, not {value}):"
+                " choose another --out, or delete it."
+            )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[Path]:
+    try:
+        with atomic_file(path) as temporary:
+            yield temporary
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None

@@ -1,0 +1,177 @@
+"""The largest sets of which every two go together, and among them the cheapest; exact.
+
+Sets are whole numbers used as bits. Nothing here knows what the members are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import fsum
+
+import numpy as np
+
+from eyechart.curves.bins import Numbers
+
+EQUAL = 1e-10
+"""Mean costs that differ by no more are equal: what is left of rounding."""
+
+MOST = 1000
+"""Equally good sets that are kept; there can be more of them than any machine can list."""
+
+
+@dataclass(frozen=True)
+class Cheapest:
+    """The largest sets with the lowest mean cost; `more`: whether there are more than these."""
+
+    sets: tuple[tuple[int, ...], ...]
+    more: bool
+
+
+def cheapest_largest(
+    allowed: Sequence[int], costs: Numbers, at_most: int | None = None
+) -> Cheapest:
+    """Return the largest sets of which every two are allowed, those of the lowest mean cost.
+
+    `allowed[i]`: the bits of those that may stand with i. `costs`: (n, n), symmetric, 0 or more
+    where allowed. `at_most`: a size that no set exceeds, if one is known.
+    """
+    count = len(allowed)
+    # those that go with many come first: their colours bound the size best
+    order = sorted(range(count), key=lambda place: -allowed[place].bit_count())
+    inner = [
+        sum(1 << new for new, other in enumerate(order) if allowed[place] >> other & 1)
+        for place in order
+    ]
+    largest = _largest(inner, count if at_most is None else at_most)
+    search = _Search(inner, costs[np.ix_(order, order)], len(largest))
+    search.found(largest)
+    search.expand([], (1 << count) - 1, 0.0, np.zeros(count))
+    found = sorted(tuple(sorted(order[place] for place in own)) for own in search.cheapest())
+    return Cheapest(tuple(found), search.more)
+
+
+def _coloured(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the candidates in colours of which no two are allowed together, and their colours.
+
+    No set has two of one colour: those up to a place hold at most as many as the colour there.
+    """
+    order, colours, colour = [], [], 0
+    while candidates:
+        colour += 1
+        free = candidates
+        while free:
+            bit = free & -free
+            place = bit.bit_length() - 1
+            candidates ^= bit
+            free &= apart[place]
+            order.append(place)
+            colours.append(colour)
+    return order, colours
+
+
+def _apart(allowed: Sequence[int]) -> list[int]:
+    whole = (1 << len(allowed)) - 1
+    return [whole & ~own & ~(1 << place) for place, own in enumerate(allowed)]
+
+
+def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
+    """Return one largest set, by branch and bound over colours."""
+    apart = _apart(allowed)
+    best: tuple[int, ...] = ()
+
+    def expand(members: tuple[int, ...], candidates: int) -> None:
+        nonlocal best
+        if len(members) > len(best):
+            best = members
+        order, colours = _coloured(candidates, apart)
+        for place, colour in zip(reversed(order), reversed(colours), strict=True):
+            if len(best) >= at_most or len(members) + colour <= len(best):
+                return
+            expand((*members, place), candidates & allowed[place])
+            candidates ^= 1 << place
+
+    expand((), (1 << len(allowed)) - 1)
+    return best
+
+
+@dataclass
+class _Search:
+    """All sets of `size` with the lowest sum of costs."""
+
+    allowed: Sequence[int]
+    costs: Numbers
+    size: int
+    best: dict[tuple[int, ...], float] = field(default_factory=dict)
+    least: float = np.inf
+    more: bool = False
+
+    def __post_init__(self) -> None:
+        self.apart = _apart(self.allowed)
+        self.slack = EQUAL * self.size * (self.size - 1) / 2
+        together = np.array(
+            [[own >> place & 1 for place in range(len(self.allowed))] for own in self.allowed],
+            dtype=bool,
+        )
+        self.between: Numbers = np.where(together, self.costs, np.inf)
+
+    def expand(self, members: list[int], candidates: int, sum_: float, added: Numbers) -> None:
+        """Go through the sets that hold `members` and else candidates; `added`: each one's cost."""
+        missing = self.size - len(members)
+        if missing == 0:
+            self.found(tuple(sorted(members)))
+            return
+        order, colours = _coloured(candidates, self.apart)
+        if not order or colours[-1] < missing:
+            return
+        if self._least_sum(order, colours, missing, sum_, added) > self._limit:
+            return
+        for place, colour in zip(reversed(order), reversed(colours), strict=True):
+            if colour < missing:
+                return
+            rest = candidates & self.allowed[place]
+            if rest.bit_count() >= missing - 1:
+                self.expand([*members, place], rest, sum_ + added[place], added + self.costs[place])
+            candidates ^= 1 << place
+
+    @property
+    def _limit(self) -> float:
+        # once there are too many that are equally good, only better ones are looked for
+        return self.least - self.slack if self.more else self.least + self.slack
+
+    def _least_sum(
+        self, order: list[int], colours: list[int], missing: int, sum_: float, added: Numbers
+    ) -> float:
+        """Return what no way to go on is cheaper than.
+
+        Each one chosen costs what it adds to the members, and with the others at least half of its
+        cheapest pairs, for a pair is shared by two; and of each colour only one can be chosen.
+        """
+        places = np.array(order)
+        # the first is compared with the last, whose colour is another unless there is only one
+        starts = [place for place, own in enumerate(colours) if own != colours[place - 1]] or [0]
+        each = added[places]
+        if missing > 1:
+            near = np.minimum.reduceat(self.between[places[:, None], places], starts, axis=1)
+            pairs = np.partition(near, missing - 2, axis=1)[:, : missing - 1]
+            each = each + pairs.sum(axis=1) / 2
+        cheapest = np.minimum.reduceat(each, starts)
+        return float(sum_ + np.partition(cheapest, missing - 1)[:missing].sum())
+
+    def found(self, members: tuple[int, ...]) -> None:
+        """Keep a set if none is better."""
+        own = tuple(sorted(members))
+        # exact, so that the order of the members does not count
+        sum_ = fsum(
+            float(self.costs[one, two]) for place, two in enumerate(own) for one in own[:place]
+        )
+        if sum_ < self.least - self.slack:
+            self.best, self.more = {}, False
+        if sum_ <= self.least + self.slack:
+            if len(self.best) < MOST:
+                self.best[own] = sum_
+            else:
+                self.more = self.more or own not in self.best
+            self.least = min(self.least, sum_)
+
+    def cheapest(self) -> list[tuple[int, ...]]:
+        """Return the sets that are as good as the best."""
+        return [own for own, sum_ in self.best.items() if sum_ <= self.least + self.slack]

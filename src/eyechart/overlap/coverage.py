@@ -1,0 +1,134 @@
+"""Whether a benchmark speaks for the corruptions of another one: by overlaps, and put to the test.
+
+The test: one model trained with all corruptions of a benchmark, on every corruption of the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.overlap.balance import baseline_note, baseline_of, check_benchmark, errors_of
+from eyechart.overlap.scores import OverlapMatrix
+from eyechart.overlap.tables import ALL, STANDARD, AccuracyTable
+from eyechart.scores.baselines import Baseline
+
+LEAST_OVERLAP = 0.3
+"""The overlap above which a corruption counts as covered, after the paper's observation."""
+
+
+@dataclass(frozen=True)
+class Cover:
+    """A corruption, its highest overlap with one of a benchmark, and with which.
+
+    `score` is NaN and `nearest` "" if no overlap with the benchmark is determined; `unsure`:
+    whether some are not, so that there may be a higher one.
+    """
+
+    corruption: str
+    nearest: str
+    score: float
+    unsure: bool
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Of each corruption `of` a benchmark, how far it is covered `by` another benchmark."""
+
+    by: tuple[str, ...]
+    of: tuple[str, ...]
+    least_overlap: float
+    each: tuple[Cover, ...]
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """Those that overlap by more than the least with at least one."""
+        return tuple(own.corruption for own in self.each if own.score > self.least_overlap)
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """Those that overlap with none by more than the least, as far as is known."""
+        return tuple(own.corruption for own in self.each if own.score <= self.least_overlap)
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """Those whose overlap with none of the benchmark is determined."""
+        return tuple(own.corruption for own in self.each if isnan(own.score))
+
+
+@dataclass(frozen=True)
+class DirectTest:
+    """Corruption errors on a benchmark of one model trained with all corruptions of another.
+
+    `errors` and `standard`: of that model and of the standard one, as shares of the baseline's.
+    """
+
+    trained_on: str
+    errors: Mapping[str, float]
+    standard: Mapping[str, float]
+    relative: bool
+    baseline: Baseline
+    note: str
+
+    @property
+    def helped(self) -> tuple[str, ...]:
+        """The corruptions to which the model is more robust than the standard one."""
+        return tuple(name for name, own in self.errors.items() if own < self.standard[name])
+
+    @property
+    def not_helped(self) -> tuple[str, ...]:
+        """The corruptions to which it is not."""
+        return tuple(name for name in self.errors if name not in self.helped)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The mCE of the model and that of the standard one."""
+        return float(np.mean(list(self.errors.values()))), float(
+            np.mean(list(self.standard.values()))
+        )
+
+
+def coverage_of(
+    matrix: OverlapMatrix,
+    by: Sequence[str],
+    of: Sequence[str],
+    least_overlap: float = LEAST_OVERLAP,
+) -> Coverage:
+    """Return how far the corruptions `of` a benchmark are covered `by` those of another."""
+    if not least_overlap >= 0:
+        raise UsageError(f"The least overlap must be 0 or more, got {least_overlap:g}.")
+    if not by or not of:
+        raise UsageError("Each benchmark must have at least one corruption.")
+    each = []
+    for name in of:
+        scores = [(float(matrix[name, other]), other) for other in by]
+        known = [own for own in scores if not isnan(own[0])]
+        score, nearest = max(known, key=lambda own: own[0]) if known else (np.nan, "")
+        each.append(Cover(name, nearest, score, len(known) < len(scores)))
+    return Coverage(tuple(by), tuple(of), least_overlap, tuple(each))
+
+
+def direct_test(
+    table: AccuracyTable,
+    benchmark: str,
+    of: Sequence[str],
+    *,
+    relative: bool = False,
+    baseline: str | Baseline | None = None,
+) -> DirectTest:
+    """Return the errors on `of` of the model trained with all of a benchmark: row all:BENCHMARK."""
+    if benchmark not in table.benchmarks:
+        known = ", ".join(ALL + name for name in table.benchmarks) or "none"
+        raise UsageError(
+            f"The direct test needs a row '{ALL}{benchmark}' in the table, a model trained with all"
+            f" its corruptions; it has {known}."
+        )
+    names = check_benchmark(table, of)
+    base = baseline_of(table, baseline)
+    own, standard = (
+        errors_of(table, model, names, relative, base).values
+        for model in (ALL + benchmark, STANDARD)
+    )
+    return DirectTest(ALL + benchmark, own, standard, relative, base, baseline_note(base))

@@ -1,0 +1,165 @@
+"""How sure overlap scores are: pictures, and repeated trainings, drawn again with replacement."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.bins import Numbers
+from eyechart.curves.curve import check_level
+from eyechart.overlap.scores import (
+    LEAST_GAIN,
+    OverlapMatrix,
+    check_least_gain,
+    overlap_matrix,
+    overlap_scores,
+    robustness_scores,
+    seed_deviation,
+)
+
+Hits = NDArray[np.bool_]
+
+AT_ONCE = 16_000_000
+"""How many numbers are held at once, of the hits and of the weights each: 64 MB."""
+
+EXACT = 2**24
+"""Up to which float32 counts without a gap."""
+
+
+@dataclass(frozen=True, eq=False)
+class OverlapIntervals:
+    """Overlap scores with the ends `low` and `high` of their percentile intervals, each (n, n).
+
+    An upper end is infinite, and the lower one 0, where too many replicates leave a score
+    undetermined; `undetermined` is their share. `seed_deviation`: the standard deviation of each
+    score over seeds (divisor: seeds less one), NaN for one seed or if a seed has no such score.
+    """
+
+    matrix: OverlapMatrix
+    low: Numbers
+    high: Numbers
+    undetermined: Numbers
+    seed_deviation: Numbers
+    level: float
+    replicates: int
+    pictures: int
+    seeds: int
+
+
+def overlap_intervals(
+    hits: Any,
+    names: Sequence[str] | None = None,
+    *,
+    level: float = 0.95,
+    replicates: int = 1000,
+    seed: int = 0,
+    least_gain: float = LEAST_GAIN,
+) -> OverlapIntervals:
+    """Return overlap scores with intervals, from which pictures each model was right on.
+
+    `hits`: truth values (models, tests, pictures), or (seeds, models, tests, pictures). Models: the
+    standard one, then one trained on each corruption. Tests: clean pictures, then the corruptions;
+    the same pictures in each. A replicate takes the same pictures for all models, tests and seeds.
+    Of S > 1 seeds it takes S − 1, which gives means over seeds the variance that they have.
+    """
+    check_level(level)
+    check_least_gain(least_gain)
+    own = _checked(hits)
+    if replicates < 2:
+        raise UsageError(f"Intervals need at least 2 replicates, got {replicates}.")
+    shares = own.mean(axis=-1)
+    each = robustness_scores(shares[..., 1:], shares[..., 0])
+    if np.isnan(each).any():
+        raise UsageError("Every model must be right on at least one clean picture.")
+    matrix = overlap_matrix(each.mean(axis=0), names, least_gain)
+    drawn = overlap_replicates(own, replicates, seed, least_gain)
+    low, high = _ends(drawn, level)
+    for ends in (low, high):
+        ends[np.isnan(matrix.scores)] = np.nan
+    seeds = len(own)
+    spread: Numbers = np.full(low.shape, np.nan)
+    if seeds > 1:
+        spread = seed_deviation(each, least_gain)
+    lost: Numbers = np.isnan(drawn).mean(axis=0)
+    return OverlapIntervals(
+        matrix, low, high, lost, spread, level, replicates, own.shape[-1], seeds
+    )
+
+
+def overlap_replicates(
+    hits: Hits, replicates: int, seed: int = 0, least_gain: float = LEAST_GAIN
+) -> Numbers:
+    """Return the overlap scores (replicates, n, n) of resampled pictures and seeds.
+
+    `hits`: (seeds, models, tests, pictures).
+    """
+    seeds, models, tests, pictures = hits.shape
+    numbers = np.random.default_rng(seed)
+    found = np.empty((replicates, tests - 1, tests - 1))
+    step = max(1, AT_ONCE // max(pictures, seeds * models * tests))
+    for start in range(0, replicates, step):
+        part = slice(start, min(start + step, replicates))
+        size = part.stop - start
+        weights = _weights(numbers, size, pictures)
+        shares = np.empty((seeds, models, tests, size))
+        for own, rows in _slabs(hits):
+            shares.reshape(-1, size)[rows] = own @ weights / pictures
+        scores = robustness_scores(
+            np.moveaxis(shares[:, :, 1:], -1, 0), np.moveaxis(shares[:, :, 0], -1, 0)
+        )
+        if seeds > 1:
+            taken = numbers.integers(0, seeds, (size, seeds - 1))
+            scores = scores[np.arange(size)[:, None], taken]
+        found[part] = overlap_scores(scores.mean(axis=1), least_gain)
+    return found
+
+
+def _weights(numbers: np.random.Generator, size: int, pictures: int) -> NDArray[np.float32]:
+    """Return how often each picture is taken, (pictures, size)."""
+    weights = np.empty((size, pictures), dtype=np.float32)
+    for own in weights:
+        own[:] = np.bincount(numbers.integers(0, pictures, pictures), minlength=pictures)
+    return weights.T
+
+
+def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:
+    """Yield the hits as numbers, some rows of pictures at a time, and which rows they are."""
+    rows = hits.reshape(-1, hits.shape[-1])
+    step = max(1, AT_ONCE // hits.shape[-1])
+    for start in range(0, len(rows), step):
+        part = slice(start, min(start + step, len(rows)))
+        yield rows[part].astype(np.float32), part
+
+
+def _ends(drawn: Numbers, level: float) -> tuple[Numbers, Numbers]:
+    """Return percentile ends; an undetermined replicate may be anything, so it is at both ends."""
+    tail = (1 - level) / 2
+    unknown = np.isnan(drawn)
+    low: Numbers = np.quantile(np.where(unknown, 0.0, drawn), tail, axis=0)
+    with np.errstate(invalid="ignore"):  # infinity less itself, replaced below
+        high: Numbers = np.quantile(np.where(unknown, np.inf, drawn), 1 - tail, axis=0)
+    # between an infinite value and its neighbour nothing can be interpolated
+    endless = np.quantile(np.where(unknown, np.inf, drawn), 1 - tail, axis=0, method="higher")
+    some = unknown.any(axis=0)
+    high[some] = endless[some]
+    return low, high
+
+
+def _checked(hits: Any) -> Hits:
+    own = np.asarray(hits)
+    if own.dtype != np.bool_:
+        if own.dtype.kind not in "iuf" or not np.isin(own, (0, 1)).all():
+            raise UsageError("hits must be truth values: whether each answer is right.")
+        own = own.astype(bool)
+    own = own[None] if own.ndim == 3 else own
+    if own.ndim != 4 or own.shape[1] < 2 or own.shape[1] != own.shape[2]:
+        raise UsageError(
+            "hits must be of as many models as tests, the standard model and clean pictures first:"
+            f" (models, tests, pictures), perhaps with seeds before them, got shape {own.shape}."
+        )
+    if not 0 < own.shape[-1] < EXACT:
+        raise UsageError(f"hits must be of 1 to {EXACT - 1:,} pictures, got {own.shape[-1]:,}.")
+    return own

@@ -1,0 +1,173 @@
+"""How much of its accuracy a model keeps under a corruption of one constant strength.
+
+Pictures, labels and clean answers stay on the device; each question costs one look at the result.
+"""
+
+from dataclasses import dataclass
+from math import exp, sqrt
+
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.corruptions import Assets
+from eyechart.evaluation.prepare import check_labels, check_models
+from eyechart.images.identity import named_keys
+from eyechart.images.imageset import ImageSet
+from eyechart.labels.spaces import native_labels
+from eyechart.models.model import Model, is_out_of_memory
+from eyechart.overlap.strengths import Scale
+from eyechart.predictions.destroyed import too_large
+from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.suite import Entry
+from eyechart.suites.textures import frost_assets
+from eyechart.testsets.choosing import choose_pictures
+from eyechart.testsets.drawing import Plan
+
+PIXELS = {"cpu": 32 * 224 * 224, "cuda": 256 * 224 * 224}
+MOST = {"cpu": 256, "cuda": 4096}
+"""How many pixels, and how many pictures, are corrupted and answered to at once."""
+
+LEAST_RIGHT = 20
+"""Clean pictures that must be answered rightly for a share of them to mean anything."""
+
+NORMAL_95 = 1.959964
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """R, accuracy under a corruption divided by clean accuracy, and its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness:
+    """Return R from how many pictures are right both times, or one time only.
+
+    The interval is over pictures: of the logarithm of a ratio of paired shares.
+    """
+    clean, corrupted = both + only_clean, both + only_corrupted
+    if not corrupted:
+        return Robustness(0.0, 0.0, 1 - 0.025 ** (1 / clean))
+    value = corrupted / clean
+    width = exp(NORMAL_95 * sqrt((only_clean + only_corrupted) / (clean * corrupted)))
+    return Robustness(value, value / width, value * width)
+
+
+class Judge:
+    """A model, and pictures of which it is known whether it gets them right when they are clean.
+
+    At most so many `pictures`, as many of every class.
+    """
+
+    def __init__(self, model: Model, images: ImageSet, pictures: int = 2000, seed: int = 0) -> None:
+        self.model, self.seed = model, seed
+        self.images = _usable(model, images, pictures, seed)
+        self.device = model.device
+        self.pictures = self.images.batch(range(len(self.images))).to(self.device)
+        self.keys = named_keys(self.images.digests, len(self.images))
+        labels = native_labels(self.images.labels, model.classes or 0, model.class_names)
+        self.labels = torch.from_numpy(labels).to(self.device)
+        area = self.pictures[0, 0].numel()
+        kind = self.device.type if self.device.type in PIXELS else "cpu"
+        self.batch = max(1, min(MOST[kind], PIXELS[kind] // area))
+        self.clean = self._right(None)
+        self.clean_right = int(self.clean.sum())
+        self._check_clean()
+
+    @property
+    def side(self) -> int:
+        """The shorter side of the pictures in px."""
+        return min(self.images.sizes[0])
+
+    @property
+    def clean_accuracy(self) -> float:
+        """The share of clean pictures that the model gets right."""
+        return self.clean_right / len(self.images)
+
+    def robustness(self, scale: Scale, strength: float) -> Robustness:
+        """Return R where every picture is corrupted at this strength, with its own random part."""
+        right = self._right(scale, strength)
+        counts = torch.stack([(self.clean & right).sum(), right.sum()]).tolist()
+        both, corrupted = int(counts[0]), int(counts[1])
+        return robustness_of(both, self.clean_right - both, corrupted - both)
+
+    def _right(self, scale: Scale | None, strength: float = 0.0) -> Tensor:
+        """Return which pictures are answered rightly, on the device."""
+        right = torch.empty(len(self.labels), dtype=torch.bool, device=self.device)
+        finite = torch.ones((), dtype=torch.bool, device=self.device)
+        start = 0
+        while start < len(right):
+            stop = min(start + self.batch, len(right))
+            try:
+                shown = self.pictures[start:stop]
+                if scale is not None:
+                    shown = self._corrupted(shown, scale, strength, self.keys[start:stop])
+                scores = self.model(shown, wait=False)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                if stop - start == 1:
+                    raise too_large(self.images.sizes[0]) from None
+                self.batch = max(1, (stop - start) // 2)
+                torch.cuda.empty_cache()
+                continue
+            right[start:stop] = scores.argmax(dim=1) == self.labels[start:stop]
+            finite &= scores.isfinite().all()
+            start = stop
+        if not bool(finite):
+            raise self.model.refuse()
+        return right
+
+    def _corrupted(self, shown: Tensor, scale: Scale, strength: float, keys: Tensor) -> Tensor:
+        severity, given = scale.given(strength, len(shown))
+        return corrupt_batch(
+            shown, scale.entry, severity, given, keys, self.seed, 0, _assets(scale.entry)
+        )
+
+    def _check_clean(self) -> None:
+        """Refuse a model whose right answers on clean pictures may be luck."""
+        count, chance = len(self.images), 1 / (self.model.classes or 2)
+        luck = chance * count + 3 * sqrt(count * chance * (1 - chance))
+        if self.clean_right < max(LEAST_RIGHT, luck):
+            raise UsageError(
+                f"{self.model.name} is right on {self.clean_right:,} of {count:,} clean pictures,"
+                " too few to say what a corruption takes from it: give more pictures, or a model"
+                " of these classes."
+            )
+
+
+def _assets(entry: Entry) -> Assets:
+    return frost_assets(None) if entry.corruption.needs_frost else Assets()
+
+
+def _usable(model: Model, images: ImageSet, pictures: int, seed: int) -> ImageSet:
+    """Return the pictures that are used, or refuse those that cannot be."""
+    if isinstance(pictures, bool) or not isinstance(pictures, int) or pictures < 1:
+        raise UsageError(f"pictures must be a whole number from 1, got {pictures!r}.")
+    if images.files is not None:
+        raise UsageError(
+            f"{images.source} holds corrupted pictures, and here they are corrupted: give clean"
+            " ones."
+        )
+    labelled = [place for place, label in enumerate(images.labels) if label is not None]
+    if not labelled:
+        raise UsageError(
+            f"The pictures of {images.source} have no labels, so nobody knows which answers are"
+            " right: give class folders, or a manifest with labels."
+        )
+    images = images.take(labelled)
+    check_models([model], images, model.device)
+    check_labels(Plan(), [model], images)
+    chosen = Plan(seed=seed, pictures=min(pictures, len(images)))
+    images = images.take(choose_pictures(images.pictures, chosen).tolist())
+    sizes = sorted(set(images.sizes))
+    if len(sizes) > 1:
+        first, second = (f"{width} × {height}" for height, width in sizes[:2])
+        raise UsageError(
+            f"All pictures must have one size, these have {len(sizes)}, such as {first} and"
+            f" {second} px: give a stimulus such as 224 instead of native."
+        )
+    return images

@@ -1,0 +1,121 @@
+"""Overlap matrices as CSV files: names in the first row and column, empty where undetermined."""
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.overlap.cells import check_width, first_double, read_cells, write_cells
+from eyechart.overlap.scores import LEAST_GAIN, OverlapMatrix
+from eyechart.overlap.selection import check_scores
+from eyechart.overlap.tables import TRAINED_ON, read_accuracies
+
+FILE = "overlap.csv"
+SELECTED = "selected"
+"""The last column, if there is one: yes or no."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file of overlaps holds: the matrix, and the names that it calls selected."""
+
+    matrix: OverlapMatrix
+    selected: tuple[str, ...] = ()
+
+
+def read_matrix(path: Path) -> Stored:
+    """Return the overlap scores in a CSV file, each 0 or more; an empty cell is undetermined."""
+    rows = read_cells(path, "overlapping scores")
+    if len(rows) < 3:
+        raise UsageError(
+            f"{path} must have a first row and a first column of corruption names and at least two"
+            f" corruptions, got {len(rows)} rows."
+        )
+    heads = rows[0][1:]
+    marked = bool(heads) and heads[-1].lower() == SELECTED
+    names = heads[:-1] if marked else heads
+    _check_names(path, names, [row[0] for row in rows[1:]])
+    scores = np.empty((len(names), len(names)))
+    chosen = []
+    for place, (name, row) in enumerate(zip(names, rows[1:], strict=True)):
+        check_width(path, row, len(rows[0]))
+        scores[place] = [_score(path, name, cell) for cell in row[1 : len(names) + 1]]
+        if marked and _is_yes(path, name, row[-1]):
+            chosen.append(name)
+    check_scores(scores, names, str(path))
+    return Stored(OverlapMatrix(tuple(names), scores), tuple(chosen))
+
+
+def write_matrix(
+    matrix: OverlapMatrix, path: Path, selected: Collection[str] | None = None
+) -> None:
+    """Write the matrix as a file that `read_matrix` reads; numbers lose nothing.
+
+    `selected`: which corruptions a benchmark keeps; a column says it, if they are given.
+    """
+    rows = [["", *matrix.names, *([] if selected is None else [SELECTED])]]
+    for name, own in zip(matrix.names, matrix.scores, strict=True):
+        cells = ["" if math.isnan(score) else repr(float(score)) for score in own]
+        marks = [] if selected is None else ["yes" if name in selected else "no"]
+        rows.append([name, *cells, *marks])
+    write_cells(path, rows)
+
+
+def find_matrix(
+    path: Path, least_gain: float = LEAST_GAIN, classes: int | None = None
+) -> OverlapMatrix:
+    """Return the overlaps of a matrix's file, of an accuracy table, or of a run's folder."""
+    if path.is_dir() or is_accuracy_table(path):
+        return read_accuracies(path).matrix(least_gain, classes)
+    return read_matrix(path).matrix
+
+
+def is_accuracy_table(path: Path) -> bool:
+    """Return whether a file begins as accuracy tables do."""
+    rows = read_cells(path, "overlapping scores")
+    return bool(rows) and rows[0][0] == TRAINED_ON
+
+
+def _check_names(path: Path, across: Sequence[str], down: Sequence[str]) -> None:
+    if not all(across) or not all(down):
+        raise UsageError(f"{path} must name every corruption in its first row and first column.")
+    double = first_double(across)
+    if double is not None:
+        raise UsageError(f"{path} must name every corruption once, got {double} twice.")
+    if list(across) != list(down):
+        raise UsageError(
+            f"{path} must be square, with the same names in the same order across and down; got"
+            f" {len(across)} across and {len(down)} down"
+            + (f", such as {_differs(across, down)}." if len(across) == len(down) else ".")
+        )
+
+
+def _differs(across: Sequence[str], down: Sequence[str]) -> str:
+    one, two = next(pair for pair in zip(across, down, strict=True) if pair[0] != pair[1])
+    return f"{one} where there is {two}"
+
+
+def _score(path: Path, name: str, cell: str) -> float:
+    """Return a score; NaN for an empty cell, and for nothing else."""
+    try:
+        value = float(cell or "nan")
+    except ValueError:
+        value = -1.0
+    if cell and not 0 <= value < math.inf:
+        raise UsageError(
+            f"{path} must hold overlapping scores of 0 or more, or nothing where they are"
+            f" undetermined, got '{cell}' in the row of {name}."
+        )
+    return value
+
+
+def _is_yes(path: Path, name: str, cell: str) -> bool:
+    word = cell.lower()
+    if word not in ("yes", "no"):
+        raise UsageError(
+            f"{path} must say yes or no in its column {SELECTED}, got '{cell}' for {name}."
+        )
+    return word == "yes"

@@ -1,0 +1,235 @@
+"""Carrying out an overlap study: a folder, the jobs on one or several devices, and the results."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.queues import Queue
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import torch
+
+from eyechart.core.devices import find_device
+from eyechart.core.errors import UsageError
+from eyechart.core.files import claimed, remove_leftovers
+from eyechart.core.parts import read_parquet
+from eyechart.core.settings import difference, first_difference, read_settings, write_settings
+from eyechart.evaluation.task import Progress, Silent
+from eyechart.overlap.study import MODELS, TESTS, Job, Study, Test, Tester, Trainer
+from eyechart.overlap.tables import FILE, AccuracyTable, make_table, write_accuracies
+from eyechart.testsets.drawing import Step
+from eyechart.training.data import Labelled, training_data
+from eyechart.training.sources import Sources
+
+if TYPE_CHECKING:
+    from multiprocessing.context import SpawnProcess
+
+RECORD = "run.json"
+WAIT = 0.5
+"""Seconds between two looks at what others are doing."""
+
+AnyJob = TypeVar("AnyJob", Job, Test)
+
+
+def run_study(
+    study: Study, sources: Sources, devices: Sequence[str], out: Path, progress: Progress
+) -> AccuracyTable:
+    """Make all trainings and tests that `out` does not hold yet, and return the results.
+
+    Several devices share the jobs, a process on each.
+    """
+    study.check()
+    for name in devices:
+        find_device(name)
+    train_data, test_data = _load(sources, progress)
+    open_study(out, study.settings(train_data, test_data))
+    device = find_device(devices[0])
+    _check_finished(Trainer(study, train_data, device, out))
+    if len(devices) == 1:
+        _Worker(study, train_data, test_data, device, out, progress).work()
+    else:
+        _share(study, train_data, test_data, devices, out, progress)
+    return collect(study, out)
+
+
+def _load(sources: Sources, progress: Progress) -> tuple[Labelled, Labelled]:
+    train, test = sources.load(progress)
+    train_data = training_data(train)
+    test_data = training_data(test, train_data.class_names)
+    if train_data.size != test_data.size:
+        raise UsageError(
+            f"Pictures to train with are {train_data.size[1]} × {train_data.size[0]} px, those to"
+            f" test with {test_data.size[1]} × {test_data.size[0]}: give --stimulus 224, or another"
+            " side."
+        )
+    return train_data, test_data
+
+
+def open_study(out: Path, settings: dict[str, Any]) -> None:
+    """Make the folder of a study, or see that it holds the same one."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    record = out / RECORD
+    if record.exists():
+        old = read_settings(record)
+        name = first_difference(old, settings)
+        if name is not None:
+            raise UsageError(
+                f"{out} holds another study ({difference(name, old, settings)}): choose another"
+                " --out, or delete it."
+            )
+    else:
+        foreign = [each for each in (MODELS, TESTS, FILE) if (out / each).exists()]
+        if foreign:
+            raise UsageError(
+                f"{out / foreign[0]} is there already and of no study: choose another --out."
+            )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_settings(record, settings)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+
+
+def _check_finished(trainer: Trainer) -> None:
+    """Refuse checkpoints of another configuration before anything is done."""
+    for job in trainer.study.jobs():
+        if job.path(trainer.out).exists():
+            trainer.check(job)
+
+
+class _Worker:
+    """Does the jobs that nobody else is doing, first trainings, then tests."""
+
+    def __init__(
+        self,
+        study: Study,
+        train_data: Labelled,
+        test_data: Labelled,
+        device: torch.device,
+        out: Path,
+        progress: Progress,
+    ) -> None:
+        self.study, self.out, self.progress = study, out, progress
+        self.trainer = Trainer(study, train_data, device, out)
+        self.tester = Tester(study, test_data, device, out)
+        batch = min(study.recipe.batch, len(train_data))
+        self.each = study.recipe.epochs * max(1, len(train_data) // batch) * batch
+
+    def work(self) -> None:
+        remove_leftovers(self.out.glob(f"{MODELS}/*"))
+        jobs = list(self.study.jobs())
+        step = self.progress.begin(f"training {len(jobs)} networks", len(jobs) * self.each)
+        self._all(jobs, lambda job: self._train(job, step))
+        tests = list(self.study.tests())
+        count = len(tests) * len(self.study.models)
+        step = self.progress.begin(f"{count:,} tests", count)
+        self._all(tests, lambda test: self.tester(test, step))
+
+    def _all(self, jobs: list[AnyJob], do: Callable[[AnyJob], None]) -> None:
+        while jobs:
+            left = []
+            for job in jobs:
+                path = job.path(self.out)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with claimed(path) as mine:
+                    if mine:
+                        do(job)
+                    else:
+                        left.append(job)
+            if left:
+                time.sleep(WAIT)
+            jobs = left
+
+    def _train(self, job: Job, step: Step) -> None:
+        told = 0
+
+        def count(number: int, message: str) -> None:
+            nonlocal told
+            told += number
+            step(number, message)
+
+        if not job.path(self.out).exists():
+            self.trainer(job, count)
+        # one that was made before, or by another process, says nothing
+        step(self.each - told, "")
+
+
+def _share(
+    study: Study,
+    train_data: Labelled,
+    test_data: Labelled,
+    devices: Sequence[str],
+    out: Path,
+    progress: Progress,
+) -> None:
+    """Let a process on each device work; what is on disk tells how far they are.
+
+    Pictures that are in memory are shared, not copied.
+    """
+    context = torch.multiprocessing.get_context("spawn")
+    errors: Queue[str] = context.Queue()
+    workers: list[SpawnProcess] = [
+        context.Process(target=_work, args=(study, train_data, test_data, name, out, errors))
+        for name in devices
+    ]
+    for worker in workers:
+        worker.start()
+    paths = [
+        *(job.path(out) for job in study.jobs()),
+        *(test.path(out) for test in study.tests()),
+    ]
+    step = progress.begin(f"{len(paths):,} trainings and tests", len(paths))
+    done = 0
+    try:
+        while any(worker.is_alive() for worker in workers):
+            time.sleep(WAIT)
+            now = sum(path.exists() for path in paths)
+            step(now - done, "")
+            done = now
+            if not errors.empty():
+                raise UsageError(errors.get())
+    finally:
+        for worker in workers:
+            worker.join(timeout=60)
+            if worker.is_alive():
+                worker.terminate()
+    if not errors.empty():
+        raise UsageError(errors.get())
+    missing = [path for path in paths if not path.exists()]
+    if missing:
+        raise UsageError(
+            f"A process ended before its work was done ({missing[0].name} is missing): run the same"
+            " command again to go on."
+        )
+
+
+def _work(
+    study: Study,
+    train_data: Labelled,
+    test_data: Labelled,
+    name: str,
+    out: Path,
+    errors: "Queue[str]",
+) -> None:
+    try:
+        _Worker(study, train_data, test_data, find_device(name), out, Silent()).work()
+    except UsageError as error:
+        errors.put(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def collect(study: Study, out: Path) -> AccuracyTable:
+    """Return what the tests of a finished study say, and write the table of accuracies."""
+    shares = []
+    for test in study.tests():
+        own = read_parquet(test.path(out))
+        shares.append([own[model].to_numpy().mean() for model in study.models])
+    shape = (len(study.seeds), 1 + len(study.entries), len(study.models))
+    values = np.array(shares).reshape(shape).swapaxes(1, 2)
+    seeds = tuple(map(str, study.seeds)) if len(study.seeds) > 1 else ("",)
+    table = make_table(study.names, study.models, values, seeds)
+    write_accuracies(table, out / FILE)
+    return table

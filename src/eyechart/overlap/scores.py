@@ -1,0 +1,187 @@
+"""Robustness and overlap scores: numbers in, numbers out, and what must be known beside them.
+
+Where accuracies come from is for `tables`; what is chosen by the scores is for `selection`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.curves.bins import Numbers
+
+LEAST_GAIN = 0.02
+"""By how much training on a corruption must raise the robustness to it for it to be divided by."""
+
+LEAST_CLEAN = 0.5
+"""Clean accuracy, corrected for chance, below which a robustness score says little."""
+
+
+@dataclass(frozen=True, eq=False)
+class OverlapMatrix:
+    """The overlap of every two corruptions: 1 with itself, 0 for none; it may exceed 1.
+
+    `scores[i, j]`: of the names i and j; NaN: undetermined. `gains`: by how much training on each
+    corruption raises the robustness to it, None where only the scores are known. `least_gain`:
+    what that must exceed. `notes`: a sentence for each thing that a reader must know.
+    """
+
+    names: tuple[str, ...]
+    scores: Numbers
+    gains: Numbers | None = None
+    least_gain: float = LEAST_GAIN
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.scores, dtype=dtype)
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return the score of two names, or what an array has at that index."""
+        if isinstance(place, tuple) and all(isinstance(each, str) for each in place):
+            place = tuple(self.place(each) for each in place)
+        return self.scores[place]
+
+    def place(self, name: str) -> int:
+        """Return which row and column is a corruption's."""
+        if name not in self.names:
+            raise unknown_name("corruption in the matrix:", name, self.names)
+        return self.names.index(name)
+
+    def pairs(self) -> Iterator[tuple[float, str, str]]:
+        """Yield the score of every two different corruptions, NaN where it is undetermined."""
+        for one, two in combinations(range(len(self)), 2):
+            yield float(self.scores[one, two]), self.names[one], self.names[two]
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """The corruptions without a single score with another one."""
+        known = ~np.isnan(self.scores)
+        if len(self) > 1:
+            known &= ~np.eye(len(self), dtype=bool)
+        return tuple(name for name, own in zip(self.names, known, strict=True) if not own.any())
+
+    def only(self, names: Sequence[str]) -> "OverlapMatrix":
+        """Return the matrix of these corruptions alone, in this order."""
+        kept = [self.place(name) for name in names]
+        gains = None if self.gains is None else self.gains[kept]
+        return OverlapMatrix(
+            tuple(names), self.scores[np.ix_(kept, kept)], gains, self.least_gain, self.notes
+        )
+
+
+def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> Numbers:
+    """Return R = A_c / A_clean: of arrays (…, models, tests) and (…, models), shares 0…1.
+
+    NaN for a model that gets no clean picture right.
+    """
+    own = np.asarray(accuracies, dtype=np.float64)
+    start = np.asarray(clean, dtype=np.float64)[..., None]
+    scores: Numbers = np.full(own.shape, np.nan)
+    np.divide(own, start, out=scores, where=start > 0)
+    return scores
+
+
+def overlap_scores(robustness: Numbers, least_gain: float = LEAST_GAIN) -> Numbers:
+    """Return the overlaps (…, n, n) of robustness scores (…, 1 + n, n), the standard model's first.
+
+    O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), with g(a, b) what training on a
+    adds to the robustness to b. NaN where g(a, a) or g(b, b) does not exceed `least_gain`.
+    """
+    added = robustness[..., 1:, :] - robustness[..., :1, :]
+    own = np.diagonal(added, axis1=-2, axis2=-1)
+    shares = np.full(added.shape, np.nan)
+    # NaN is not more than anything, so what is not known stays so
+    np.divide(added, own[..., None, :], out=shares, where=(own > least_gain)[..., None, :])
+    return np.maximum(0.0, (shares + np.swapaxes(shares, -1, -2)) / 2)
+
+
+def seed_deviation(robustness: Numbers, least_gain: float = LEAST_GAIN) -> Numbers:
+    """Return how far overlaps of several seeds are apart: (seeds, 1 + n, n) in, (n, n) out."""
+    deviation: Numbers = overlap_scores(robustness, least_gain).std(axis=0, ddof=1)
+    return deviation
+
+
+def overlap_matrix(
+    robustness: ArrayLike, names: Sequence[str] | None = None, least_gain: float = LEAST_GAIN
+) -> OverlapMatrix:
+    """Return the overlap of every two corruptions, from robustness scores R = A_c / A_clean.
+
+    `robustness`: rows trained on, columns tested on; the first row is the standard model's, the
+    others in the order of the columns. `names`: of the corruptions; "1", "2", … without.
+    """
+    check_least_gain(least_gain)
+    own = _checked(robustness)
+    count = own.shape[1]
+    titles = tuple(map(str, range(1, count + 1))) if names is None else tuple(names)
+    if len(titles) != count or len(set(titles)) != count:
+        raise UsageError(
+            f"names must be {count} different ones, one for each column, got {len(set(titles))}."
+        )
+    gains: Numbers = np.diagonal(own[1:]) - own[0]
+    scores = overlap_scores(own, least_gain)
+    scores.setflags(write=False)
+    return OverlapMatrix(titles, scores, gains, least_gain, gain_notes(titles, gains, least_gain))
+
+
+def check_least_gain(least_gain: float) -> None:
+    """Refuse a gain at which scores could be divided by 0 or less."""
+    if not 0 <= least_gain < 1:
+        raise UsageError(f"The least gain must be in [0, 1), such as 0.02, got {least_gain:g}.")
+
+
+def gain_notes(names: Sequence[str], gains: Numbers, least_gain: float) -> tuple[str, ...]:
+    """Return a sentence for each corruption on which training gains too little."""
+    return tuple(
+        f"Training on {name} adds {gain:.3f} to the robustness to it, not more than"
+        f" {least_gain:g}: its overlaps are undetermined."
+        for name, gain in zip(names, gains, strict=True)
+        if not gain > least_gain
+    )
+
+
+def clean_notes(
+    models: Sequence[str], clean: Sequence[float] | Numbers, classes: int | None = None
+) -> tuple[str, ...]:
+    """Return a sentence if models know too little of clean pictures for a robustness score.
+
+    A model that guesses is as good on corrupted pictures as on clean ones, and R calls it robust.
+    Too little: an accuracy that, corrected for chance (A − 1/K) / (1 − 1/K) where the number of
+    classes K is known, is below 0.5.
+    """
+    chance = 0.0 if classes is None else 1 / classes
+    limit = chance + LEAST_CLEAN * (1 - chance)
+    low = [(float(own), name) for name, own in zip(models, clean, strict=True) if own < limit]
+    if not low:
+        return ()
+    worst, name = min(low)
+    many = "1 model is" if len(low) == 1 else f"{len(low)} of {len(models)} models are"
+    return (
+        f"{many} right on less than {limit:.2g} of the clean pictures ({name}: {worst:.3f}):"
+        " robustness scores and overlaps say little there, train longer.",
+    )
+
+
+def _checked(robustness: ArrayLike) -> Numbers:
+    try:
+        own: Numbers = np.asarray(robustness, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError("robustness must be a table of numbers, all rows as long.") from None
+    if own.ndim != 2 or own.shape[1] < 1 or own.shape[0] != own.shape[1] + 1:
+        raise UsageError(
+            "robustness must have one row more than columns, the standard model's first, got shape"
+            f" {own.shape}."
+        )
+    if not (np.isfinite(own) & (own >= 0)).all():
+        raise UsageError(
+            "robustness must hold scores A_c / A_clean of 0 or more, got"
+            f" {own[~(np.isfinite(own) & (own >= 0))][0]:g}."
+        )
+    return own

@@ -1,0 +1,193 @@
+"""Which corruptions make a benchmark without overlaps: for a threshold, or for every threshold."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.bins import Numbers
+from eyechart.overlap.clique import cheapest_largest
+from eyechart.overlap.scores import OverlapMatrix
+
+SYMMETRIC = 1e-9
+"""By how much a score may differ from that of the same two the other way round."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The largest set of corruptions of which no two overlap by more than `threshold`.
+
+    Among the largest it has the lowest mean overlap over its pairs, `mean_overlap`. `ties`: the
+    other sets that are as large and overlap as little; `more_ties`: whether there are too many to
+    list them all. `left_out`: corruptions that only undetermined scores keep out of `members`.
+    """
+
+    members: tuple[str, ...]
+    mean_overlap: float
+    ties: tuple[tuple[str, ...], ...]
+    threshold: float
+    left_out: tuple[str, ...] = ()
+    more_ties: bool = False
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A selection and the thresholds t for which it holds, low ≤ t < high; high may be infinite."""
+
+    selection: Selection
+    low: float
+    high: float
+
+
+def select_non_overlapping(matrix: OverlapMatrix | ArrayLike, threshold: float) -> Selection:
+    """Return the largest set of corruptions of which every two overlap by `threshold` or less.
+
+    Exact: a maximum clique, by branch and bound. `matrix`: of overlap scores, symmetric; NaN for
+    undetermined pairs, which never stand together.
+    """
+    own = as_matrix(matrix)
+    if not threshold >= 0:
+        raise UsageError(f"The threshold must be 0 or more, got {threshold:g}.")
+    lowest = _lowest(own)
+    if threshold < lowest[0]:
+        raise UsageError(
+            f"No two corruptions overlap by {threshold:g} or less: the lowest score is"
+            f" {lowest[0]:.4g}, of {lowest[1]} and {lowest[2]}; choose a threshold of at least"
+            f" {_up(lowest[0])}."
+        )
+    return _select(own, threshold)
+
+
+def select_at_every_threshold(matrix: OverlapMatrix | ArrayLike) -> tuple[Step, ...]:
+    """Return all selections that there are, each with its range of thresholds, lowest first.
+
+    Below the first of them no two corruptions may stand together.
+    """
+    own = as_matrix(matrix)
+    lowest, high = _lowest(own)[0], inf
+    known = np.unique([score for score, _, _ in own.pairs() if not np.isnan(score)])
+    threshold, size = float(known[-1]), len(own)
+    steps = []
+    while True:
+        selection = _select(own, threshold, at_most=size)
+        # it stays the best until one of its own pairs, or of a tie's, is no longer allowed
+        low = max(_highest(own, members) for members in (selection.members, *selection.ties))
+        steps.append(Step(_at(selection, low), low, high))
+        if low <= lowest:
+            return tuple(reversed(steps))
+        high, size = low, len(selection)
+        threshold = float(known[known < low][-1])
+
+
+def as_matrix(matrix: OverlapMatrix | ArrayLike) -> OverlapMatrix:
+    """Return the matrix itself, or one made of an array of scores; refuse what is none."""
+    own = matrix if isinstance(matrix, OverlapMatrix) else _named(matrix)
+    check_scores(own.scores, own.names, "matrix")
+    return own
+
+
+def check_scores(scores: Numbers, names: Sequence[str], what: str) -> None:
+    """Refuse scores that are negative, infinite, not symmetric, or not 1 with themselves."""
+    known = np.where(np.isnan(scores), 0.0, scores)
+    for place in np.argwhere((known < 0) | np.isinf(known)):
+        raise UsageError(
+            f"{what} must hold overlap scores of 0 or more, got {scores[tuple(place)]:g} for"
+            f" {names[place[0]]} and {names[place[1]]}."
+        )
+    for one, two in np.argwhere(
+        (np.abs(known - known.T) > SYMMETRIC) | (np.isnan(scores) != np.isnan(scores.T))
+    ):
+        raise UsageError(
+            f"{what} must be symmetric, got {scores[one, two]:g} for {names[one]} and {names[two]}"
+            f" and {scores[two, one]:g} the other way round."
+        )
+    own = np.diag(scores)
+    for (place,) in np.argwhere(np.abs(own - 1) > SYMMETRIC):
+        raise UsageError(
+            f"{what} must hold 1 for a corruption with itself, got {own[place]:g} for"
+            f" {names[place]}."
+        )
+
+
+def _named(matrix: ArrayLike) -> OverlapMatrix:
+    try:
+        scores: Numbers = np.asarray(matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UsageError("matrix must be a square table of numbers.") from None
+    if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
+        raise UsageError(f"matrix must be square, got shape {scores.shape}.")
+    return OverlapMatrix(tuple(str(place + 1) for place in range(len(scores))), scores)
+
+
+def _lowest(matrix: OverlapMatrix) -> tuple[float, str, str]:
+    known = [pair for pair in matrix.pairs() if not np.isnan(pair[0])]
+    if not known:
+        raise UsageError(
+            "A selection needs at least two corruptions whose overlap is determined, got none"
+            f" among {len(matrix)}."
+        )
+    return min(known)
+
+
+def _up(score: float) -> str:
+    """Return a score in few digits, rounded up, so that it can be given as a threshold."""
+    return f"{np.ceil(score * 1000) / 1000:g}"
+
+
+def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection:
+    together = _together(matrix, threshold)
+    allowed = [sum(1 << int(place) for place in np.flatnonzero(row)) for row in together]
+    found = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
+    first, *others = found.sets
+    return Selection(
+        _names(matrix, first),
+        _mean(matrix, first),
+        tuple(_names(matrix, each) for each in others),
+        threshold,
+        _left_out(matrix, first, threshold),
+        found.more,
+    )
+
+
+def _together(matrix: OverlapMatrix, threshold: float) -> NDArray[np.bool_]:
+    """Return which two may stand together; NaN is not below anything."""
+    together: NDArray[np.bool_] = matrix.scores <= threshold
+    return together & ~np.eye(len(matrix), dtype=bool)
+
+
+def _names(matrix: OverlapMatrix, places: Sequence[int]) -> tuple[str, ...]:
+    return tuple(matrix.names[place] for place in places)
+
+
+def _mean(matrix: OverlapMatrix, places: Sequence[int]) -> float:
+    above = np.triu_indices(len(places), 1)
+    return float(matrix.scores[np.ix_(places, places)][above].mean())
+
+
+def _left_out(matrix: OverlapMatrix, members: Sequence[int], threshold: float) -> tuple[str, ...]:
+    unknown = np.isnan(matrix.scores[:, members])
+    unsure = unknown | (matrix.scores[:, members] <= threshold)
+    return tuple(
+        name
+        for place, name in enumerate(matrix.names)
+        if place not in members and unsure[place].all() and unknown[place].any()
+    )
+
+
+def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
+    own = matrix.only(members).scores
+    return float(own[np.triu_indices(len(members), 1)].max())
+
+
+def _at(selection: Selection, threshold: float) -> Selection:
+    """Return a selection as that of another threshold for which it holds."""
+    return Selection(
+        selection.members, selection.mean_overlap, selection.ties, threshold,
+        selection.left_out, selection.more_ties,
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+"""One number for how strong a corruption is: 0 nothing, 1 and 5 the ends of its published range.
+
+Beyond 5 the parameters go on as they came, as far as they may. What is evaluated are the values
+that a picture of this size can really have, so that strengths that give the same pictures are one.
+"""
+
+from dataclasses import dataclass, replace
+from math import inf, log
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.corruptions import Parameter, Values
+from eyechart.suites.suite import DRAWN, STRONGEST, Entry
+
+Step = tuple[float, ...]
+"""The settled values of the moved parameters, or the severity: what makes pictures differ."""
+
+MILD, STRONG = 1.0, STRONGEST
+"""The strengths at the ends of the published range."""
+
+DIGITS = 4
+"""To so many digits real numbers are looked for, and written."""
+
+NARROWEST = 0.01
+"""The least width of a range of severities."""
+
+FARTHEST = {"thickness": 0.5}
+"""At which share of the side a length has nothing left to take; 1 where it is not here."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The strengths of one corruption on pictures of one `side` in px."""
+
+    entry: Entry
+    side: int
+
+    @property
+    def by_severity(self) -> bool:
+        """Whether strength is the severity, and not the parameters that the path moves."""
+        return bool(self.entry.levels) or DRAWN in self.entry.path.values()
+
+    @property
+    def moved(self) -> tuple[Parameter, ...]:
+        """The parameters that strength moves, where it is not the severity."""
+        names = [name for name, ends in self.entry.path.items() if ends[0] != ends[1]]
+        return tuple(self.entry.corruption.parameter(name) for name in names)
+
+    def check(self) -> None:
+        """Raise a UsageError unless there are strengths."""
+        ends = [] if self.by_severity else self.moved
+        if not self.by_severity and (not ends or any(each.choices for each in ends)):
+            raise UsageError(
+                f"{self.entry.name} has neither levels nor a path along which its strength grows:"
+                " leave it out."
+            )
+
+    @property
+    def farthest(self) -> float:
+        """The largest strength: severity 5, or where every parameter is at its limit."""
+        if self.by_severity:
+            return STRONGEST
+        return max(self._strength_at(each, self._limit(each)) for each in self.moved)
+
+    def values(self, strength: float) -> dict[str, float]:
+        """Return the moved parameters at a strength, in the entry's own units; {} for severities.
+
+        Whole numbers are whole in these units.
+        """
+        if self.by_severity:
+            return {}
+        return {each.name: self._value(each, strength) for each in self.moved}
+
+    def step(self, strength: float) -> Step:
+        """Return what the pictures at this strength depend on."""
+        if self.by_severity:
+            return (_rounded(strength),)
+        values = self.values(strength)
+        return tuple(self._settled(each, values[each.name]) for each in self.moved)
+
+    def is_clean(self, strength: float) -> bool:
+        """Whether nothing happens yet at this strength."""
+        if strength == 0:
+            return True
+        if self.by_severity:
+            return False
+        return all(
+            each.clean == settled
+            for each, settled in zip(self.moved, self.step(strength), strict=True)
+        )
+
+    def given(self, strength: float, count: int) -> tuple[Values, dict[str, Values]]:
+        """Return severities and parameters of so many pictures, as `corrupt_batch` takes them."""
+        if self.by_severity:
+            return np.full(count, _rounded(strength)), {}
+        values = self.values(strength).items()
+        return np.full(count, STRONG), {name: np.full(count, value) for name, value in values}
+
+    def between(self, low: float, high: float) -> Entry:
+        """Return the entry with strengths drawn between these two."""
+        if self.by_severity:
+            low, high = _rounded(low), _rounded(high)
+            # a range needs two ends, also where both were found at one place
+            high = max(high, min(low + NARROWEST, STRONGEST))
+            low = min(low, high - NARROWEST)
+            return replace(self.entry, severity=(low, high))
+        ends = {each.name: self._ends(each, low, high) for each in self.moved}
+        path = {**self.entry.path, **ends}
+        pairs = {name: (float(pair[0]), float(pair[1])) for name, pair in path.items()}
+        return replace(
+            self.entry,
+            path=path,
+            domain={
+                **self.entry.domain,
+                **{name: (min(pair), max(pair)) for name, pair in pairs.items()},
+            },
+            # what strength moves by equal factors is drawn so too, and not evenly over the domain
+            severity=(MILD, STRONG) if self.entry.logarithmic else None,
+            variants={},
+        )
+
+    def _ends(self, parameter: Parameter, low: float, high: float) -> tuple[float, float]:
+        """Return the values that a parameter is drawn between, mild end first.
+
+        Of the whole numbers that are one length on pictures of this side the outermost are taken,
+        so that every length between the ends is drawn equally often.
+        """
+        mild, strong = self._value(parameter, low), self._value(parameter, high)
+        if not parameter.integer:
+            return mild, strong
+        rises = self._rises(parameter)
+        return self._outermost(parameter, mild, not rises), self._outermost(
+            parameter, strong, rises
+        )
+
+    def _outermost(self, parameter: Parameter, value: float, largest: bool) -> float:
+        wide = np.ceil(2 / self._stretch(parameter)) + 2
+        near = np.arange(value - 2 * wide, value + 2 * wide + 1, 2 if parameter.odd else 1)
+        near = near[(near >= parameter.low) & (near <= parameter.high)]
+        own = self._settled(parameter, value)
+        same = [float(each) for each in near if self._settled(parameter, each) == own]
+        return max(same) if largest else min(same)
+
+    def _value(self, parameter: Parameter, strength: float) -> float:
+        """Return a parameter at a strength, in the entry's own units, as it can be given."""
+        mild, strong = map(float, self.entry.path[parameter.name])
+        clean = mild if parameter.clean is None else parameter.clean
+        start, end, share = clean, mild, min(strength, MILD)
+        rule = parameter
+        if strength > MILD:
+            start, end, share = mild, strong, (strength - MILD) / (STRONG - MILD)
+            rule = self._rule(parameter)
+        found = rule.interpolate(*(np.array([number]) for number in (start, end, share)))
+        limit = self._limit(parameter)
+        within = min(found[0], limit) if self._rises(parameter) else max(found[0], limit)
+        # a reciprocal that goes on beyond the strong end may pass through infinity
+        if rule.between == "reciprocal" and found[0] < 0:
+            within = limit
+        settled = float(parameter.settle(np.array([within]))[0])
+        return settled if parameter.integer else _rounded(settled)
+
+    def _rule(self, parameter: Parameter) -> Parameter:
+        is_log = parameter.name in self.entry.logarithmic
+        return replace(parameter, between="log") if is_log else parameter
+
+    def _rises(self, parameter: Parameter) -> bool:
+        mild, strong = map(float, self.entry.path[parameter.name])
+        return strong > mild
+
+    def _limit(self, parameter: Parameter) -> float:
+        """Return the value that strength cannot go beyond, in the entry's own units."""
+        strong = float(self.entry.path[parameter.name][1])
+        if not self._rises(parameter):
+            return min(parameter.low, strong)
+        if not parameter.scales_with_size:
+            return parameter.high
+        side = self.entry.reference_side or self.side
+        share = FARTHEST.get(parameter.name, 1.0)
+        return max(strong, min(parameter.high, share * side))
+
+    def _strength_at(self, parameter: Parameter, value: float) -> float:
+        """Return the strength at which a parameter beyond its strong end has a value."""
+        mild, strong = map(float, self.entry.path[parameter.name])
+        rule = self._rule(parameter).between
+        if rule == "log":
+            mild, strong, value = log(mild), log(strong), log(value)
+        elif rule == "reciprocal":
+            mild, strong, value = 1 / mild, 1 / strong, 1 / value if value else inf
+        return MILD + (STRONG - MILD) * (value - mild) / (strong - mild)
+
+    def _stretch(self, parameter: Parameter) -> float:
+        if parameter.scales_with_size and self.entry.reference_side is not None:
+            return self.side / self.entry.reference_side
+        return 1.0
+
+    def _settled(self, parameter: Parameter, value: float) -> float:
+        stretch = self._stretch(parameter)
+        return float(parameter.settle(np.array([value * stretch]), stretch)[0])
+
+
+def _rounded(number: float) -> float:
+    return float(f"{number:.{DIGITS}g}")

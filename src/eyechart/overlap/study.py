@@ -1,0 +1,252 @@
+"""An overlap study: one network trained with each corruption, each tested on every corruption.
+
+Every training and every test is a job with a file of its own, so that a study can be stopped, goes
+on, and can be shared between devices.
+"""
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import file_name, read_parquet, write_parquet
+from eyechart.core.randomness import hash64
+from eyechart.models.checkpoint import read_checkpoint
+from eyechart.models.find import load_model
+from eyechart.models.model import Model
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.overlap.tables import ALL, CLEAN, STANDARD
+from eyechart.suites.suite import Entry
+from eyechart.testsets.drawing import Step
+from eyechart.training.answers import right_answers
+from eyechart.training.data import Held, Labelled, mean_and_deviation
+from eyechart.training.loop import Start, new_network, settings_of, train
+from eyechart.training.mixture import Mixture
+from eyechart.training.recipe import Recipe
+from eyechart.training.state import is_finished
+
+MODELS, TESTS = "models", "tests"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training: which seed, and with which corruptions; "standard" has none."""
+
+    seed: int
+    name: str
+    mixture: Mixture
+
+    def path(self, out: Path) -> Path:
+        """Return where its checkpoint goes."""
+        return out / MODELS / str(self.seed) / f"{file_of(self.name)}.pt"
+
+
+@dataclass(frozen=True)
+class Test:
+    """All models of a seed on one corruption, or on clean pictures if that is None."""
+
+    seed: int
+    entry: Entry | None
+
+    @property
+    def name(self) -> str:
+        """The corruption's name, or "clean"."""
+        return CLEAN if self.entry is None else self.entry.name
+
+    def path(self, out: Path) -> Path:
+        """Return where the answers go."""
+        return out / TESTS / str(self.seed) / f"{file_name(self.name)}.parquet"
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is to be found out.
+
+    `entries`: the corruptions. `together`: benchmarks on whose corruptions, all of them, one more
+    network each is trained. `network`: the architecture, trained from scratch; or `start`: the
+    checkpoint from which all of them, also the standard one, are tuned. `seeds`: one repetition of
+    everything for each; the recipe's own seed counts for nothing. Test pictures are the same in all
+    repetitions.
+    """
+
+    entries: tuple[Entry, ...]
+    recipe: Recipe
+    network: str = ""
+    start: str = ""
+    together: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (0,)
+
+    def check(self) -> None:
+        """Raise a UsageError unless the study can be made."""
+        self.recipe.check()
+        if bool(self.network) == bool(self.start):
+            raise UsageError(
+                "Give an architecture to train from scratch, or a checkpoint to tune, not both."
+            )
+        if len(self.entries) < 2:
+            raise UsageError("Overlap needs at least two corruptions: give a suite with more.")
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise UsageError(f"Every seed must be another, got {self.seeds}.")
+        names = [entry.name for entry in self.entries]
+        files = [file_of(name) for name in (STANDARD, CLEAN, *names)]
+        for name in files:
+            if files.count(name) > 1:
+                raise UsageError(
+                    f"Two corruptions would be in files called {name}: leave one of them out."
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The corruptions, by name."""
+        return tuple(entry.name for entry in self.entries)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What is trained for every seed: "standard", each corruption, then each benchmark."""
+        return (STANDARD, *self.names, *(f"{ALL}{name}" for name in self.together))
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield all trainings, the standard ones of all seeds first."""
+        own = {entry.name: entry for entry in self.entries}
+        mixtures = {STANDARD: Mixture(), **{name: Mixture((own[name],)) for name in own}}
+        for name, members in self.together.items():
+            mixtures[f"{ALL}{name}"] = Mixture(tuple(own[member] for member in members))
+        for model in self.models:
+            for seed in self.seeds:
+                yield Job(seed, model, mixtures[model])
+
+    def tests(self) -> Iterator[Test]:
+        """Yield all tests, seed by seed, clean pictures first."""
+        for seed in self.seeds:
+            for entry in (None, *self.entries):
+                yield Test(seed, entry)
+
+    def settings(self, train_data: Labelled, test_data: Labelled) -> dict[str, Any]:
+        """Return all that decides the results, as plain values.
+
+        Networks trained on whole benchmarks may be added later, so they are none of it.
+        """
+        return {
+            "kind": "overlap study",
+            "network": self.network,
+            "start": self.start,
+            "train": train_data.fingerprint,
+            "test": test_data.fingerprint,
+            "corruptions": list(self.names),
+            "strengths": f"{hash64(*(repr(entry) for entry in self.entries)):016x}",
+            "seeds": list(self.seeds),
+            "classes": list(train_data.class_names),
+            **{k: v for k, v in self.recipe.settings().items() if k != "seed"},
+        }
+
+
+def file_of(name: str) -> str:
+    """Return the name of a model or a test as that of a file."""
+    return file_name(name.replace(":", "/"))
+
+
+class Trainer:
+    """Makes the trainings of a study on a device."""
+
+    def __init__(self, study: Study, data: Labelled, device: torch.device, out: Path) -> None:
+        self.study, self.data, self.device, self.out = study, data, device, out
+        self.held: Held | None = None
+        self.begun: Start | None = None
+        self.steps: Preprocessing | None = None
+
+    def check(self, job: Job) -> None:
+        """Raise a UsageError if the checkpoint of a job is there and of another configuration."""
+        settings = settings_of(
+            self._start(job.seed), self.data, job.mixture, self._recipe(job.seed)
+        )
+        is_finished(job.path(self.out), settings)
+
+    def _recipe(self, seed: int) -> Recipe:
+        return replace(self.study.recipe, seed=seed)
+
+    def __call__(self, job: Job, step: Step) -> None:
+        """Make one training, if it is not made; `step` is told of every picture."""
+        self.held = self.held or Held(self.data, self.device)
+        recipe = self._recipe(job.seed)
+        path = job.path(self.out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        train(
+            self._start(job.seed), self.data, job.mixture, recipe, self.device, path,
+            _Forward(step), self.held,
+        )  # fmt: skip
+
+    def _start(self, seed: int) -> Start:
+        if self.study.network:
+            if self.steps is None:
+                self.steps = Preprocessing(None, *mean_and_deviation(self.data))
+            return new_network(self.study.network, self.data, seed, self.steps)
+        if self.begun is None:
+            self.begun = start_from(self.study.start, self.data)
+        return replace(self.begun, module=deepcopy(self.begun.module))
+
+
+def start_from(path: str, data: Labelled) -> Start:
+    """Return the network in a checkpoint, to be tuned; it must know the classes of the data."""
+    checkpoint = read_checkpoint(Path(path))
+    if checkpoint.class_names != data.class_names:
+        raise UsageError(
+            f"{path} knows other classes ({len(checkpoint.class_names)}) than the pictures have"
+            f" ({len(data.class_names)}): train a standard network on these pictures first."
+        )
+    model = load_model(path, torch.device("cpu"), half=False)
+    assert model.module is not None, "a checkpoint is a module"
+    return Start(
+        model.module,
+        checkpoint.network,
+        checkpoint.base,
+        checkpoint.class_names,
+        model.preprocessing,
+        checkpoint.trained_on,
+    )
+
+
+class Tester:
+    """Makes the tests of a study on a device; the models of a seed stay loaded."""
+
+    def __init__(self, study: Study, data: Labelled, device: torch.device, out: Path) -> None:
+        self.study, self.data, self.device, self.out = study, data, device, out
+        self.held: Held | None = None
+        self.seed: int | None = None
+        self.models: dict[str, Model] = {}
+
+    def __call__(self, test: Test, step: Step) -> None:
+        """Make one test, if it is not made: a row per picture, a column per model, right or not."""
+        path = test.path(self.out)
+        known = read_parquet(path) if path.exists() else pa.table({})
+        wanted = [name for name in self.study.models if name not in known.column_names]
+        step(len(self.study.models) - len(wanted), "")
+        if not wanted:
+            return
+        self.held = self.held or Held(self.data, self.device)
+        if test.seed != self.seed:
+            jobs = (job for job in self.study.jobs() if job.seed == test.seed)
+            self.models = {j.name: load_model(str(j.path(self.out)), self.device) for j in jobs}
+            self.seed = test.seed
+        # every repetition is tested on the same pictures: their draw has no seed
+        mixture = Mixture() if test.entry is None else Mixture((test.entry,))
+        hits = right_answers({name: self.models[name] for name in wanted}, self.held, mixture)
+        old = {name: known[name] for name in known.column_names}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_parquet(pa.table({**old, **hits}), path)
+        step(len(wanted), "")
+
+
+class _Forward:
+    """Follows one of many pieces of work by a step that is shared between them."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def begin(self, title: str, total: int) -> Step:
+        """Return the shared step."""
+        return self.step

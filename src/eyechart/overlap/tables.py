@@ -1,0 +1,220 @@
+"""Accuracy tables: how right each model, trained on one corruption, is on each corruption.
+
+The same form for what a study measured here and for what users bring.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.curves.bins import Numbers
+from eyechart.overlap.cells import check_width, first_double, read_cells, write_cells
+from eyechart.overlap.scores import (
+    LEAST_GAIN,
+    OverlapMatrix,
+    clean_notes,
+    overlap_matrix,
+    robustness_scores,
+    seed_deviation,
+)
+
+FILE = "accuracies.csv"
+TRAINED_ON, SEED, CLEAN = "trained_on", "seed", "clean"
+STANDARD = "standard"
+"""The model that saw clean pictures only."""
+
+ALL = "all:"
+"""Before a benchmark's name: the model that was trained with all its corruptions."""
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyTable:
+    """Shares of right answers, `values[seed, model, test]`.
+
+    `models`: "standard", then one for each corruption in the order of `corruptions`, then those
+    called "all:BENCHMARK". Tests: clean pictures, then the corruptions. `seeds`: what repetitions
+    are called; one without a name if there was no repetition.
+    """
+
+    corruptions: tuple[str, ...]
+    models: tuple[str, ...]
+    values: Numbers
+    seeds: tuple[str, ...] = ("",)
+    source: str = ""
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """What the models were tested on: "clean", then the corruptions."""
+        return (CLEAN, *self.corruptions)
+
+    @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The benchmarks that a model was trained on as a whole."""
+        return tuple(name.removeprefix(ALL) for name in self.models[1 + len(self.corruptions) :])
+
+    def of(self, model: str) -> Numbers:
+        """Return a model's accuracies, mean over seeds: of clean pictures, then each corruption."""
+        if model not in self.models:
+            raise unknown_name("model in the table:", model, self.models)
+        own: Numbers = self.values[:, self.models.index(model)].mean(axis=0)
+        return own
+
+    def place(self, corruption: str) -> int:
+        """Return which of the tests a corruption is."""
+        if corruption not in self.corruptions:
+            raise unknown_name("corruption in the table:", corruption, self.corruptions)
+        return 1 + self.corruptions.index(corruption)
+
+    def robustness(self) -> Numbers:
+        """Return R = A_c / A_clean of the standard and the single models: (seeds, 1 + n, n)."""
+        own = self.values[:, : 1 + len(self.corruptions)]
+        return robustness_scores(own[..., 1:], own[..., 0])
+
+    def seed_deviation(self, least_gain: float = LEAST_GAIN) -> Numbers | None:
+        """Return the standard deviation of overlaps over seeds (n, n); None for a single seed.
+
+        The divisor is one less than the seeds; NaN where one of them has no such overlap.
+        """
+        if len(self.seeds) < 2:
+            return None
+        return seed_deviation(self.robustness(), least_gain)
+
+    def matrix(self, least_gain: float = LEAST_GAIN, classes: int | None = None) -> OverlapMatrix:
+        """Return the overlaps, of the mean robustness over seeds; notes say what is doubtful."""
+        own = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, least_gain)
+        single = 1 + len(self.corruptions)
+        clean = self.values[:, :single, 0].mean(axis=0)
+        notes = clean_notes(self.models[:single], clean, classes) + own.notes
+        return OverlapMatrix(own.names, own.scores, own.gains, own.least_gain, notes)
+
+
+def read_accuracies(path: Path) -> AccuracyTable:
+    """Return the table in a CSV file, or in the `accuracies.csv` of a run's folder.
+
+    Its first row: trained_on, perhaps seed, clean, then the corruptions. A row "standard", one for
+    each corruption, and any of "all:BENCHMARK"; of each seed all of them.
+    """
+    if path.is_dir():
+        if not (path / FILE).is_file():
+            raise UsageError(f"{path} holds no {FILE}: it is no folder of an overlap study.")
+        path = path / FILE
+    rows = read_cells(path, "an accuracy table")
+    if not rows:
+        raise UsageError(
+            f"{path} must begin with a row {TRAINED_ON},{CLEAN},CORRUPTION…, got none."
+        )
+    corruptions, start = _head(path, rows[0])
+    found: dict[tuple[str, str], list[float]] = {}
+    for row in rows[1:]:
+        check_width(path, row, len(rows[0]))
+        key = (row[1] if start == 3 else "", row[0])
+        if key in found:
+            raise UsageError(f"{path} must have one row for each model, got {_called(key)} twice.")
+        found[key] = [_share(path, row[0], cell) for cell in row[start - 1 :]]
+    return _table(path, corruptions, found)
+
+
+def write_accuracies(table: AccuracyTable, path: Path) -> None:
+    """Write the table as a CSV file that `read_accuracies` reads; numbers lose nothing."""
+    repeated = table.seeds != ("",)
+    rows = [[TRAINED_ON, *([SEED] if repeated else []), *table.tests]]
+    for seed, own in zip(table.seeds, table.values, strict=True):
+        for model, accuracies in zip(table.models, own, strict=True):
+            cells = [repr(float(value)) for value in accuracies]
+            rows.append([model, *([seed] if repeated else []), *cells])
+    write_cells(path, rows)
+
+
+def make_table(
+    corruptions: Sequence[str], models: Sequence[str], values: Numbers, seeds: Sequence[str] = ("",)
+) -> AccuracyTable:
+    """Return a table of accuracies (seeds, models, 1 + corruptions), or (models, …) of one seed."""
+    own: Numbers = np.asarray(values, dtype=np.float64)
+    own = own[None] if own.ndim == 2 else own
+    expected = (STANDARD, *corruptions)
+    if tuple(models[: len(expected)]) != expected:
+        raise UsageError("models must be 'standard', then all corruptions in their order.")
+    if own.shape != (len(seeds), len(models), 1 + len(corruptions)):
+        raise UsageError(
+            f"values must be of {len(seeds)} seeds, {len(models)} models and"
+            f" {1 + len(corruptions)} tests, got shape {own.shape}."
+        )
+    return AccuracyTable(tuple(corruptions), tuple(models), own, tuple(seeds))
+
+
+def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """Return the corruptions, and at which column they begin."""
+    repeated = len(head) > 1 and head[1] == SEED
+    start = 3 if repeated else 2
+    wanted = [TRAINED_ON, *([SEED] if repeated else []), CLEAN]
+    if list(head[:start]) != wanted:
+        raise UsageError(
+            f"{path} must begin with the columns {TRAINED_ON}, perhaps {SEED}, and {CLEAN}, got"
+            f" {', '.join(head[:start]) or 'none'}."
+        )
+    corruptions = tuple(head[start:])
+    if not corruptions or not all(corruptions):
+        raise UsageError(f"{path} must have a named column for each corruption behind {CLEAN}.")
+    double = first_double(corruptions)
+    if double is not None:
+        raise UsageError(f"{path} must have one column for each corruption, got {double} twice.")
+    return corruptions, start
+
+
+def _share(path: Path, model: str, cell: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        hint = ": divide percent by 100" if 1 < value <= 100 else ""
+        raise UsageError(
+            f"{path} must hold accuracies between 0 and 1, got '{cell}' in the row of"
+            f" {model}{hint}."
+        )
+    return value
+
+
+def _table(
+    path: Path, corruptions: tuple[str, ...], found: dict[tuple[str, str], list[float]]
+) -> AccuracyTable:
+    seeds = tuple(dict.fromkeys(seed for seed, _ in found))
+    names = dict.fromkeys(model for _, model in found)
+    together = tuple(name for name in names if name.startswith(ALL))
+    models = (STANDARD, *corruptions, *together)
+    if STANDARD not in names:
+        raise UsageError(
+            f"{path} must have a row '{STANDARD}': the model trained on clean pictures."
+        )
+    for name in names:
+        if name not in models:
+            raise UsageError(
+                f"{path} must have a column for every corruption that was trained on, and has none"
+                f" for {name or 'a row without a name'}."
+            )
+    for seed in seeds:
+        for name in models:
+            if (seed, name) not in found:
+                raise UsageError(
+                    f"{path} must have a row for every corruption, and has none for"
+                    f" {_called((seed, name))}: without a model trained on it no overlap with it"
+                    " can be known."
+                )
+    values = np.array([[found[seed, name] for name in models] for seed in seeds])
+    for name, clean in zip(models, values[..., 0].min(axis=0), strict=True):
+        if clean == 0:
+            raise UsageError(
+                f"{path}: a robustness score divides by the accuracy on clean pictures, which must"
+                f" be more than 0, got 0 for {name}."
+            )
+    return AccuracyTable(corruptions, models, values, seeds, str(path))
+
+
+def _called(key: tuple[str, str]) -> str:
+    seed, model = key
+    return f"{model} of seed {seed}" if seed else model

@@ -1,0 +1,161 @@
+"""Overlaps, selections, balance and coverage as tables for the terminal, and as long CSV files."""
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eyechart.curves.bins import Numbers
+from eyechart.overlap.intervals import OverlapIntervals
+from eyechart.overlap.scores import OverlapMatrix
+from eyechart.overlap.selection import Step
+from eyechart.overlap.tables import STANDARD
+
+if TYPE_CHECKING:
+    # these bring torch along, which most tables can do without
+    from eyechart.overlap.balance import Balance
+    from eyechart.overlap.coverage import Coverage, DirectTest
+
+UNKNOWN = "–"
+"""What stands in a cell without a score."""
+
+Rows = list[tuple[str, ...]]
+Table = tuple[tuple[str, ...], Rows]
+"""The head of a table and its rows."""
+
+
+def matrix_table(matrix: OverlapMatrix) -> Table:
+    """Return all scores."""
+    rows: Rows = [
+        (name, *(score_text(score) for score in own))
+        for name, own in zip(matrix.names, matrix.scores, strict=True)
+    ]
+    return ("overlap", *matrix.names), rows
+
+
+def nearest_table(
+    matrix: OverlapMatrix,
+    intervals: OverlapIntervals | None = None,
+    seed_deviation: Numbers | None = None,
+) -> Table:
+    """Return for each corruption what training on it gains, and which other one is nearest.
+
+    `intervals`: to print with the overlap with the nearest; `seed_deviation`: likewise.
+    """
+    sure = [] if intervals is None else [f"{100 * intervals.level:g} %"]
+    sure += [] if seed_deviation is None else ["sd of seeds"]
+    rows: Rows = []
+    for place, name in enumerate(matrix.names):
+        own = np.where(np.arange(len(matrix)) == place, np.nan, matrix.scores[place])
+        cells = [UNKNOWN] * (3 + len(sure))
+        if not np.isnan(own).all():
+            near = int(np.nanargmax(own))
+            cells = [matrix.names[near], score_text(own[near])]
+            if intervals is not None:
+                cells.append(_range(intervals.low[place, near], intervals.high[place, near]))
+            if seed_deviation is not None:
+                cells.append(score_text(seed_deviation[place, near]))
+            cells.append(score_text(float(np.nanmean(own))))
+        gain = UNKNOWN if matrix.gains is None else f"{matrix.gains[place]:.3f}"
+        rows.append((name, gain, *cells))
+    return ("corruption", "own gain", "overlaps most with", "by", *sure, "mean overlap"), rows
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.2f}–{'?' if math.isinf(high) else f'{high:.2f}'}"
+
+
+def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
+    """Return a line for each two corruptions, for a file: score, ends, deviation over seeds."""
+    rows = [["one", "two", "overlap", "low", "high", "seed_deviation", "undetermined_share"]]
+    names = intervals.matrix.names
+    for one, two in combinations(range(len(names)), 2):
+        values = (
+            intervals.matrix.scores, intervals.low, intervals.high, intervals.seed_deviation,
+            intervals.undetermined,
+        )  # fmt: skip
+        cells = [float(own[one, two]) for own in values]
+        rows.append([names[one], names[two], *map(_cell, cells)])
+    return rows
+
+
+def step_table(steps: Sequence[Step]) -> Table:
+    """Return every selection with the thresholds for which it holds, and what changes at it.
+
+    Thresholds are rounded up, so that a number with as many digits is on the right side.
+    """
+    rows: Rows = []
+    before: tuple[str, ...] = ()
+    for step in steps:
+        own = step.selection
+        ties = f"{len(own.ties)}{'+' if own.more_ties else ''}" if own.ties else ""
+        changes = [f"+{name}" for name in own.members if name not in before]
+        changes += [f"−{name}" for name in before if name not in own.members]
+        before = own.members
+        until = "" if math.isinf(step.high) else up(step.high)
+        mean = f"{own.mean_overlap:.4f}"
+        rows.append((up(step.low), until, str(len(own)), mean, ties, " ".join(changes)))
+    return ("threshold from", "below", "size", "mean overlap", "ties", "changes"), rows
+
+
+def up(threshold: float) -> str:
+    """Return a threshold in four digits behind the point, rounded up."""
+    return f"{math.ceil(threshold * 1e4) / 1e4:.4f}"
+
+
+def balance_table(balance: "Balance") -> Table:
+    """Return all corruption errors in percent; rows trained on, columns tested on."""
+    rows: Rows = []
+    for model, own in balance.errors.items():
+        mean = f"{100 * balance.means[model]:.1f}"
+        rows.append((model, mean, *(f"{100 * value:.0f}" for value in own.values())))
+    name = "relative mCE" if balance.relative else "mCE"
+    return (f"{'relative CE' if balance.relative else 'CE'}, %", name, *balance.benchmark), rows
+
+
+def balance_cells(name: str, balance: "Balance") -> list[list[str]]:
+    """Return a line for each corruption error and each mean, for a file; shares, not percent."""
+    form = "relative" if balance.relative else "plain"
+    start = [name, form, balance.baseline.name]
+    rows = []
+    for model, own in balance.errors.items():
+        for corruption, value in own.items():
+            rows.append([*start, model, corruption, _cell(value)])
+        rows.append([*start, model, "mean", _cell(balance.means[model])])
+    return rows
+
+
+BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "corruption_error"]
+
+
+def coverage_table(coverage: "Coverage") -> Table:
+    """Return for each corruption of a benchmark which one of the other covers it, if any."""
+    rows: Rows = []
+    for own in coverage.each:
+        verdict = "yes" if own.corruption in coverage.covered else "no"
+        verdict = "undetermined" if own.corruption in coverage.undetermined else verdict
+        rows.append((own.corruption, own.nearest or UNKNOWN, score_text(own.score), verdict))
+    return ("corruption", "overlaps most with", "by", "covered"), rows
+
+
+def direct_table(test: "DirectTest") -> Table:
+    """Return the corruption errors of the model trained on all, beside the standard model's."""
+    rows: Rows = []
+    for name, own in test.errors.items():
+        helped = "yes" if name in test.helped else "no"
+        rows.append((name, f"{100 * test.standard[name]:.0f}", f"{100 * own:.0f}", helped))
+    mean, standard = test.means
+    rows.append(("mean", f"{100 * standard:.1f}", f"{100 * mean:.1f}", ""))
+    form = "relative CE" if test.relative else "CE"
+    return (f"{form}, %", STANDARD, test.trained_on, "more robust"), rows
+
+
+def score_text(score: float) -> str:
+    """Return a score in two digits, or a dash where it is undetermined."""
+    return UNKNOWN if math.isnan(score) else f"{score:.2f}"
+
+
+def _cell(value: float) -> str:
+    return "" if math.isnan(value) else repr(value)

@@ -1,0 +1,175 @@
+"""Suites as files: benchmarks put together from others, written so that they read back the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.core.registry import unknown_name
+from eyechart.suites.suite import PUBLISHED, Entry, Suite, load_suite, parse_suite
+
+SUFFIXES = (".yaml", ".yml")
+WIDTH = 100
+
+
+def choose_entries(
+    suites: Sequence[Suite],
+    names: Sequence[str],
+    name: str,
+    title: str,
+    source: str,
+) -> Suite:
+    """Return a suite of the corruptions called `names`, in their order, out of these suites.
+
+    The part of a name behind its slash will do where only one of them has it.
+    """
+    if not names:
+        raise UsageError("Name at least one corruption: a suite cannot be empty.")
+    chosen = [_find(suites, each) for each in names]
+    found = [entry.name for entry in chosen]
+    for each in found:
+        if found.count(each) > 1:
+            raise UsageError(f"{each} is named twice: name every corruption once.")
+    return Suite(name, title, source, tuple(replace(entry, suite=name) for entry in chosen))
+
+
+def _find(suites: Sequence[Suite], name: str) -> Entry:
+    """Return the one corruption of this name; the same one in two suites is one."""
+    every = [entry for suite in suites for entry in suite]
+    own = [entry for entry in every if entry.name == name]
+    if not own and "/" not in name:
+        own = [entry for entry in every if entry.name.rpartition("/")[2] == name]
+    if not own:
+        raise unknown_name("corruption", name, {entry.name for entry in every})
+    other = next((each for each in own if replace(each, suite=own[0].suite) != own[0]), None)
+    if other is None:
+        return own[0]
+    if other.name != own[0].name:
+        raise UsageError(f"'{name}' can be '{own[0].name}' or '{other.name}': write it in full.")
+    raise UsageError(
+        f"{own[0].suite} and {other.suite} both have a corruption called {other.name}, and not the"
+        " same: leave one of the suites out."
+    )
+
+
+def write_suite(suite: Suite, path: Path) -> None:
+    """Write a suite as a file that `load_suite` reads back to the same entries.
+
+    Takes the place of a suite that is there, and of nothing else.
+    """
+    check_suite_path(path)
+    text = suite_text(suite)
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+
+
+def check_suite_path(path: Path) -> None:
+    """Refuse a path at which no suite can be written."""
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"A suite's file must end in .yaml, got {path}.")
+    if not path.parent.is_dir():
+        raise UsageError(f"No such folder: {path.parent}.")
+    if path.exists():
+        try:
+            load_suite(str(path))
+        except UsageError:
+            raise UsageError(
+                f"{path} is there and is no suite: choose another name, or delete it."
+            ) from None
+
+
+def suite_text(suite: Suite) -> str:
+    """Return a suite as YAML."""
+    content = {
+        "name": suite.name,
+        "title": suite.title,
+        "source": suite.source,
+        "corruptions": [_item(entry) for entry in suite],
+    }
+    text = yaml.dump(
+        content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH, indent=2
+    )
+    # what nobody can read back must not take the place of what can be read
+    if parse_suite(text, suite.name).entries != suite.entries:
+        raise UsageError(f"The suite {suite.name} has entries that a file cannot hold.")
+    return text
+
+
+def _item(entry: Entry) -> dict[str, Any]:
+    """Return what a file says of an entry: whose it is, or all that is not usual."""
+    published = _published_as(entry)
+    if published is not None:
+        item: dict[str, Any] = {"same_as": f"{published.suite}:{published.name}"}
+        if entry.variant is not None:
+            item["variant"] = entry.variant
+        if entry.severity is not None:
+            item["severity"] = _plain(entry.severity)
+        return item if len(item) == 1 else _Flow(item)
+    item = {"name": entry.name}
+    for each in fields(Entry):
+        value = getattr(entry, each.name)
+        usual = each.default_factory() if each.default_factory is not MISSING else each.default
+        if each.name == "function":
+            usual = entry.name
+        if each.name not in ("name", "suite") and value != usual:
+            item[each.name] = _plain(value)
+    return item
+
+
+def _published_as(entry: Entry) -> Entry | None:
+    """Return the published entry that this one is, but for its variant and severities."""
+    for suite in PUBLISHED:
+        for published in load_suite(suite):
+            if published.name != entry.name:
+                continue
+            if entry.variant is not None and entry.variant not in published.variants:
+                continue
+            same = replace(
+                published.in_variant(entry.variant), suite=entry.suite, severity=entry.severity
+            )
+            if same == entry:
+                return published
+    return None
+
+
+class _Flow(dict[str, Any]):
+    """A table that is written on one line."""
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as YAML has it: lists for tuples, whole numbers without a point."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        plain = {key: _plain(each) for key, each in value.items()}
+        is_ranges = all(isinstance(each, list | str) for each in plain.values())
+        return _Flow(plain) if is_ranges else plain
+    return value
+
+
+class _Dumper(yaml.SafeDumper):
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        """Indent lists below their names, as people do."""
+        super().increase_indent(flow, indentless=False)
+
+
+def _flow(dumper: yaml.SafeDumper, table: _Flow) -> yaml.Node:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", table.items(), flow_style=True)
+
+
+def _list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
+    is_short = all(isinstance(value, int | float | str) for value in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=is_short)
+
+
+_Dumper.add_representer(_Flow, _flow)
+_Dumper.add_representer(list, _list)

@@ -1,0 +1,32 @@
+"""Which pictures models are right on, clean or corrupted, block by block on the device."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eyechart.models.model import Model
+from eyechart.training.data import Held
+from eyechart.training.loop import BLOCK_PIXELS
+from eyechart.training.mixture import Mixture
+
+
+def right_answers(
+    models: Mapping[str, Model], held: Held, mixture: Mixture
+) -> dict[str, NDArray[np.bool_]]:
+    """Return, for each model, whether it is right on each picture, (N,).
+
+    The mixture corrupts pictures in the same way every time.
+    """
+    height, width = held.data.size
+    size = max(1, BLOCK_PIXELS.get(held.device.type, BLOCK_PIXELS["cpu"]) // (height * width))
+    found: dict[str, list[Tensor]] = {name: [] for name in models}
+    for start in range(0, len(held.data), size):
+        places = torch.arange(start, min(start + size, len(held.data)))
+        own = places.to(held.device)
+        pictures = mixture.corrupt(held.batch(places), held.keys[own], 0, 0)
+        for name, model in models.items():
+            found[name].append(model(pictures, wait=False).argmax(dim=1) == held.labels[own])
+    return {name: torch.cat(parts).cpu().numpy() for name, parts in found.items()}

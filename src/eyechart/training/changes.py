@@ -1,0 +1,59 @@
+"""What a training changed: every score of a model beside that of the model that it was before."""
+
+from dataclasses import dataclass
+
+from eyechart.scores.estimate import Estimate
+from eyechart.scores.evaluation import Evaluation, SpaceScore, values_of
+from eyechart.scores.ranking import PairedDifference, holm, paired_difference
+
+CLEAN_ACCURACY = "clean_accuracy"
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One score before and after retraining, on the same pictures.
+
+    `corruption`: "" for clean accuracy. `difference`: after less before, with a paired test;
+    `corrected`: its p-value by Holm's method for all changes of the table.
+    """
+
+    space: str
+    corruption: str
+    score: str
+    before: Estimate
+    after: Estimate
+    difference: PairedDifference
+    corrected: float
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the two 95 % intervals do not overlap."""
+        one, two = sorted((self.before.interval, self.after.interval))
+        return one[1] < two[0]
+
+
+def changes_of(evaluation: Evaluation) -> tuple[Change, ...]:
+    """Return every score of the second model beside that of the first."""
+    before, after = evaluation.models
+    pairs = []
+    for space in before.spaces:
+        other = after.space(space.space)
+        theirs = {} if other is None else _scores(other)
+        for (corruption, score), own in _scores(space).items():
+            if (corruption, score) in theirs:
+                pairs.append((space.space, corruption, score, own, theirs[corruption, score]))
+    tests = [paired_difference(after, before) for *_, before, after in pairs]
+    corrected = holm([own.p_value for own in tests])
+    return tuple(
+        Change(*pair, own, float(p)) for pair, own, p in zip(pairs, tests, corrected, strict=True)
+    )
+
+
+def _scores(space: SpaceScore) -> dict[tuple[str, str], Estimate]:
+    """Return all scores of a label space by corruption and name."""
+    found = {}
+    if space.clean_accuracy is not None:
+        found["", CLEAN_ACCURACY] = space.clean_accuracy
+    for score in space.corruptions:
+        found |= {(score.corruption, name): own for name, own in values_of(score).items()}
+    return found

@@ -1,0 +1,92 @@
+"""Contrast-limited adaptive histogram equalisation of pictures' lightness, as OpenCV has it.
+
+Batched, on any device; hues stay, since a and b of Lab do.
+"""
+
+import torch
+from torch import Tensor
+
+from eyechart.training.lab import to_lab, to_rgb
+
+LEVELS = 256
+
+
+def equalise(pictures: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
+    """Return 8-bit RGB pictures (B, 3, H, W) with the L of Lab equalised within tiles × tiles.
+
+    `clip`: how many times its even share a level of the histogram may have at most.
+    """
+    lab = to_lab(pictures)
+    lab[:, 0] = equalise_levels(lab[:, 0], clip, tiles)
+    return to_rgb(lab)
+
+
+def equalise_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor:
+    """Return 8-bit planes (B, H, W), each level moved as the four tiles around it say."""
+    height, width = levels.shape[1:]
+    padded = _padded(levels, tiles)
+    tables = _tables(padded, clip, tiles)
+    sides = (padded.shape[1] // tiles, padded.shape[2] // tiles)
+    above, below, down = _neighbours(height, sides[0], tiles, levels.device)
+    left, right, along = _neighbours(width, sides[1], tiles, levels.device)
+    own = levels.long()
+    picture = torch.arange(len(levels), device=levels.device)[:, None, None]
+
+    def look_up(row: Tensor, column: Tensor) -> Tensor:
+        return tables[picture, row[:, None], column, own]
+
+    top = look_up(above, left) * (1 - along) + look_up(above, right) * along
+    bottom = look_up(below, left) * (1 - along) + look_up(below, right) * along
+    return (top * (1 - down[:, None]) + bottom * down[:, None]).round_().to(torch.uint8)
+
+
+def mirrored(places: Tensor, length: int) -> Tensor:
+    """Return places outside 0 … length − 1 as those that a mirror on the last pixel shows there."""
+    turn = max(2 * (length - 1), 1)
+    around = places.remainder(turn)
+    return torch.minimum(around, turn - around)
+
+
+def _padded(levels: Tensor, tiles: int) -> Tensor:
+    """Return planes whose sides are whole numbers of tiles, mirrored below and to the right."""
+    height, width = levels.shape[1:]
+    if height % tiles == 0 and width % tiles == 0:
+        return levels
+    # where one side has to grow OpenCV lets the other grow too, by a whole row of tiles
+    rows, columns = (
+        mirrored(torch.arange(side + tiles - side % tiles, device=levels.device), side)
+        for side in (height, width)
+    )
+    return levels[:, rows[:, None], columns]
+
+
+def _tables(planes: Tensor, clip: float, tiles: int) -> Tensor:
+    """Return what becomes of each level in each tile: float (B, tiles, tiles, 256)."""
+    count, height, width = planes.shape
+    area = (height // tiles) * (width // tiles)
+    split = planes.reshape(count, tiles, height // tiles, tiles, width // tiles)
+    split = split.transpose(2, 3).reshape(-1, area)
+    bins = torch.arange(LEVELS, device=planes.device)
+    offsets = LEVELS * torch.arange(len(split), device=planes.device)[:, None]
+    places = (split + offsets).flatten()
+    counts = torch.zeros(len(split) * LEVELS, dtype=torch.long, device=planes.device)
+    counts = counts.scatter_add_(0, places, torch.ones_like(places)).reshape(-1, LEVELS)
+    limit = max(int(clip * area / LEVELS), 1)
+    over = (counts - limit).clamp_(min=0).sum(dim=1, keepdim=True)
+    # what is over is shared out evenly, and the rest, one each, at even distances
+    rest = over % LEVELS
+    step = LEVELS // rest.clamp(min=1)
+    extra = (bins % step == 0) & (bins // step < rest)
+    counts = counts.clamp_(max=limit) + over // LEVELS + extra
+    tables = (counts.cumsum(dim=1).float() * (255 / area)).round_().clamp_(max=255)
+    return tables.reshape(count, tiles, tiles, LEVELS)
+
+
+def _neighbours(
+    length: int, side: int, tiles: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the tiles before and behind each pixel of a line, and how far it is to the second."""
+    place = torch.arange(length, dtype=torch.float32, device=device) * (1 / side) - 0.5
+    before = place.floor()
+    behind = (before + 1).clamp_(max=tiles - 1)
+    return before.clamp(min=0).long(), behind.long(), place - before

@@ -1,0 +1,222 @@
+"""Labelled pictures to train with: of one size, each with its class and its key, on the device."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.images.dataset import Picture
+from eyechart.images.identity import named_keys
+from eyechart.images.imageset import ImageSet
+from eyechart.labels.spaces import native_labels
+from eyechart.models.preprocessing import Channels
+
+HELD_SHARE = 0.4
+"""How much of a device's free memory the pictures may take; beyond, they come block by block."""
+
+AT_ONCE = 4096
+"""Pictures that are copied to the device together."""
+
+LEAST = 2
+"""Pictures that every class needs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """Pictures of one size with their classes.
+
+    `labels`: numbers of classes, (N,) int64. `keys`: (N,) int64, one per picture, from its digest.
+    `whole`: all pictures, uint8 (N, 3, H, W) on the CPU, where memory allows; otherwise they are
+    read as they are needed.
+    """
+
+    images: ImageSet
+    labels: Tensor
+    keys: Tensor
+    class_names: tuple[str, ...]
+    whole: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width in px."""
+        return self.images.sizes[0]
+
+    def batch(self, places: Sequence[int]) -> Tensor:
+        """Return pictures, uint8 (B, 3, H, W), at these places."""
+        return self.images.batch(places) if self.whole is None else self.whole[list(places)]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return 16 hexadecimal digits for the pictures in their order and their classes."""
+        return f"{hash64(*self.images.digests, *self.labels.tolist(), *self.class_names):016x}"
+
+
+class Held:
+    """The pictures on a device, all of them where they fit, otherwise as they are asked for."""
+
+    def __init__(self, data: Labelled, device: torch.device) -> None:
+        self.data, self.device = data, device
+        self.labels, self.keys = data.labels.to(device), data.keys.to(device)
+        height, width = data.size
+        self.whole: Tensor | None = None
+        if device.type == "cpu":
+            self.whole = data.whole
+        elif len(data) * 3 * height * width <= HELD_SHARE * _free_memory(device):
+            self.whole = torch.empty(len(data), 3, height, width, dtype=torch.uint8, device=device)
+            for start in range(0, len(data), AT_ONCE):
+                stop = min(start + AT_ONCE, len(data))
+                self.whole[start:stop] = data.batch(range(start, stop)).to(device)
+
+    def batch(self, places: Tensor) -> Tensor:
+        """Return pictures, uint8 (B, 3, H, W), at these places (on the CPU)."""
+        if self.whole is not None:
+            return self.whole[places.to(self.device)]
+        return self.data.batch(places.tolist()).to(self.device)
+
+
+def training_data(images: ImageSet, class_names: Sequence[str] | None = None) -> Labelled:
+    """Return the pictures ready to train with; every class needs at least two.
+
+    `class_names`: the classes in their order; without them the labels that occur, sorted.
+    """
+    labels = _labels_of(images)
+    names = tuple(sorted(set(labels)) if class_names is None else class_names)
+    if len(names) < 2:
+        raise UsageError(
+            f"{images.source} has pictures of one class, {names[0]!r}: give the folder above the"
+            " class folders, with at least two."
+        )
+    _check_sizes(images)
+    _check_counts(images.source, labels)
+    places = torch.from_numpy(native_labels(labels, len(names), names))
+    keys = named_keys(images.digests, len(images))
+    kept, whole = _gathered(images)
+    return Labelled(kept, places, keys, names, whole)
+
+
+def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
+    """Return all pictures in one tensor, if there is room, and the set that then keeps none."""
+    height, width = images.sizes[0]
+    room = HELD_SHARE * _free_memory(torch.device("cpu"))
+    if len(images.kept) < len(images) or len(images) * 3 * height * width > room:
+        return images, None
+    return replace(images, kept={}), images.batch(range(len(images)))
+
+
+def _labels_of(images: ImageSet) -> list[str]:
+    if not len(images):
+        raise UsageError(f"{images.source} holds no pictures.")
+    bare = [picture.name for picture in images.pictures if picture.label is None]
+    if bare:
+        raise UsageError(
+            f"{len(bare)} pictures of {images.source} have no label, such as {bare[0]}: put each"
+            " into the folder of its class, or give a list with a label for each."
+        )
+    return [str(label) for label in images.labels]
+
+
+def _check_sizes(images: ImageSet) -> None:
+    if len(set(images.sizes)) > 1:
+        one, two = sorted(set(images.sizes))[:2]
+        raise UsageError(
+            f"Pictures to train with must have one size, {images.source} has {one[1]} × {one[0]}"
+            f" and {two[1]} × {two[0]} px: give --stimulus 224, or another side."
+        )
+
+
+def _check_counts(source: str, labels: Sequence[str]) -> None:
+    few = [(name, count) for name, count in sorted(Counter(labels).items()) if count < LEAST]
+    if few:
+        name, count = few[0]
+        others = f" and {len(few) - 1} other classes" if len(few) > 1 else ""
+        raise UsageError(
+            f"Every class needs at least {LEAST} pictures, {name!r} in {source} has"
+            f" {count}{others}: add pictures, or take the class out."
+        )
+
+
+def split(images: ImageSet, held_out: float = 0.2) -> tuple[ImageSet, ImageSet]:
+    """Return pictures to train with and to test with, the latter a share of every class.
+
+    Which ones follows from their digests alone, whatever their order; equal pictures stay together.
+    """
+    if not 0 < held_out < 1:
+        raise UsageError(f"The share that is held out must be between 0 and 1, got {held_out:g}.")
+    labels = _labels_of(images)
+    _check_counts(images.source, labels)
+    ranks = [hash64("split", digest) for digest in images.digests]
+    test: set[int] = set()
+    for name in set(labels):
+        own = sorted({ranks[place] for place, label in enumerate(labels) if label == name})
+        if len(own) < LEAST:
+            raise UsageError(
+                f"All pictures of {name!r} in {images.source} are the same: add others, or take the"
+                " class out."
+            )
+        cut = max(1, min(len(own) - 1, round(held_out * len(own))))
+        chosen = set(own[:cut])
+        test |= {p for p, label in enumerate(labels) if label == name and ranks[p] in chosen}
+    places = range(len(images))
+    return images.take([p for p in places if p not in test]), images.take(sorted(test))
+
+
+def refuse_shared(train: ImageSet, test: ImageSet) -> None:
+    """Raise a UsageError if a picture is among both, by the digest of its file."""
+    known = {d: p.name for d, p in zip(train.digests, train.pictures, strict=True)}
+    both = [p for d, p in zip(test.digests, test.pictures, strict=True) if d in known]
+    if both:
+        pictures = "1 picture is" if len(both) == 1 else f"{len(both):,} pictures are"
+        raise UsageError(
+            f"{pictures} both among those to train with and those to test with, such as"
+            f" {both[0].name}: take them out of {train.source}."
+        )
+
+
+def every_class(pictures: Sequence[Picture], step: int = 10) -> list[Picture]:
+    """Return the pictures of every `step`-th class, sorted by name: ImageNet-100 of ImageNet."""
+    if step < 1:
+        raise UsageError(f"Every how many classes must be a whole number from 1, got {step}.")
+    names = sorted({picture.label for picture in pictures if picture.label is not None})
+    kept = set(names[::step])
+    return [picture for picture in pictures if picture.label in kept]
+
+
+def mean_and_deviation(data: Labelled, most: int = 10_000) -> tuple[Channels, Channels]:
+    """Return mean and standard deviation of red, green and blue, as fractions of full scale.
+
+    Taken over up to `most` pictures, spread evenly, and rounded to three digits.
+    """
+    step = max(1, len(data) // most)
+    places = list(range(0, len(data), step))
+    total, square, count = torch.zeros(3), torch.zeros(3), 0
+    for start in range(0, len(places), 256):
+        part = data.batch(places[start : start + 256]).double() / 255
+        total = total + part.sum(dim=(0, 2, 3))
+        square = square + (part * part).sum(dim=(0, 2, 3))
+        count += part[:, 0].numel()
+    mean = total / count
+    spread = (square / count - mean**2).clamp_min(1e-4).sqrt()
+    return _rounded(mean), _rounded(spread)
+
+
+def _rounded(values: Tensor) -> Channels:
+    red, green, blue = (round(float(value), 3) for value in values)
+    return red, green, blue
+
+
+def _free_memory(device: torch.device) -> float:
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return 4e9

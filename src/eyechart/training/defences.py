@@ -1,0 +1,222 @@
+"""Defences: what is done to pictures before a model sees them, and to its answers, as wrappers.
+
+A defended model is a model like any other: it has a name and an identity of its own, and the rest
+of the model it wraps.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from eyechart.core.errors import UsageError
+from eyechart.core.parallel import on_all_cores
+from eyechart.core.registry import Registry, unknown_name
+from eyechart.models.model import Model
+from eyechart.models.probabilities import log_probabilities
+from eyechart.training.clahe import equalise
+from eyechart.training.non_local_means import denoise
+
+Ask = Callable[[Tensor], Tensor]
+"""From 8-bit pictures (B, 3, H, W) to scores (B, K)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A number that a defence takes: above 0 and at most `most`, or whole, or whole and odd."""
+
+    name: str
+    usual: float
+    most: float
+    step: int = 0
+    """0: any number; 1: whole numbers; 2: odd ones."""
+
+    def read(self, value: float, defence: str) -> float:
+        """Return the value, whole ones as such; what the defence cannot work with is refused."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and 0 < value <= self.most and self._fits(value):
+            return int(value) if self.step else float(value)
+        kind = ("a number above 0 and", "a whole number from 1 to", "an odd whole number from 1 to")
+        at_most = " at most" if self.step == 0 else ""
+        raise UsageError(
+            f"{self.name} of the defence {defence} must be {kind[self.step]}{at_most}"
+            f" {self.most:g}, got {value!r}."
+        )
+
+    def _fits(self, value: float) -> bool:
+        return self.step == 0 or (value == int(value) and (self.step == 1 or value % 2 == 1))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A defence as it can be asked for: what it takes, and what it does with (ask, pictures, …)."""
+
+    settings: tuple[Setting, ...]
+    answer: Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Defence:
+    """A defence with all its settings, in the order in which they are declared."""
+
+    name: str
+    settings: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """The name as users type it, with the settings that are not the usual ones."""
+        usual = {setting.name: setting.usual for setting in DEFENCES[self.name].settings}
+        own = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
+        return f"{self.name}:{','.join(own)}" if own else self.name
+
+    def __call__(self, ask: Ask, pictures: Tensor) -> Tensor:
+        """Return the scores that whoever is asked gives behind this defence."""
+        return DEFENCES[self.name].answer(ask, pictures, **self.settings)
+
+
+class Defended(Model):
+    """A model behind a defence; what its first call shows of it, it keeps to itself."""
+
+    def __init__(self, model: Model, defence: Defence) -> None:
+        vars(self).update(vars(model))
+        self.defences: tuple[Defence, ...] = (defence, *vars(model).get("defences", ()))
+        self.name = f"{defence}+{model.name}"
+        self.mark(defence.name, sorted(defence.settings.items()))
+
+    def __call__(self, pictures: Tensor, wait: bool = True) -> Tensor:
+        """Return the scores of 8-bit pictures (B, 3, H, W), as `Model` does."""
+        if pictures.dtype != torch.uint8 or pictures.ndim != 4 or pictures.shape[1] != 3:
+            return super().__call__(pictures, wait)
+        ask: Ask = partial(super().__call__, wait=wait)
+        for defence in reversed(self.defences):
+            ask = partial(defence, ask)
+        with torch.inference_mode():
+            return ask(pictures.to(self.device))
+
+
+def clahe(model: Model, clip: float = 2.0, tiles: int = 8) -> Model:
+    """Return a model whose pictures get their lightness equalised first: see `equalise`."""
+    return Defended(model, _checked("clahe", {"clip": clip, "tiles": tiles}))
+
+
+def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window: int = 13) -> Model:
+    """Return a model whose pictures get their noise taken away first: see `denoise`."""
+    given = {"strength": strength, "patch": patch, "window": window}
+    return Defended(model, _checked("nlm", given))
+
+
+def ten_crop(model: Model, share: float = 0.875) -> Model:
+    """Return a model that looks at the four corners, the middle, and their mirror images.
+
+    Crops have that share of the height and of the width and come to the size that the whole
+    picture would. Scores are the logarithm of the mean of the ten probabilities.
+    """
+    return Defended(model, _checked("ten-crop", {"share": share}))
+
+
+def apply_defences(model: Model, names: Sequence[str | Defence]) -> Model:
+    """Return the model behind defences, the first of which gets the pictures first.
+
+    `names`: as users type them, `clahe`, `nlm` or `ten-crop`, with settings as in
+    `clahe:clip=3,tiles=4`.
+    """
+    for defence in reversed(read_defences(names)):
+        model = Defended(model, defence)
+    return model
+
+
+def read_defences(names: Sequence[str | Defence]) -> tuple[Defence, ...]:
+    """Return the defences of these names; one that makes no sense is an error."""
+    return tuple(each if isinstance(each, Defence) else _read(each) for each in names)
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Return a defended model's name as "clahe+" and the name of the model itself."""
+    front, rest = "", name
+    while rest.partition("+")[1] and rest.partition("+")[0].partition(":")[0] in DEFENCES:
+        defence, plus, rest = rest.partition("+")
+        front += defence + plus
+    return front, rest
+
+
+def _read(text: str) -> Defence:
+    name, colon, settings = text.partition(":")
+    given: dict[str, float] = {}
+    for pair in settings.split(",") if colon else ():
+        key, _, number = pair.partition("=")
+        value = _number(number)
+        if key in given or value is None:
+            raise UsageError(
+                "A defence must be a name, or a name and its settings with a number each, such as"
+                f" clahe:clip=3,tiles=4, got '{text}'."
+            )
+        given[key] = value
+    return _checked(name, given)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _checked(name: str, given: Mapping[str, float]) -> Defence:
+    known = {setting.name: setting for setting in DEFENCES[name].settings}
+    for key in given:
+        if key not in known:
+            raise unknown_name(f"setting of the defence {name}", key, known)
+    filled = {key: given.get(key, setting.usual) for key, setting in known.items()}
+    return Defence(name, {key: known[key].read(value, name) for key, value in filled.items()})
+
+
+def _before(change: Callable[..., Tensor], ask: Ask, pictures: Tensor, **settings: float) -> Tensor:
+    """Return the scores of changed pictures; a CPU's cores take one picture each."""
+    if pictures.device.type != "cpu":
+        return ask(change(pictures, **settings))
+    changed: dict[int, Tensor] = {}
+
+    def work(place: int) -> None:
+        changed[place] = change(pictures[place : place + 1], **settings)
+
+    on_all_cores(work, range(len(pictures)))
+    return ask(torch.cat([changed[place] for place in range(len(pictures))]))
+
+
+def _ten_crops(ask: Ask, pictures: Tensor, share: float) -> Tensor:
+    answers = torch.stack([log_probabilities(ask(view)) for view in ten_views(pictures, share)])
+    return answers.logsumexp(dim=0) - math.log(len(answers))
+
+
+def ten_views(pictures: Tensor, share: float) -> Iterator[Tensor]:
+    """Yield the four corners, the middle, and the same mirrored, as large as the pictures were."""
+    size = pictures.shape[2:]
+    height, width = (max(round(share * side), 1) for side in size)
+    down, along = size[0] - height, size[1] - width
+    corners = [(0, 0), (0, along), (down, 0), (down, along), (down // 2, along // 2)]
+    for mirrored in (False, True):
+        for top, left in corners:
+            crop = pictures[..., top : top + height, left : left + width]
+            grown = interpolate(crop.float(), size, mode="bicubic", antialias=True)
+            view = grown.round_().clamp_(0, 255).to(torch.uint8)
+            yield view.flip(3) if mirrored else view
+
+
+DEFENCES: Registry[Kind] = Registry("defence")
+"""The defences by the names that users type."""
+
+DEFENCES.add(
+    "clahe",
+    Kind((Setting("clip", 2.0, 256), Setting("tiles", 8, 64, 1)), partial(_before, equalise)),
+)
+DEFENCES.add(
+    "nlm",
+    Kind(
+        (Setting("strength", 0.8, 100), Setting("patch", 5, 31, 2), Setting("window", 13, 101, 2)),
+        partial(_before, denoise),
+    ),
+)
+DEFENCES.add("ten-crop", Kind((Setting("share", 0.875, 1),), _ten_crops))

@@ -1,0 +1,79 @@
+"""More than one GPU for one training: torch's own processes, started by torchrun."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from eyechart.core.errors import UsageError
+
+
+@dataclass(frozen=True)
+class World:
+    """Which of how many processes this is."""
+
+    rank: int = 0
+    count: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and shows progress."""
+        return self.rank == 0
+
+    def wrap(self, module: nn.Module, device: torch.device) -> nn.Module:
+        """Return the module whose gradients are averaged over all processes."""
+        if self.count == 1:
+            return module
+        return DistributedDataParallel(module, [device] if device.type == "cuda" else None)
+
+    def any(self, flag: bool, device: torch.device) -> bool:
+        """Return whether the flag is set in any process."""
+        if self.count == 1:
+            return flag
+        told = torch.tensor([float(flag)], device=device)
+        distributed.all_reduce(told)
+        return bool(told.item())
+
+    def wait(self) -> None:
+        """Wait for all processes to come here."""
+        if self.count > 1:
+            distributed.barrier()
+
+
+def is_first_process() -> bool:
+    """Return whether this process is the only one, or the first that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def own_device(device: torch.device) -> torch.device:
+    """Return the GPU of this process, if torchrun started several; otherwise the device itself."""
+    if device.type != "cuda" or "LOCAL_RANK" not in os.environ or device.index is not None:
+        return device
+    local = int(os.environ["LOCAL_RANK"])
+    if local >= torch.cuda.device_count():
+        raise UsageError(
+            f"torchrun started more processes than there are GPUs ({torch.cuda.device_count()}):"
+            " give a smaller --nproc-per-node."
+        )
+    torch.cuda.set_device(local)
+    return torch.device("cuda", local)
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[World]:
+    """Give this process's place among those that torchrun started; alone without torchrun."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield World()
+        return
+    outer = distributed.is_initialized()
+    if not outer:
+        distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    try:
+        yield World(distributed.get_rank(), distributed.get_world_size())
+    finally:
+        if not outer:
+            distributed.destroy_process_group()

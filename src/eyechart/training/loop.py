@@ -1,0 +1,320 @@
+"""The one training loop; whatever stops it, it goes on to the same end.
+
+Blocks of pictures are mirrored, shifted and corrupted at once on the device, then go through the
+network batch by batch.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, log_softmax, softmax
+
+from eyechart.core.errors import UsageError
+from eyechart.core.provenance import versions
+from eyechart.core.randomness import hash64
+from eyechart.evaluation.task import Progress
+from eyechart.models.checkpoint import Checkpoint, write_checkpoint
+from eyechart.models.model import identity_of, lay_out
+from eyechart.models.networks import build_network
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.training.augment import generator, mirror, mixing_weight, shift
+from eyechart.training.data import Held, Labelled
+from eyechart.training.distributed import World, joined
+from eyechart.training.mixture import Mixture
+from eyechart.training.recipe import Recipe
+from eyechart.training.state import (
+    interrupt_noticed,
+    is_finished,
+    read_state,
+    state_path,
+    write_state,
+)
+
+BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}
+"""How many pixels are corrupted together: few large calls keep a GPU busy."""
+
+SAVE_EVERY = 60.0
+"""Seconds between two states on disk."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What is trained: a module, which is changed, and what a checkpoint says of it.
+
+    `network`: its architecture, or `base`: the model that it is, as `load_model` takes it.
+    `trained_on`: corruptions that it has met before.
+    """
+
+    module: nn.Module
+    network: str = ""
+    base: str = ""
+    class_names: tuple[str, ...] = ()
+    preprocessing: Preprocessing = field(default_factory=Preprocessing)
+    trained_on: tuple[str, ...] = ()
+
+
+def new_network(name: str, data: Labelled, seed: int, steps: Preprocessing) -> Start:
+    """Return an untrained network for the classes of the data; its weights follow from the seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(hash64("weights", seed) >> 1)
+        module = build_network(name, len(data.class_names))
+    return Start(module, name, "", data.class_names, steps)
+
+
+def train(
+    start: Start,
+    data: Labelled,
+    mixture: Mixture,
+    recipe: Recipe,
+    device: torch.device,
+    path: Path,
+    progress: Progress,
+    held: Held | None = None,
+) -> Path:
+    """Train the module, write its checkpoint to `path` and return that.
+
+    A training that was stopped goes on from the file beside it that ends in .state; one that is
+    finished is not done again; one with another configuration is refused. Under torchrun all
+    processes share every batch. `held`: the data, if it is on the device already. Begin again with
+    the module as it was at first, not with the one that a training has changed.
+    """
+    recipe.check()
+    mixture.check()
+    settings = settings_of(start, data, mixture, recipe)
+    if is_finished(path, settings):
+        return path
+    with joined(device) as world, _exact(recipe.deterministic, device):
+        if recipe.batch % world.count:
+            raise UsageError(
+                f"batch must be a multiple of the number of processes, {world.count}, got"
+                f" {recipe.batch}."
+            )
+        forked = [device] if device.type == "cuda" else []
+        with torch.random.fork_rng(devices=forked):
+            ready = held or Held(data, device)
+            run = _Run(start, ready, mixture, recipe, path, settings, world)
+            run.go(progress)
+        world.wait()
+    return path
+
+
+def settings_of(start: Start, data: Labelled, mixture: Mixture, recipe: Recipe) -> dict[str, Any]:
+    """Return all that decides a training, as plain values, what users set first."""
+    steps = start.preprocessing
+    return {
+        **recipe.settings(),
+        **mixture.settings(),
+        "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
+        "data": data.fingerprint,
+        "start": identity_of(start.module),
+    }
+
+
+class _Run:
+    """One training: the module, its optimiser, and how many steps are done."""
+
+    def __init__(
+        self,
+        start: Start,
+        held: Held,
+        mixture: Mixture,
+        recipe: Recipe,
+        path: Path,
+        settings: dict[str, Any],
+        world: World,
+    ) -> None:
+        self.start, self.recipe, self.path, self.held = start, recipe, path, held
+        self.settings, self.world, self.data, self.device = settings, world, held.data, held.device
+        data, device = held.data, held.device
+        self.layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
+        self.module = start.module.to(device, torch.float32)
+        lay_out(self.module, self.layout)
+        for parameter in self.module.parameters():
+            parameter.requires_grad_(True)
+        self.optimiser = torch.optim.SGD(
+            self.module.parameters(),
+            recipe.rate,
+            recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            nesterov=recipe.nesterov,
+            fused=device.type == "cuda" or None,
+        )
+        first = torch.arange(min(len(data), 64))
+        self.mixture = mixture.measured(self.held.batch(first), self.held.keys[: len(first)])
+        self.batch = min(recipe.batch, len(data) // world.count * world.count)
+        self.steps = max(1, len(data) // self.batch)
+        side = data.size[0] * data.size[1] * self.batch
+        self.block = max(1, BLOCK_PIXELS.get(device.type, BLOCK_PIXELS["cpu"]) // side)
+        self.done = read_state(path, settings, self.module, self.optimiser)
+        self.saved = time.monotonic()
+        self.between_steps = True
+
+    def go(self, progress: Progress) -> None:
+        """Train from where it stands to the end, and write the checkpoint."""
+        total = self.recipe.epochs * self.steps
+        step = progress.begin(f"training {self.path.stem}", total * self.batch)
+        step(self.done * self.batch, "")
+        wrapped = self.world.wrap(self.module, self.device)
+        self.module.train()
+        with interrupt_noticed() as interrupted:
+            try:
+                while self.done < total:
+                    for pictures, labels in self._block():
+                        self.between_steps = False
+                        self._learn(wrapped, pictures, labels)
+                        self.done += 1
+                        self.between_steps = True
+                        step(self.batch, "")
+                        if self.world.any(interrupted(), self.device):
+                            raise KeyboardInterrupt
+                        if time.monotonic() - self.saved > SAVE_EVERY:
+                            self._save()
+            except KeyboardInterrupt:
+                # in the middle of a step weights are neither those before nor those after it
+                if self.between_steps:
+                    self._save()
+                raise
+        self._check()
+        if self.world.is_first:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_checkpoint(self._checkpoint(), self.path)
+            state_path(self.path).unlink(missing_ok=True)
+
+    def _block(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the next batches, made together: pictures uint8 (B, 3, H, W) and classes (B,).
+
+        All random numbers follow from the seed and the epoch, so that a block begun again is the
+        same block.
+        """
+        recipe = self.recipe
+        epoch, begun = divmod(self.done, self.steps)
+        first = begun - begun % self.block
+        last = min(first + self.block, self.steps)
+        order = torch.randperm(len(self.data), generator=generator(recipe.seed, "order", epoch))
+        own = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
+        column = torch.arange(self.batch)[self.world.rank :: self.world.count]
+        places = own[:, column].flatten()
+        corrupted = (column < round(recipe.share * self.batch)).repeat(last - first)
+        pictures = self._augmented(places, epoch)
+        keys = self.held.keys[places.to(self.device)]
+        if self.mixture.entries and bool(corrupted.any()):
+            which = torch.nonzero(corrupted)[:, 0].to(self.device)
+            made = self.mixture.corrupt(pictures[which], keys[which], recipe.seed, epoch)
+            pictures[which] = made
+        labels = self.held.labels[places.to(self.device)]
+        size = len(column)
+        for place in range(begun - first, last - first):
+            stretch = slice(place * size, (place + 1) * size)
+            yield pictures[stretch], labels[stretch]
+
+    def _augmented(self, places: Tensor, epoch: int) -> Tensor:
+        recipe = self.recipe
+        pictures = self.held.batch(places)
+        chance = generator(recipe.seed, "augmentation", epoch)
+        flips = torch.rand(len(self.data), generator=chance) < recipe.flip
+        offsets = torch.randint(2 * recipe.crop + 1, (len(self.data), 2), generator=chance)
+        pictures = mirror(pictures, flips[places].to(self.device))
+        return shift(pictures, offsets[places].to(self.device), recipe.crop)
+
+    def _learn(self, module: nn.Module, pictures: Tensor, labels: Tensor) -> None:
+        """Make one step of SGD."""
+        recipe = self.recipe
+        # what a network draws itself (dropout) must not depend on where a training was resumed
+        torch.manual_seed(hash64("step", recipe.seed, self.done, self.world.rank) >> 1)
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.rate_at(self.done, self.steps)
+        unit = pictures.float() / 255
+        steps = self.start.preprocessing
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._is_half):
+            loss = self._loss(module, unit, labels, steps)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+
+    @property
+    def _is_half(self) -> bool:
+        wanted = self.recipe.precision
+        return wanted == "bfloat16" or (wanted == "auto" and self.device.type == "cuda")
+
+    def _loss(
+        self, module: nn.Module, unit: Tensor, labels: Tensor, steps: Preprocessing
+    ) -> Tensor:
+        recipe = self.recipe
+        weight, other = 1.0, labels
+        if recipe.mixup:
+            weight = mixing_weight(recipe.mixup, recipe.seed, self.done, self.world.rank)
+            partner = torch.randperm(len(unit), device=unit.device)
+            unit, other = weight * unit + (1 - weight) * unit[partner], labels[partner]
+        scores = self._scores(module, unit, steps)
+        loss = weight * cross_entropy(scores, labels)
+        if weight < 1:
+            loss = loss + (1 - weight) * cross_entropy(scores, other)
+        if recipe.stability:
+            noise = (torch.rand_like(unit) * 2 - 1) * recipe.stability_width
+            near = log_softmax(self._scores(module, (unit + noise).clamp(0, 1), steps), dim=1)
+            loss = loss - recipe.stability * (softmax(scores, dim=1) * near).sum(dim=1).mean()
+        return loss
+
+    def _scores(self, module: nn.Module, unit: Tensor, steps: Preprocessing) -> Tensor:
+        ready = steps.on_unit(unit).contiguous(memory_format=self.layout)
+        scores = module(ready)
+        if not isinstance(scores, Tensor) or scores.ndim != 2:
+            raise UsageError("The network must return class scores (B, K) to be trained.")
+        return scores.float()
+
+    def _save(self) -> None:
+        if self.world.is_first:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            write_state(self.path, self.settings, self.done, self.module, self.optimiser)
+        self.saved = time.monotonic()
+
+    def _check(self) -> None:
+        """Refuse weights that are no numbers."""
+        tensors = [
+            value for value in self.module.state_dict().values() if value.is_floating_point()
+        ]
+        if not all(bool(value.isfinite().all()) for value in tensors):
+            raise UsageError(
+                f"The training of {self.path.stem} diverged: give a lower rate than"
+                f" {self.recipe.rate:g}, or a longer warmup."
+            )
+
+    def _checkpoint(self) -> Checkpoint:
+        start, steps = self.start, self.start.preprocessing
+        return Checkpoint(
+            start.network,
+            start.base,
+            start.class_names,
+            tuple(dict.fromkeys((*start.trained_on, *self.mixture.names))),
+            self.module.state_dict(),
+            steps.side,
+            steps.mean,
+            steps.std,
+            {"settings": self.settings},
+            versions(),
+        )
+
+
+@contextmanager
+def _exact(wanted: bool, device: torch.device) -> Iterator[None]:
+    """Let torch use only kernels that give the same bits again, if that is wanted."""
+    if not wanted:
+        yield
+        return
+    before = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
+    # read by cuBLAS when it is first used
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        torch.backends.cudnn.benchmark = before[1]

@@ -1,0 +1,147 @@
+"""Which corruptions training pictures meet, and how strong: one of several, drawn per picture."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.corruptions import Assets, Values
+from eyechart.suites.apply import corrupt_batch, draw_random
+from eyechart.suites.strength import check_severity, draw_severities, draw_strengths
+from eyechart.suites.suite import STRONGEST, Entry
+from eyechart.suites.textures import frost_assets
+from eyechart.visual_change.measure import measure_change
+
+LOOKED_AT = 48
+"""Pictures on which it is found how strong a corruption must be for a visual change."""
+
+KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
+"""Severities at which visual change is measured for that: most where it is small."""
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The corruptions of a training; without entries there are none.
+
+    Each picture meets one of the entries, every time another draw, as strong as its suite says (the
+    domain, or one of the levels); or with a `severity` drawn evenly from a range; or so strong that
+    `delta_v` is spread evenly over a range, on average over pictures. `tables`: mean visual change
+    at severities 0 … 5 of each entry, once it was measured.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    severity: Range | None = None
+    delta_v: Range | None = None
+    tables: tuple[tuple[float, ...], ...] = ()
+
+    def check(self) -> None:
+        """Raise a UsageError unless one can corrupt like this."""
+        if self.severity is not None and self.delta_v is not None:
+            raise UsageError("Give a range of severity or one of delta_v, not both.")
+        if self.severity is not None:
+            check_severity(np.array(self.severity))
+            if not self.severity[0] <= self.severity[1]:
+                raise UsageError(
+                    f"A range of severity must rise, got {_words(self.severity)}: turn it round."
+                )
+        if self.delta_v is not None:
+            low, high = self.delta_v
+            if not 0 <= low <= high <= 1:
+                raise UsageError(
+                    f"delta_v must be a range within 0 and 1, got {_words(self.delta_v)}."
+                )
+            moved = [entry.name for entry in self.entries if entry.geometric]
+            if moved:
+                raise UsageError(
+                    f"{moved[0]} moves things in the picture, so visual change says nothing of it:"
+                    " give a range of severity instead of delta_v."
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the corruptions."""
+        return tuple(entry.name for entry in self.entries)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the mixture as plain values; `strengths` stands for all that suites say."""
+        return {
+            "corruptions": list(self.names),
+            "severity": None if self.severity is None else list(self.severity),
+            "delta_v": None if self.delta_v is None else list(self.delta_v),
+            "strengths": f"{hash64(*(repr(entry) for entry in self.entries)):016x}",
+        }
+
+    def measured(self, pictures: Tensor, keys: Tensor) -> "Mixture":
+        """Return the mixture with the visual change of its severities, where it is needed."""
+        if self.delta_v is None:
+            return self
+        own, mine = pictures[:LOOKED_AT], keys[:LOOKED_AT]
+        return replace(
+            self, tables=tuple(_changes(entry, own, mine, self.delta_v) for entry in self.entries)
+        )
+
+    def corrupt(self, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
+        """Return the pictures, uint8 (B, 3, H, W), each corrupted by one of the entries.
+
+        `keys`: (B,) int64, whose each picture is. The same seed and draw give the same pictures.
+        """
+        if not self.entries or not len(pictures):
+            return pictures
+        salt = hash64(seed, "which corruption", draw)
+        chance = ImageRandom(keys, [salt] * len(keys), keys.device).scalar("which")
+        which = np.minimum((chance * len(self.entries)).astype(np.int64), len(self.entries) - 1)
+        if len(self.entries) == 1:
+            return self._by(0, pictures, keys, seed, draw)
+        result = pictures.clone()
+        for place in np.unique(which):
+            own = torch.from_numpy(np.flatnonzero(which == place)).to(pictures.device)
+            result[own] = self._by(int(place), pictures[own], keys[own], seed, draw)
+        return result
+
+    def _by(self, place: int, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
+        entry = self.entries[place]
+        random = draw_random(entry, keys, seed, [draw] * len(keys), pictures.device)
+        severity, given = self._strengths(place, random)
+        return corrupt_batch(pictures, entry, severity, given, keys, seed, draw, assets_of(entry))
+
+    def _strengths(self, place: int, random: ImageRandom) -> tuple[Values, dict[str, Values]]:
+        if self.severity is not None:
+            return draw_severities(random, *self.severity), {}
+        if self.delta_v is not None:
+            low, high = self.delta_v
+            wanted = low + (high - low) * random.scalar("visual change")
+            return np.interp(wanted, np.array(self.tables[place]), KNOTS), {}
+        return draw_strengths(self.entries[place], random)
+
+
+def assets_of(entry: Entry) -> Assets:
+    """Return the tensors that an entry needs besides the picture."""
+    return frost_assets(None) if entry.corruption.needs_frost else Assets()
+
+
+def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
+    """Return the mean visual change at severities 0 … 5, made to rise."""
+    means: list[float] = []
+    for severity in KNOTS:
+        strengths = np.full(len(pictures), severity)
+        made = corrupt_batch(pictures, entry, strengths, {}, keys, 0, 0, assets_of(entry))
+        means.append(float(measure_change(pictures, made).delta_v.nanmean()))
+    rising = np.maximum.accumulate(means)
+    if not rising[-1] > wanted[0]:
+        raise UsageError(
+            f"{entry.name} changes these pictures by at most {rising[-1]:.2f}, so delta_v from"
+            f" {wanted[0]:g} cannot be had: give a lower range."
+        )
+    # strictly rising, so that it can be turned round
+    return tuple(rising + 1e-9 * np.arange(len(KNOTS)))
+
+
+def _words(ends: Sequence[float]) -> str:
+    return f"{ends[0]:g} to {ends[1]:g}"

@@ -1,0 +1,229 @@
+"""Retraining on corruptions as the VCR study did: a model before and after it in one test."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import nn
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.evaluate import run_task
+from eyechart.evaluation.loading import Source
+from eyechart.evaluation.prepare import check_labels, check_models, people_of
+from eyechart.evaluation.task import ENTRY16, Progress, Task
+from eyechart.images.dataset import find_images
+from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.labels.spaces import native_labels
+from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.checkpoint import Checkpoint, read_checkpoint
+from eyechart.models.find import refuse_unused
+from eyechart.models.model import Model, in_one_line
+from eyechart.models.probabilities import TOLERANCE
+from eyechart.predictions.destroyed import destroyed_pictures
+from eyechart.scores.evaluation import Evaluation
+from eyechart.testsets.choosing import choose_pictures
+from eyechart.testsets.drawing import Plan
+from eyechart.training.changes import CLEAN_ACCURACY, Change, changes_of
+from eyechart.training.data import Labelled, refuse_shared, training_data
+from eyechart.training.distributed import is_first_process
+from eyechart.training.loop import Start, train
+from eyechart.training.mixture import Mixture
+from eyechart.training.recipe import Recipe
+
+PICTURES = 12_000
+"""To train with; the study took about as many from ImageNet's training set."""
+
+RECIPE = Recipe(
+    epochs=5, batch=32, rate=1e-3, momentum=0.9, weight_decay=0.0, schedule="constant", flip=0.0
+)
+"""The study's: the plainest SGD with these rate, momentum and epochs. The batch is ours."""
+
+CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
+"""What is written into the folder."""
+
+
+class Load(Protocol):
+    """Loads a model as `load_model` does, in full precision if `half` is False."""
+
+    def __call__(self, spec: str, half: bool | None = None) -> Model:
+        """Return the model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Retraining:
+    """What is to be done.
+
+    `spec`: the model, as `load_model` takes it. `train_images`: where pictures to train with are;
+    at most `pictures` of them are taken, as many of every class. `source` and `task`: what both
+    models are tested on. `out`: the folder for everything that is written.
+    """
+
+    spec: str
+    train_images: Path
+    source: Source
+    task: Task
+    mixture: Mixture
+    out: Path
+    recipe: Recipe = RECIPE
+    pictures: int = PICTURES
+
+    def check(self) -> None:
+        """Raise a UsageError unless it can be done, as far as that shows without any picture."""
+        if self.pictures < 2:
+            raise UsageError(f"pictures must be a whole number from 2, got {self.pictures}.")
+        if self.source.published is not None:
+            raise UsageError(
+                f"{self.source.published.root} holds corrupted pictures: give clean ones as"
+                " --images, they are corrupted here."
+            )
+        if self.out.exists() and not self.out.is_dir():
+            raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
+        self.recipe.check()
+        if self.recipe.share == 0:
+            raise UsageError("share must be above 0: without corrupted pictures nothing is learnt.")
+        self.mixture.check()
+        self.task.check()
+
+
+@dataclass(frozen=True, eq=False)
+class Retrained:
+    """What came out: the test of both models, the first before and the second after it."""
+
+    checkpoint: Path
+    evaluation: Evaluation
+    changes: tuple[Change, ...]
+
+
+def retrain(
+    asked: Retraining, load: Load, device: torch.device, progress: Progress
+) -> Retrained | None:
+    """Train the model on corruptions, then test it and what it was before.
+
+    Whatever was done before in the same folder is not done again. Under torchrun only the first
+    process tests; the others get None.
+    """
+    asked.check()
+    model = load(asked.spec, half=False)
+    trainable(model)
+    test = asked.source.load(asked.task.plan, progress)
+    pictures = training_pictures(asked, test, progress)
+    refuse_shared(pictures, test)
+    check_models([model], test, device)
+    refuse_unused(asked.task.label_maps, [model])
+    check_labels(asked.task.plan, [model], test)
+    people_of(asked.task)
+    _refuse_probabilities(model, test)
+    data = data_for(model, pictures, () if asked.task.plan.labels == ENTRY16 else test.labels)
+    path = asked.out / CHECKPOINT
+    train(start_of(model, asked.spec), data, asked.mixture, asked.recipe, device, path, progress)
+    if not is_first_process():
+        return None
+    both = [load(asked.spec), load(str(path))]
+    found = run_task(asked.task, both, test, device, asked.out / EVALUATION, progress)
+    changes = changes_of(found)
+    notes = (*found.warnings, *_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
+    return Retrained(path, replace(found, warnings=notes), changes)
+
+
+def trainable(model: Model) -> nn.Module:
+    """Return the module behind a model, or say in a sentence why it cannot be trained."""
+    module = model.module
+    if module is None or isinstance(module, torch.jit.ScriptModule):
+        raise UsageError(
+            f"Only torch modules can be trained, and {model.name} is none (a function, an exported"
+            " program, TorchScript, ONNX or TensorFlow Lite): give the network that it was made of."
+        )
+    if not any(parameter.is_floating_point() for parameter in module.parameters()):
+        raise UsageError(f"{model.name} has no parameters, so there is nothing to train.")
+    return module
+
+
+def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> ImageSet:
+    """Return pictures to train with, as many of every class as there are, decoded as the test's."""
+    listed = find_images(asked.train_images, asked.out)
+    most = min(asked.pictures, len(listed))
+    plan = Plan(seed=asked.recipe.seed, pictures=most)
+    chosen = [listed[place] for place in choose_pictures(listed, plan)]
+    step = progress.begin("pictures to train with", len(chosen))
+    return load_pictures(chosen, str(asked.train_images), test.stimulus.name, step)
+
+
+def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()) -> Labelled:
+    """Return pictures with the outputs of a model as their classes, found as evaluations do.
+
+    `beside`: the labels of the test, which must mean the same outputs.
+    """
+    labels = (*pictures.labels, *beside)
+    places = native_labels(labels, model.classes or 0, model.class_names)[: len(pictures)]
+    outputs, kept = model.classes or 0, model.label_map
+    if kept is not None:
+        outputs = kept.length
+    names = {
+        int(place) if kept is None else kept.picked[int(place)]: label
+        for place, label in zip(places, pictures.labels, strict=True)
+        if label is not None
+    }
+    return training_data(pictures, [names.get(n, f"output {n}") for n in range(outputs)])
+
+
+def start_of(model: Model, spec: str) -> Start:
+    """Return what the training starts from: a copy, since the model itself may be used further.
+
+    What was trained from one of our own checkpoints stands on the same network or base as that.
+    """
+    held, base = _checkpoint_at(spec), spec
+    if held is None and Path(spec).is_file():
+        base = str(Path(spec).resolve())  # so that it is found from any folder
+    try:
+        module = deepcopy(trainable(model))
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{model.name} cannot be copied: {in_one_line(error)}.") from error
+    about = ("", base, ()) if held is None else (held.network, held.base, held.class_names)
+    return Start(module, *about, model.preprocessing, model.trained_on)
+
+
+def _checkpoint_at(spec: str) -> Checkpoint | None:
+    """Return the checkpoint of ours in a file; None if it is none, or a card has a say in it."""
+    path = Path(spec)
+    if not path.is_file() or path.with_suffix(CARDS[0]).exists():
+        return None
+    try:
+        return read_checkpoint(path)
+    except UsageError:
+        return None
+
+
+def _refuse_probabilities(model: Model, images: ImageSet) -> None:
+    """Refuse a network that ends in a softmax: its cross-entropy would be taken of the wrong."""
+    pictures = destroyed_pictures(*images.sizes[0])[:2].to(model.device)
+    with torch.inference_mode():
+        scores = trainable(model)(model.preprocessing(pictures)).float()
+    if bool((scores >= 0).all()) and bool(((scores.sum(dim=1) - 1).abs() <= TOLERANCE).all()):
+        raise UsageError(
+            f"{model.name} answers with probabilities, and training needs the logits before them:"
+            " give the network without its softmax."
+        )
+
+
+def _on_number(asked: Retraining, data: Labelled) -> list[str]:
+    if len(data) >= asked.pictures:
+        return []
+    return [
+        f"Trained with {len(data):,} pictures, not {asked.pictures:,}: {data.images.source} has no"
+        " more that can be used."
+    ]
+
+
+def on_clean(changes: Sequence[Change], rate: float) -> list[str]:
+    """Return a sentence for each label space in which clean accuracy fell, by more than chance."""
+    return [
+        f"{own.space}: clean accuracy fell by {-own.difference.difference:.3f}: a lower --rate than"
+        f" {rate:g}, or more pictures, may keep it; networks without normalisation need far less."
+        for own in changes
+        if own.score == CLEAN_ACCURACY and own.difference.interval[1] < 0
+    ]

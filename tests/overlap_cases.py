@@ -1,0 +1,87 @@
+"""What the tests of overlap share: random matrices, a table, and slow searches that are sure."""
+
+from itertools import combinations
+
+import numpy as np
+
+from eyechart.overlap.tables import make_table, write_accuracies
+
+
+def random_scores(count, seed, digits=None, unknown=0.0):
+    """A symmetric matrix with 1 on its diagonal; few `digits` make ties, some are undetermined."""
+    numbers = np.random.default_rng(seed)
+    scores = np.triu(numbers.random((count, count)), 1)
+    if digits is not None:
+        scores = np.round(scores, digits)
+    scores[np.triu(numbers.random((count, count)) < unknown, 1)] = np.nan
+    scores = scores + scores.T
+    np.fill_diagonal(scores, 1)
+    return scores
+
+
+def by_trying_all(scores, threshold):
+    """All sets of the largest size and the lowest mean score, by going through every set."""
+    for size in range(len(scores), 1, -1):
+        found = {}
+        for own in combinations(range(len(scores)), size):
+            pairs = [scores[one, two] for one, two in combinations(own, 2)]
+            if all(score <= threshold for score in pairs):
+                found[own] = float(np.mean(pairs))
+        if found:
+            least = min(found.values())
+            return {own for own, mean in found.items() if mean <= least + 1e-10}, least
+    return set(), np.nan
+
+
+def by_bron_kerbosch(scores, threshold):
+    """The same by listing all maximal sets, with a pivot."""
+    count = len(scores)
+    near = [
+        {two for two in range(count) if two != one and scores[one, two] <= threshold}
+        for one in range(count)
+    ]
+    maximal = []
+
+    def extend(members, candidates, excluded):
+        if not candidates and not excluded:
+            maximal.append(tuple(sorted(members)))
+            return
+        pivot = max(candidates | excluded, key=lambda one: len(near[one] & candidates))
+        for one in list(candidates - near[pivot]):
+            extend(members | {one}, candidates & near[one], excluded & near[one])
+            candidates = candidates - {one}
+            excluded = excluded | {one}
+
+    extend(set(), set(range(count)), set())
+    size = max(map(len, maximal))
+    means = {
+        own: float(np.mean([scores[pair] for pair in combinations(own, 2)]))
+        for own in maximal
+        if len(own) == size
+    }
+    least = min(means.values())
+    return {own for own, mean in means.items() if mean <= least + 1e-10}, least
+
+
+def small_table(seeds=("",)):
+    """Four corruptions: two noises that help each other, a blur, and one that cannot be learnt."""
+    names = ("gaussian_noise", "shot_noise", "defocus_blur", "noc/hue")
+    values = np.array(
+        [
+            # clean, gaussian_noise, shot_noise, defocus_blur, noc/hue
+            [0.90, 0.45, 0.45, 0.54, 0.80],
+            [0.90, 0.81, 0.72, 0.54, 0.80],
+            [0.90, 0.72, 0.81, 0.54, 0.80],
+            [0.90, 0.45, 0.45, 0.81, 0.80],
+            [0.90, 0.45, 0.45, 0.54, 0.81],
+            [0.90, 0.75, 0.75, 0.63, 0.80],
+        ]
+    )
+    shift = np.arange(len(seeds))[:, None, None] * 0.01
+    return make_table(names, ("standard", *names, "all:mine"), values - shift, seeds)
+
+
+def write_small(folder, name="accuracies.csv"):
+    path = folder / name
+    write_accuracies(small_table(), path)
+    return path

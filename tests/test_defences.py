@@ -1,0 +1,464 @@
+"""What comes before a model: equalised lightness, noise taken away, ten views of a picture."""
+
+import json
+from itertools import product
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from skimage import data
+from skimage.color import rgb2lab
+from torch import nn
+
+import eyechart as ec
+import small_models
+from commands import assert_refused
+from eyechart.models.find import load_model
+from eyechart.models.label_map import map_of
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.probabilities import log_probabilities
+from eyechart.reports.names import short_names
+from eyechart.training.clahe import equalise, equalise_levels
+from eyechart.training.defences import (
+    apply_defences,
+    clahe,
+    non_local_means,
+    split_name,
+    ten_crop,
+    ten_views,
+)
+from eyechart.training.lab import to_lab, to_rgb
+from eyechart.training.non_local_means import denoise, noise_level
+from photographs import photographs
+from tiny_networks import pictures, tiny
+
+CPU = torch.device("cpu")
+SIZES = ((224, 224), (97, 64), (33, 31), (32, 32), (9, 8), (8, 8))
+CLAHE = ((2.0, 8), (3.0, 4), (0.5, 8), (40.0, 3), (1.0, 1))
+
+
+def photos(height=224, width=224):
+    whole = (cv2.resize(each, (width, height), interpolation=cv2.INTER_AREA) for each in PHOTOS)
+    return np.stack(list(whole))
+
+
+PHOTOS = photographs()
+
+
+def as_batch(pixels):
+    return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).contiguous()
+
+
+def as_pixels(batch):
+    return batch.permute(0, 2, 3, 1).numpy()
+
+
+def noisy(pixels, sigma, seed=0):
+    noise = np.random.default_rng(seed).normal(0, sigma, pixels.shape)
+    return np.rint(pixels + noise).clip(0, 255).astype(np.uint8)
+
+
+def model_of(module=None):
+    return load_model(tiny() if module is None else module, CPU)
+
+
+# Equalisation
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+@pytest.mark.parametrize(("clip", "tiles"), CLAHE)
+def test_lightness_is_equalised_as_opencv_does_it(height, width, clip, tiles):
+    planes = np.ascontiguousarray(photos(height, width)[..., 1])
+    theirs = cv2.createCLAHE(clip, (tiles, tiles))
+    found = equalise_levels(torch.from_numpy(planes), clip, tiles).numpy()
+    np.testing.assert_array_equal(found, np.stack([theirs.apply(plane) for plane in planes]))
+
+
+@pytest.mark.parametrize(("height", "width"), SIZES)
+def test_pictures_are_equalised_as_opencv_does_it_to_a_grey_level(height, width):
+    theirs, expected = cv2.createCLAHE(2.0, (8, 8)), []
+    for picture in photos(height, width):
+        lab = cv2.cvtColor(picture, cv2.COLOR_RGB2LAB)
+        lab[..., 0] = theirs.apply(np.ascontiguousarray(lab[..., 0]))
+        expected.append(cv2.cvtColor(lab, cv2.COLOR_LAB2RGB))
+    found = as_pixels(equalise(as_batch(photos(height, width)))).astype(int)
+    apart = np.abs(found - np.stack(expected))
+    assert apart.max() <= 3
+    assert (apart > 1).mean() < 1e-4
+    assert (apart > 0).mean() < 0.1
+
+
+def test_without_a_limit_and_in_one_tile_it_is_histogram_equalisation():
+    planes = torch.from_numpy(np.ascontiguousarray(photos(50, 70)[..., 0]))
+    for plane, found in zip(planes, equalise_levels(planes, 256.0, 1), strict=True):
+        share = np.cumsum(np.bincount(plane.flatten(), minlength=256)) / plane.numel()
+        np.testing.assert_array_equal(found, np.rint(255 * share)[plane])
+
+
+def test_a_constant_plane_keeps_its_level_but_for_what_is_shared_out():
+    # 64 pixels a tile: one may keep a level, the other 63 go to the levels 0, 4, … 248
+    level = torch.arange(256)
+    planes = level.to(torch.uint8).reshape(-1, 1, 1).expand(-1, 64, 64)
+    expected = (255 / 64 * ((level // 4 + 1).clamp(max=63) + 1)).round().to(torch.uint8)
+    found = equalise_levels(planes)
+    assert torch.equal(found, expected.reshape(-1, 1, 1).expand_as(found))
+    assert int((expected.int() - level).abs().max()) <= 8
+
+
+def test_lab_is_that_of_opencv_and_of_scikit_image():
+    colours = np.random.default_rng(0).integers(0, 256, (1, 200, 200, 3), dtype=np.uint8)
+    found = as_pixels(to_lab(as_batch(colours)))[0].astype(int)
+    theirs = cv2.cvtColor(colours[0], cv2.COLOR_RGB2LAB)
+    np.testing.assert_array_equal(found[..., 0], theirs[..., 0])
+    assert (found != theirs).mean() < 1e-3
+    exact = rgb2lab(colours[0]) * [2.55, 1, 1] + [0, 128, 128]
+    assert np.abs(found - exact).max() < 2.5
+
+
+def test_there_and_back_through_lab_keeps_greys_and_nearly_keeps_colours():
+    greys = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16).expand(1, 3, 16, 16)
+    assert int((to_rgb(to_lab(greys)).int() - greys.int()).abs().max()) <= 1
+    whole = as_batch(PHOTOS)
+    assert float((to_rgb(to_lab(whole)).int() - whole.int()).abs().float().mean()) < 1.5
+
+
+# Noise
+
+
+@pytest.mark.parametrize("sigma", [1, 5, 20, 40])
+def test_the_noise_that_was_added_is_found(sigma):
+    grey = np.full((2, 128, 160, 3), 128, np.uint8)
+    found = noise_level(as_batch(noisy(grey, sigma)))
+    # rounding to whole levels adds a variance of 1/12
+    assert found.numpy() == pytest.approx(np.sqrt(sigma**2 + 1 / 12), rel=0.05)
+
+
+def test_each_channel_has_noise_of_its_own():
+    grey = np.full((1, 128, 128, 3), 128, np.uint8)
+    found = noise_level(as_batch(noisy(grey, np.array([2, 10, 30]))))
+    assert found[0].tolist() == pytest.approx([2, 10, 30], rel=0.06)
+
+
+def test_the_noise_estimate_is_that_of_scikit_image():
+    pytest.importorskip("pywt")
+    from skimage.restoration import estimate_sigma
+
+    # away from black and white, where clipping leaves flat places
+    pixels = noisy(60 + photos() // 2, 8)
+    theirs = [estimate_sigma(each.astype(float), channel_axis=-1) for each in pixels]
+    np.testing.assert_allclose(noise_level(as_batch(pixels)).numpy(), theirs, rtol=2e-3)
+
+
+@pytest.mark.parametrize(("height", "width"), [(33, 31), (16, 9), (8, 8)])
+def test_the_noise_estimate_is_a_median_of_diagonal_details(height, width):
+    pywt = pytest.importorskip("pywt")
+    pixels = noisy(60 + photos(height, width) // 2, 8)
+    for planes, found in zip(as_batch(pixels).numpy(), noise_level(as_batch(pixels)), strict=True):
+        details = [np.abs(pywt.dwt2(plane.astype(float), "db2")[1][2]) for plane in planes]
+        expected = [np.median(each[each > 1e-9]) / 0.67449 for each in details]
+        assert found.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_flat_places_do_not_count_as_free_of_noise():
+    pixels = np.full((1, 128, 128, 3), 128, np.uint8)
+    pixels[:, :, :40] = noisy(pixels[:, :, :40], 10)
+    assert noise_level(as_batch(pixels))[0].tolist() == pytest.approx([10] * 3, rel=0.12)
+
+
+def brute_force(pixels, strength, patch, window):
+    """Non-local means of one picture (H, W, 3), pixel by pixel."""
+    sigma = float(noise_level(as_batch(pixels[None])).mean())
+    half, reach = patch // 2, window // 2
+    rows, columns = pixels.shape[:2]
+    edge = half + reach
+    wide = np.pad(pixels.astype(float), ((edge, edge), (edge, edge), (0, 0)), mode="reflect")
+    result = np.zeros(pixels.shape)
+    for y, x in product(range(rows), range(columns)):
+        own = wide[y + reach : y + reach + patch, x + reach : x + reach + patch]
+        total, weights = np.zeros(3), 0.0
+        for down, along in product(range(window), repeat=2):
+            other = wide[y + down : y + down + patch, x + along : x + along + patch]
+            apart = max(((own - other) ** 2).mean() - 2 * sigma**2, 0)
+            weight = np.exp(-apart / (strength * sigma) ** 2)
+            total += weight * other[half, half]
+            weights += weight
+        result[y, x] = total / weights
+    return result
+
+
+@pytest.mark.parametrize(("strength", "patch", "window"), [(0.8, 5, 13), (2.0, 3, 5), (0.4, 1, 3)])
+def test_non_local_means_are_those_of_a_loop_over_pixels(strength, patch, window):
+    pixels = noisy(photos(11, 8)[:1], 12)
+    found = as_pixels(denoise(as_batch(pixels), strength, patch, window))[0]
+    assert np.abs(found - brute_force(pixels[0], strength, patch, window)).max() <= 0.501
+
+
+def error_of(found, truth):
+    return float(np.sqrt(np.mean((found.astype(float) - truth) ** 2)))
+
+
+@pytest.mark.parametrize(("sigma", "most"), [(10, 0.6), (30, 0.45)])
+def test_noise_is_taken_away(sigma, most):
+    clean = PHOTOS[:2]
+    given = noisy(clean, sigma)
+    found = as_pixels(denoise(as_batch(given)))
+    for one, before, after in zip(clean, given, found, strict=True):
+        assert error_of(after, one) < most * error_of(before, one)
+
+
+def test_clean_photographs_are_nearly_left_alone():
+    found = as_pixels(denoise(as_batch(PHOTOS[:2])))
+    assert error_of(found, PHOTOS[:2]) < 0.6
+
+
+@pytest.mark.parametrize("kind", ["even", "rows", "columns"])
+def test_a_picture_without_noise_is_untouched(kind):
+    levels = torch.from_numpy(np.random.default_rng(0).integers(0, 256, 24, dtype=np.uint8))
+    line = levels.reshape(1, 1, -1, 1) if kind == "rows" else levels.reshape(1, 1, 1, -1)
+    picture = (torch.full((1, 1, 1, 1), 77, dtype=torch.uint8) if kind == "even" else line).expand(
+        1, 3, 24, 24
+    )
+    assert not noise_level(picture).any()
+    assert torch.equal(denoise(picture), picture)
+
+
+# Ten crops
+
+
+class Corner(nn.Module):
+    """Answers by how light the first pixel is."""
+
+    def forward(self, pictures):
+        light = pictures[:, 0, 0, 0]
+        return torch.stack([3 * light, torch.zeros_like(light)], dim=1)
+
+
+def test_a_model_that_looks_at_one_corner_sees_it_in_one_view_of_ten():
+    picture = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+    picture[..., :6, :6] = 255
+    found = ten_crop(model_of(Corner()), 0.75)(picture).exp()
+    light, dark = (1 / (1 + np.exp(-score)) for score in (3, 0))
+    assert found[0].tolist() == pytest.approx(
+        [(light + 9 * dark) / 10, 1 - (light + 9 * dark) / 10], abs=1e-6
+    )
+
+
+def test_ten_crops_are_the_mean_of_ten_answers():
+    model, pixels = model_of(), photos(40, 48)
+    found = ten_crop(model, 0.75)(as_batch(pixels)).exp().numpy()
+    for picture, own in zip(pixels, found, strict=True):
+        answers = []
+        for top, left in ((0, 0), (0, 12), (10, 0), (10, 12), (5, 6)):
+            crop = Image.fromarray(picture[top : top + 30, left : left + 36])
+            grown = np.array(crop.resize((48, 40), Image.Resampling.BICUBIC))
+            for view in (grown, grown[:, ::-1]):
+                answers.append(model(as_batch(view[None])).softmax(dim=1)[0].numpy())
+        np.testing.assert_allclose(own, np.mean(answers, axis=0), atol=2e-4)
+
+
+def test_ten_whole_crops_are_the_picture_and_its_mirror_image():
+    given = pictures(2, 16)
+    views = list(ten_views(given, 1.0))
+    assert all(torch.equal(view, given) for view in views[:5])
+    assert all(torch.equal(view, given.flip(3)) for view in views[5:])
+
+
+def test_probabilities_and_logits_give_the_same_ten_crops():
+    network, given = tiny(), pictures(3)
+    of_logits = ten_crop(model_of(network))(given)
+    of_shares = ten_crop(model_of(nn.Sequential(network, nn.Softmax(dim=1))))(given)
+    torch.testing.assert_close(of_logits, of_shares, atol=1e-5, rtol=0)
+
+
+def test_ten_crops_of_a_model_that_is_very_sure_are_numbers():
+    class Sure(nn.Module):
+        def forward(self, pictures):
+            return pictures.mean(dim=(2, 3)) * 1e6
+
+    found = ten_crop(model_of(Sure()))(pictures(2))
+    assert bool(found.isfinite().all())
+    assert torch.equal(log_probabilities(found), found.log_softmax(dim=1))
+
+
+# Wrappers
+
+
+WRAPPERS = (clahe, non_local_means, ten_crop)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize("size", [(8, 8), (8, 13), (40, 24)])
+def test_answers_do_not_depend_on_the_batch_and_pictures_stay_as_they_are(wrap, size):
+    given = as_batch(noisy(photos(*size), 10))
+    before = given.clone()
+    model = wrap(model_of())
+    whole = model(given)
+    assert torch.equal(given, before)
+    assert torch.equal(whole, model(given))
+    alone = torch.cat([model(one[None]) for one in given])
+    torch.testing.assert_close(whole, alone, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_a_defended_model_answers_otherwise_than_the_model_which_stays_as_it_was(wrap):
+    model, given = model_of(), as_batch(noisy(photos(32, 32), 25))
+    plain = model(given)
+    assert not torch.allclose(wrap(model)(given), log_probabilities(plain), atol=1e-4)
+    assert torch.equal(model(given), plain)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_a_defended_model_is_otherwise_the_model(wrap):
+    model = model_of().with_steps(Preprocessing(side=20, mean=(0.5, 0.5, 0.5)))
+    model.trained_on, model.promise = ("vcr/frost",), 0.7
+    model.use_map(map_of(["cat", "-", "dog", "hat", "cup"], "four"))
+    other = wrap(model)
+    found = other(pictures(2))
+    assert found.shape == (2, 4)
+    assert (other.classes, other.class_names) == (4, ("cat", "dog", "hat", "cup"))
+    assert other.label_map is model.label_map
+    assert (other.trained_on, other.promise, other.device) == (("vcr/frost",), 0.7, CPU)
+    assert other.preprocessing == model.preprocessing
+    assert other.side == 20 and other.module is model.module
+    assert other.name.endswith(f"+{model.name}")
+
+
+def test_the_identity_tells_defences_settings_and_order_apart():
+    model = model_of()
+    kinds = [
+        *([], ["clahe"], ["clahe:clip=3"], ["clahe:tiles=4"], ["nlm"], ["ten-crop"]),
+        *(["clahe", "nlm"], ["nlm", "clahe"], ["clahe", "clahe"]),
+    ]
+    found = [apply_defences(model, names) for names in kinds]
+    assert len({each.identity for each in found}) == len({each.name for each in found}) == 9
+    assert apply_defences(model, ["clahe:clip=2,tiles=8"]).identity == clahe(model).identity
+    assert clahe(model, 3).identity == apply_defences(model, ["clahe:clip=3"]).identity
+    assert clahe(model_of(tiny(seed=1))).identity != clahe(model).identity
+
+
+def test_names_say_which_defences_and_what_is_unusual():
+    model = model_of()
+    model.name = "net"
+    assert clahe(ten_crop(model)).name == "clahe+ten-crop+net"
+    given = ["nlm:strength=1.5,window=7", "clahe:clip=2"]
+    assert apply_defences(model, given).name == "nlm:strength=1.5,window=7+clahe+net"
+    assert split_name("clahe:clip=3+ten-crop+runs/a+b.pt") == (
+        "clahe:clip=3+ten-crop+",
+        "runs/a+b.pt",
+    )
+    assert short_names(["clahe+runs/net.pt", "runs/net.pt"]) == ["clahe+net", "net"]
+
+
+def test_the_first_defence_gets_the_pictures_first():
+    model, given = model_of(), as_batch(noisy(photos(32, 32), 15))
+    both = apply_defences(model, ["clahe:clip=4", "nlm:strength=1"])
+    assert torch.equal(both(given), model(denoise(equalise(given, 4.0), 1.0)))
+    nested = non_local_means(clahe(model))
+    assert torch.equal(nested(given), model(equalise(denoise(given))))
+    crops = apply_defences(model, ["ten-crop", "clahe"])(given)
+    views = [model(equalise(view)).softmax(dim=1) for view in ten_views(given, 0.875)]
+    torch.testing.assert_close(crops.exp(), torch.stack(views).mean(dim=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("clane", ("Unknown defence", "clahe")),
+        ("clahe:clap=3", ("Unknown setting of the defence clahe", "clip")),
+        ("clahe:clip", ("clahe:clip=3,tiles=4", "clahe:clip'")),
+        ("clahe:clip=two", ("with a number each", "two")),
+        ("clahe:clip=3,clip=4", ("with a number each",)),
+        ("clahe:", ("with a number each",)),
+        ("clahe:clip=0", ("clip", "above 0 and at most 256", "0.0")),
+        ("clahe:clip=nan", ("clip", "nan")),
+        ("clahe:clip=inf", ("clip", "inf")),
+        ("clahe:tiles=2.5", ("tiles", "whole number from 1 to 64", "2.5")),
+        ("nlm:patch=4", ("patch", "odd whole number from 1 to 31", "4")),
+        ("nlm:window=103", ("window", "101", "103")),
+        ("nlm:strength=-1", ("strength", "-1")),
+        ("ten-crop:share=1.1", ("share", "at most 1", "1.1")),
+    ],
+)
+def test_bad_settings_are_one_sentence(name, words):
+    with pytest.raises(ec.UsageError) as refused:
+        apply_defences(model_of(), [name])
+    text = str(refused.value)
+    assert text.endswith((".", "?")) and "\n" not in text
+    for word in words:
+        assert word in text, text
+
+
+def test_settings_that_are_no_numbers_are_refused():
+    with pytest.raises(ec.UsageError, match=r"tiles of the defence clahe .* got '8'"):
+        clahe(model_of(), tiles="8")
+    with pytest.raises(ec.UsageError, match="got True"):
+        ten_crop(model_of(), True)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_pictures_of_another_kind_are_refused_as_by_any_model(wrap):
+    with pytest.raises(ec.UsageError, match="pictures must be a uint8 tensor"):
+        wrap(model_of())(torch.rand(1, 3, 8, 8))
+
+
+# The command
+
+
+SMALL = ("--n", 16, "--bins", 6, "--least", 2, "--replicates", 10, "--stimulus", "native")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return small_models.save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+
+
+@pytest.fixture
+def evaluate(run, folder, tmp_path):
+    def call(*more, out=tmp_path / "out"):
+        given = ("--images", folder, "--out", out, "--corruption", "brightness", *SMALL)
+        return run("evaluate", "small_models:colours", *given, *more)
+
+    return call
+
+
+def test_the_command_defends_models_and_not_the_baseline(evaluate, tmp_path):
+    done = evaluate(
+        "--defence", "clahe", "--defence", "ten-crop", "--baseline", "small_models:colours"
+    )
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    names = [model["name"] for model in found["models"]]
+    assert names == ["clahe+ten-crop+small_models:colours", "small_models:colours"]
+    assert len({model["identity"] for model in found["models"]}) == 2
+
+
+def test_a_folder_of_other_defences_is_refused(evaluate):
+    assert evaluate("--defence", "clahe").status == 0
+    assert evaluate("--defence", "clahe").status == 0
+    assert_refused(evaluate(), "holds another run", "clahe+small_models:colours")
+    assert_refused(evaluate("--defence", "clahe:clip=3"), "holds another run", "clip=3")
+
+
+@pytest.mark.parametrize("name", ["clane", "clahe:clip=0", "nlm:patch=2"])
+def test_the_command_refuses_bad_defences(evaluate, tmp_path, name):
+    assert_refused(evaluate("--defence", name))
+    assert not (tmp_path / "out").exists()
+
+
+def test_defended_models_are_evaluated_in_python_side_by_side(folder):
+    plain = load_model(small_models.colours, CPU)
+    plain.name = "colours"
+    found = ec.evaluate(
+        [plain, clahe(plain), clahe(plain, clip=8)], folder, n=16, corruptions=["brightness"],
+        stimulus="native", bins=6, least=2, replicates=10,
+    )  # fmt: skip
+    names = [model.name for model in found.models]
+    assert names == ["colours", "clahe+colours", "clahe:clip=8+colours"]
+
+
+def test_a_photograph_in_the_dark_is_recognised_again_once_it_is_equalised():
+    # what the defence is for: CLAHE spreads the levels of a picture without contrast
+    flat = (data.astronaut()[None, :256, :256] // 8 + 100).astype(np.uint8)
+    assert as_pixels(equalise(as_batch(flat))).std() > 2 * flat.std()
