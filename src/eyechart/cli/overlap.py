@@ -8,6 +8,7 @@ import typer
 from eyechart.cli import (
     overlap_benchmarks,
     overlap_calibrate,
+    overlap_compare,
     overlap_run,
     overlap_select,
     overlap_tables,
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command("run")(overlap_run.run)
 app.command("matrix")(overlap_tables.matrix)
 app.command("select")(overlap_select.select)
+app.command("compare")(overlap_compare.compare)
 app.command("calibrate")(overlap_calibrate.calibrate)
 app.command("balance")(overlap_benchmarks.balance)
 app.command("coverage")(overlap_benchmarks.coverage)

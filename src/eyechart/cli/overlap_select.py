@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.overlap_compare import matrix_among
 from eyechart.cli.overlap_output import (
     Classes,
     LeastGain,
@@ -58,6 +59,12 @@ def select(
             " Without it the published ones."
         ),
     ] = None,
+    among: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SUITE", help="Choose only among corruptions of this suite; repeatable."
+        ),
+    ] = None,
     marked: Annotated[
         Path | None,
         typer.Option(
@@ -83,6 +90,7 @@ def select(
     from eyechart.overlap.selection import select_at_every_threshold, select_non_overlapping
 
     own = find_matrix(matrix, least_gain, classes or count_classes(matrix))
+    own = matrix_among(own, among or [])
     suites = _suites(suite) if out is not None else []
     steps = select_at_every_threshold(own) if every else ()
     if steps:
