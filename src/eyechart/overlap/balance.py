@@ -98,7 +98,7 @@ def baseline_of(table: AccuracyTable, baseline: str | Baseline | None = None) ->
 def baseline_note(baseline: Baseline) -> str:
     """Return a sentence on what the errors are shares of."""
     if not baseline.suites:
-        return "Errors are shares of those of the standard model, which has 1 everywhere."
+        return "Errors are shares of those of the standard model, which has 100 % everywhere."
     return (
         f"Errors are shares of the published ones of {baseline.name}, which were measured on"
         " ImageNet's validation set: on other pictures they only scale the columns."

@@ -1,0 +1,201 @@
+"""Networks for small pictures: they have the size that was published, and take any picture."""
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from eyechart.core.errors import UsageError
+from eyechart.models.networks import NETWORKS, build_network
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def convolution(inner, outer, side=3):
+    """Weights of a convolution without a bias."""
+    return inner * outer * side * side
+
+
+def normalisation(width):
+    """A factor and a shift for each channel."""
+    return 2 * width
+
+
+def resnet18_parameters(classes):
+    """He et al., 2016, with a 3 × 3 convolution in front: stem, eight blocks, linear layer."""
+    total, inner = convolution(3, 64) + normalisation(64), 64
+    for outer in (64, 128, 256, 512):
+        first = convolution(inner, outer) + convolution(outer, outer) + 2 * normalisation(outer)
+        skip = convolution(inner, outer, 1) + normalisation(outer) if inner != outer else 0
+        second = 2 * (convolution(outer, outer) + normalisation(outer))
+        total, inner = total + first + skip + second, outer
+    return total + inner * classes + classes
+
+
+def wide_parameters(depth, width, classes):
+    """Zagoruyko and Komodakis, 2016: normalisation comes first, so a block has one inner, one own.
+
+    The skip of a group's first block is a 1 × 1 convolution and nothing else.
+    """
+    blocks, total, inner = (depth - 4) // 6, convolution(3, 16), 16
+    for outer in (16 * width, 32 * width, 64 * width):
+        total += convolution(inner, outer, 1)
+        for _ in range(blocks):
+            total += normalisation(inner) + convolution(inner, outer)
+            total += normalisation(outer) + convolution(outer, outer)
+            inner = outer
+    return total + normalisation(inner) + inner * classes + classes
+
+
+def resnet9_parameters(classes):
+    """Eight convolutions with their normalisations, and a linear layer."""
+    widths = [(3, 64), (64, 128), (128, 128), (128, 128), (128, 256), (256, 512), *[(512, 512)] * 2]
+    return sum(convolution(*own) + normalisation(own[1]) for own in widths) + 512 * classes + classes
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "closed_form"),
+    [
+        ("resnet18", 11_173_962, resnet18_parameters),
+        ("wrn_16_4", 2_748_890, lambda classes: wide_parameters(16, 4, classes)),
+        ("wrn_40_2", 2_243_546, lambda classes: wide_parameters(40, 2, classes)),
+        ("resnet9", 6_573_130, resnet9_parameters),
+    ],
+)
+def test_a_network_has_as_many_parameters_as_published(name, published, closed_form):
+    assert closed_form(10) == published
+    assert count(build_network(name, 10)) == published
+    assert count(build_network(name, 7)) == closed_form(7)
+
+
+def test_these_are_all_networks_of_ours():
+    assert set(NETWORKS) == {"resnet9", "resnet18", "wrn_16_4", "wrn_40_2"}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_pictures_of_any_size_get_a_score_for_every_class(name):
+    network = build_network(name, 5).eval()
+    with torch.inference_mode():
+        for shape in ((2, 3, 32, 32), (1, 3, 20, 33)):
+            scores = network(torch.rand(shape))
+            assert scores.shape == (shape[0], 5) and bool(scores.isfinite().all())
+
+
+def reach(network, row, column, side=32):
+    """How far a pixel's influence goes over the features before they are pooled: (side, side)."""
+    body = network.body.double().eval()
+    pictures = torch.rand(1, 3, side, side, dtype=torch.float64)
+    changed = pictures.clone()
+    changed[0, :, row, column] += 0.5
+    with torch.no_grad():
+        return (body(changed) - body(pictures)).abs().sum(dim=(0, 1)).shape
+
+
+@pytest.mark.parametrize(("name", "side"), [("resnet18", 4), ("wrn_16_4", 8), ("wrn_40_2", 8)])
+def test_pictures_of_32_px_keep_as_much_room_as_published(name, side):
+    assert reach(build_network(name, 2), 3, 4) == (side, side)
+
+
+def test_wide_networks_drop_features_while_they_learn_and_others_do_not():
+    pictures = torch.rand(4, 3, 32, 32)
+    for name, drops in (("wrn_16_4", True), ("resnet9", False)):
+        network = build_network(name, 3)
+        with torch.no_grad():
+            one, two = network(pictures), network(pictures)
+        assert torch.equal(one, two) != drops
+        network.eval()
+        with torch.no_grad():
+            assert torch.equal(network(pictures), network(pictures))
+
+
+def test_skips_pass_pictures_on():
+    """With all convolutions of a residual branch at nothing, a block returns what it was given."""
+    network = build_network("resnet18", 3).eval()
+    block = network.body[1]
+    features = torch.rand(2, 64, 5, 5)
+    nn.init.zeros_(block.body[3].weight)
+    with torch.no_grad():
+        torch.testing.assert_close(block(features), features)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_weights_are_torchs_random_numbers(name):
+    first = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        first.append(next(build_network(name, 2).parameters()).detach().clone())
+    assert torch.equal(first[0], first[1]) and not torch.equal(first[0], first[2])
+
+
+def test_a_function_of_ones_own_is_called_with_the_number_of_classes(tmp_path, monkeypatch):
+    (tmp_path / "my_own_networks.py").write_text(
+        "from torch import nn\ndef flat(classes):\n    return nn.Linear(3, classes)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_own_networks", raising=False)
+    found = build_network("my_own_networks:flat", 6)
+    assert isinstance(found, nn.Linear) and found.out_features == 6
+    del sys.modules["my_own_networks"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("resnet_18", "Did you mean 'resnet18'"),
+        ("wrn-40-2", "wrn_40_2"),
+        ("", "resnet18"),
+        ("alexnet", "module:function"),
+        ("textures:", "module:function"),
+        ("textures:netwrk", "network"),
+        ("no_such_module_anywhere:net", "There is no module"),
+        ("textures:fails", "'textures:fails' failed: no luck."),
+        ("textures:counts", "takes the number of classes and returns a torch.nn.Module, got int"),
+        ("textures:made", "takes the number of classes and returns a torch.nn.Module, got Seq"),
+        ("textures:SIDE", "got int"),
+        ("timm:", "module:function"),
+    ],
+)
+def test_what_is_no_network_is_refused_in_one_sentence(name, words):
+    with pytest.raises(UsageError) as told:
+        build_network(name, 3)
+    assert words in str(told.value) and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("zoo", ["timm", "torchvision"])
+def test_a_zoo_that_is_not_installed_is_named(zoo, monkeypatch):
+    for name in (zoo, f"{zoo}.models"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UsageError, match=rf"eyechart\[{zoo}\]"):
+        build_network(f"{zoo}:resnet18", 3)
+
+
+@pytest.mark.parametrize("zoo", ["timm", "torchvision"])
+def test_a_network_of_a_zoo_is_untrained_and_has_the_classes(zoo):
+    pytest.importorskip(zoo)
+    found = build_network(f"{zoo}:resnet18", 7).eval()
+    with torch.inference_mode():
+        assert found(torch.rand(1, 3, 64, 64)).shape == (1, 7)
+    with pytest.raises(UsageError, match="Did you mean 'resnet18'"):
+        build_network(f"{zoo}:resnet_18", 7)
+
+
+@pytest.mark.parametrize("classes", [1, 0, -3])
+def test_one_class_is_none(classes):
+    with pytest.raises(UsageError, match=f"at least 2 classes, got {classes}"):
+        build_network("resnet9", classes)
+
+
+@pytest.mark.xfail(raises=SystemExit, reason="a function that quits ends the command unexplained")
+def test_a_function_that_quits_is_refused_as_one_that_fails():
+    with pytest.raises(UsageError, match="'textures:quits' failed"):
+        build_network("textures:quits", 3)
+
+
+@pytest.mark.xfail(
+    raises=UsageError, reason="it says: write 'textures:Net()', which then fails for want of classes"
+)
+def test_a_class_is_called_with_the_number_of_classes_too():
+    assert isinstance(build_network("textures:Net", 3), nn.Module)
