@@ -7,6 +7,21 @@ import typer
 
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import Stop
+from eyechart.cli.training_options import (
+    Batch,
+    Crop,
+    Deterministic,
+    Epochs,
+    Every,
+    Nesterov,
+    Precision,
+    Rate,
+    Schedule,
+    Share,
+    Stimulus,
+    Warmup,
+    WeightDecay,
+)
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,32 +74,19 @@ def run(
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions of everything.")] = 1,
     seed: Annotated[int, typer.Option(help="The first repetition's.")] = 0,
-    epochs: Annotated[int, typer.Option(help="How often each picture is trained with.")] = 40,
-    batch: Annotated[int, typer.Option(help="Pictures in one step.")] = 256,
-    rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.1,
-    schedule: Annotated[
-        str, typer.Option(help="step (a tenth at half and three quarters), cosine or constant.")
-    ] = "step",
-    warmup: Annotated[float, typer.Option(help="Epochs in which the rate rises from 0.")] = 0.0,
-    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 1e-4,
-    nesterov: Annotated[bool, typer.Option("--nesterov", help="Nesterov's momentum.")] = False,
-    share: Annotated[float, typer.Option(help="Of each batch, that is corrupted.")] = 0.5,
-    crop: Annotated[
-        int, typer.Option(help="Shift pictures at random by up to so many pixels.")
-    ] = 0,
-    stimulus: Annotated[
-        str, typer.Option(help="native, or a side in px: 224 is shorter side 256, middle 224.")
-    ] = "224",
-    every: Annotated[
-        int,
-        typer.Option(help="Only every so-many-th class by name: 10 makes ImageNet-100 of it."),
-    ] = 1,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16, or auto: the latter on a GPU.")
-    ] = "auto",
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="The same bits again, slower.")
-    ] = False,
+    epochs: Epochs = 40,
+    batch: Batch = 256,
+    rate: Rate = 0.1,
+    schedule: Schedule = "step",
+    warmup: Warmup = 0.0,
+    weight_decay: WeightDecay = 1e-4,
+    nesterov: Nesterov = False,
+    share: Share = 0.5,
+    crop: Crop = 0,
+    stimulus: Stimulus = "224",
+    every: Every = 1,
+    precision: Precision = "auto",
+    deterministic: Deterministic = False,
     device: Annotated[str, typer.Option(help="cpu or cuda; cuda:0,cuda:1 share the work.")] = "cpu",
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")

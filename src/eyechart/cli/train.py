@@ -11,6 +11,24 @@ from eyechart.cli import train_network
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.ranges import parse_range
 from eyechart.cli.stop import Stop
+from eyechart.cli.training_options import (
+    Batch,
+    DeltaV,
+    Deterministic,
+    Epochs,
+    Flip,
+    Mixup,
+    Momentum,
+    Precision,
+    Rate,
+    Seed,
+    Severity,
+    Share,
+    Stability,
+    Stimulus,
+    TrainImages,
+    WeightDecay,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -33,14 +51,7 @@ def retrain(
             " it must be a torch module.",
         ),
     ],
-    train_images: Annotated[
-        Path,
-        typer.Option(
-            metavar="PATH",
-            parser=folder_or_file,
-            help="Pictures to train with: class folders, or a CSV or Parquet file.",
-        ),
-    ],
+    train_images: TrainImages,
     images: Annotated[
         Path,
         typer.Option(
@@ -62,40 +73,23 @@ def retrain(
         Path,
         typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes."),
     ] = Path("eyechart-retrained"),
-    epochs: Annotated[int, typer.Option(help="How often each picture is trained with.")] = 5,
+    epochs: Epochs = 5,
     pictures: Annotated[
         int, typer.Option(help="Pictures to train with, as many of every class.")
     ] = 12_000,
-    batch: Annotated[int, typer.Option(help="Pictures in one step.")] = 32,
-    rate: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
-    momentum: Annotated[float, typer.Option(help="Of SGD.")] = 0.9,
-    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 0.0,
-    share: Annotated[float, typer.Option(help="Of each batch, that is corrupted.")] = 0.5,
-    severity: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LOW-HIGH",
-            help="Train at severities from this range, such as 1-5; without it as the suite draws.",
-        ),
-    ] = None,
-    delta_v: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LOW-HIGH", help="Train at visual changes from this range, such as 0.2-0.8."
-        ),
-    ] = None,
-    flip: Annotated[float, typer.Option(help="Chance that a picture is mirrored.")] = 0.0,
-    mixup: Annotated[float, typer.Option(help="The a of mixup's Beta(a, a); 0 for none.")] = 0.0,
-    stability: Annotated[
-        float, typer.Option(help="Weight of stability training; 0 for none.")
-    ] = 0.0,
-    precision: Annotated[
-        str, typer.Option(help="Of training: float32, bfloat16, or auto (bfloat16 on a GPU).")
-    ] = "auto",
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="The same bits again on the same machine.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
+    batch: Batch = 32,
+    rate: Rate = 1e-3,
+    momentum: Momentum = 0.9,
+    weight_decay: WeightDecay = 0.0,
+    share: Share = 0.5,
+    severity: Severity = None,
+    delta_v: DeltaV = None,
+    flip: Flip = 0.0,
+    mixup: Mixup = 0.0,
+    stability: Stability = 0.0,
+    precision: Precision = "auto",
+    deterministic: Deterministic = False,
+    seed: Seed = 0,
     n: Annotated[int, typer.Option("--n", help="Pictures per corruption to test with.")] = 50_000,
     labels: Annotated[
         str, typer.Option(help="Test by native (own classes) or entry16 (people's 16 categories).")
@@ -103,9 +97,7 @@ def retrain(
     humans: Annotated[
         str, typer.Option(help="Whose answers to compare with: geirhos, a file, or none.")
     ] = "geirhos",
-    stimulus: Annotated[
-        str, typer.Option(help="224 (shorter side 256, middle 224), another side, or native.")
-    ] = "224",
+    stimulus: Stimulus = "224",
     bins: Annotated[int, typer.Option(help="Bins of visual change.")] = 40,
     least: Annotated[int, typer.Option(help="Answers that a bin needs.")] = 20,
     replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,

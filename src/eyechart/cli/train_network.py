@@ -9,6 +9,29 @@ from eyechart.cli.overlap_run import entries_of
 from eyechart.cli.paths import check_file_to_write, folder_or_file
 from eyechart.cli.ranges import parse_range
 from eyechart.cli.stop import Stop
+from eyechart.cli.training_options import (
+    Batch,
+    Crop,
+    DeltaV,
+    Deterministic,
+    Epochs,
+    Every,
+    Flip,
+    Mixup,
+    Momentum,
+    Nesterov,
+    Precision,
+    Rate,
+    Schedule,
+    Seed,
+    Severity,
+    Share,
+    Stability,
+    Stimulus,
+    TrainImages,
+    Warmup,
+    WeightDecay,
+)
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,14 +51,7 @@ def network(
             " module:function (called with the number of classes).",
         ),
     ],
-    train_images: Annotated[
-        Path,
-        typer.Option(
-            metavar="PATH",
-            parser=folder_or_file,
-            help="Pictures to train with: class folders, or a CSV or Parquet file.",
-        ),
-    ],
+    train_images: TrainImages,
     out: Annotated[
         Path, typer.Option(metavar="FILE", parser=folder_or_file, help="The checkpoint.")
     ] = Path("network.pt"),
@@ -52,49 +68,29 @@ def network(
     corruption: Annotated[
         list[str] | None, typer.Option(help="Only this corruption of the suites; repeatable.")
     ] = None,
-    severity: Annotated[
-        str | None,
-        typer.Option(metavar="LOW-HIGH", help="At severities from this range, such as 1-5."),
-    ] = None,
-    delta_v: Annotated[
-        str | None,
-        typer.Option(metavar="LOW-HIGH", help="At visual changes from this range, as 0.2-0.8."),
-    ] = None,
-    share: Annotated[float, typer.Option(help="Of each batch, that is corrupted.")] = 0.5,
-    epochs: Annotated[int, typer.Option(help="How often each picture is trained with.")] = 40,
-    batch: Annotated[int, typer.Option(help="Pictures in one step.")] = 256,
-    rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.1,
-    momentum: Annotated[float, typer.Option(help="Of SGD.")] = 0.9,
-    nesterov: Annotated[bool, typer.Option("--nesterov", help="Nesterov's momentum.")] = False,
-    weight_decay: Annotated[float, typer.Option(help="Of SGD.")] = 1e-4,
-    schedule: Annotated[
-        str, typer.Option(help="step (a tenth at half and three quarters), cosine or constant.")
-    ] = "step",
-    warmup: Annotated[float, typer.Option(help="Epochs in which the rate rises from 0.")] = 0.0,
-    flip: Annotated[float, typer.Option(help="Chance that a picture is mirrored.")] = 0.5,
-    crop: Annotated[
-        int, typer.Option(help="Shift pictures at random by up to so many pixels.")
-    ] = 0,
-    mixup: Annotated[float, typer.Option(help="The a of mixup's Beta(a, a); 0 for none.")] = 0.0,
-    stability: Annotated[
-        float, typer.Option(help="Weight of stability training; 0 for none.")
-    ] = 0.0,
+    severity: Severity = None,
+    delta_v: DeltaV = None,
+    share: Share = 0.5,
+    epochs: Epochs = 40,
+    batch: Batch = 256,
+    rate: Rate = 0.1,
+    momentum: Momentum = 0.9,
+    nesterov: Nesterov = False,
+    weight_decay: WeightDecay = 1e-4,
+    schedule: Schedule = "step",
+    warmup: Warmup = 0.0,
+    flip: Flip = 0.5,
+    crop: Crop = 0,
+    mixup: Mixup = 0.0,
+    stability: Stability = 0.0,
     stability_width: Annotated[
         float, typer.Option(help="Its noise, ± so much of full scale.")
     ] = 0.05,
-    precision: Annotated[
-        str, typer.Option(help="float32, bfloat16, or auto: the latter on a GPU.")
-    ] = "auto",
-    deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="The same bits again on the same machine.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
-    stimulus: Annotated[
-        str, typer.Option(help="native, or a side in px: 224 is shorter side 256, middle 224.")
-    ] = "224",
-    every: Annotated[
-        int, typer.Option(help="Only every so-many-th class by name: 10 makes ImageNet-100.")
-    ] = 1,
+    precision: Precision = "auto",
+    deterministic: Deterministic = False,
+    seed: Seed = 0,
+    stimulus: Stimulus = "224",
+    every: Every = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda; with torchrun all GPUs.")] = "cpu",
 ) -> None:
     """Train a network and write a checkpoint that every other command takes as a model.
