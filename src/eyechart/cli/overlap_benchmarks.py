@@ -18,6 +18,7 @@ from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
     from eyechart.overlap.balance import Balance
+    from eyechart.overlap.error_intervals import Resampled
     from eyechart.overlap.scores import OverlapMatrix
     from eyechart.overlap.tables import AccuracyTable
 
@@ -70,16 +71,18 @@ def balance(
     The mean corruption error (mCE) of every model that was trained on one corruption; the closer
     these means, the more balanced the benchmark.
     """
-    check_table(out)
+    check_table(out, accuracies)
     check_picture(picture)
+    from eyechart.overlap.error_intervals import resample_errors
     from eyechart.overlap.tables import read_accuracies
 
     table = read_accuracies(accuracies)
     benchmarks = _benchmarks(table, suite)
     forms = {form: _balances(table, benchmarks, form, baseline) for form in (False, True)}
+    drawn = resample_errors(accuracies, table)
     for found in forms.values():
         for name, own in found.items():
-            _print_balance(name, own)
+            _print_balance(name, own, drawn)
     if out is not None:
         from eyechart.overlap.cells import write_cells
         from eyechart.reports.overlap_tables import BALANCE_HEAD, balance_cells
@@ -121,6 +124,7 @@ def coverage(
     By the highest overlap; and, where the table has models trained on all corruptions of a
     benchmark (rows all:SUITE), by their errors beside those of the standard model.
     """
+    from eyechart.overlap.error_intervals import resample_errors
     from eyechart.overlap.hits import count_classes
     from eyechart.overlap.matrix_file import find_matrix, is_accuracy_table
     from eyechart.overlap.tables import read_accuracies
@@ -132,8 +136,9 @@ def coverage(
     print_notes(matrix.notes)
     if source.is_dir() or is_accuracy_table(source):
         table = read_accuracies(source)
-        _print_direct(table, first, other, baseline)
-        _print_direct(table, second, own, baseline)
+        drawn = resample_errors(source, table)
+        _print_direct(table, first, other, baseline, drawn)
+        _print_direct(table, second, own, baseline, drawn)
 
 
 def _members(known: tuple[str, ...], name: str) -> tuple[str, tuple[str, ...]]:
@@ -177,17 +182,24 @@ def _balances(
     return found
 
 
-def _print_balance(name: str, own: "Balance") -> None:
-    from eyechart.reports.overlap_tables import balance_table
+def _print_balance(name: str, own: "Balance", drawn: "Resampled | None") -> None:
+    from eyechart.overlap.error_intervals import spread_intervals
+    from eyechart.reports.overlap_tables import balance_table, percent_range
 
     head, rows = balance_table(own)
     if len(own.benchmark) > FEW:
         head, rows = head[:2], [row[:2] for row in rows]
     print_table((head, rows))
+    deviation, width = f"{100 * own.spread.deviation:.1f}", f"{100 * own.spread.range:.0f}"
+    if drawn is not None:
+        sure = spread_intervals(drawn, own)
+        deviation, width = (
+            f"{text} ({percent_range(ends)})"
+            for text, ends in zip((deviation, width), sure, strict=True)
+        )
     print(
-        f"{name}, {own.title}: standard deviation {100 * own.spread.deviation:.1f} (population),"
-        f" range {100 * own.spread.range:.0f}, mean {100 * own.spread.mean:.1f} over"
-        f" {len(own.benchmark)} models. {own.note}"
+        f"{name}, {own.title}: standard deviation {deviation} (of the population), range {width},"
+        f" mean {100 * own.spread.mean:.1f} over {len(own.benchmark)} models. {own.note}"
     )
 
 
@@ -212,9 +224,14 @@ def _print_coverage(
 
 
 def _print_direct(
-    table: "AccuracyTable", by: str, of: tuple[str, ...], baseline: str | None
+    table: "AccuracyTable",
+    by: str,
+    of: tuple[str, ...],
+    baseline: str | None,
+    drawn: "Resampled | None",
 ) -> None:
     from eyechart.overlap.coverage import direct_test
+    from eyechart.overlap.error_intervals import direct_intervals
     from eyechart.reports.overlap_tables import direct_table
 
     if by not in table.benchmarks:
@@ -228,7 +245,8 @@ def _print_direct(
                 raise
             print_notes([f"No relative errors: {error}"])
             continue
-        print_table(direct_table(found), last_apart=True)
+        sure = {} if drawn is None else direct_intervals(drawn, found)
+        print_table(direct_table(found, sure), last_apart=True)
         said = f"Trained on all of {by}: more robust to {len(found.helped)} of {len(of)}"
         print(said + (f"; not to {', '.join(found.not_helped)}." if found.not_helped else "."))
     print(found.note)

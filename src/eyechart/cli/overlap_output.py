@@ -26,6 +26,10 @@ Classes = Annotated[
 ]
 
 
+OURS = (",", "one,two,", "benchmark,form,")
+"""How the tables begin that these commands write."""
+
+
 def print_table(
     table: tuple[Sequence[str], Sequence[Sequence[str]]],
     left: Collection[int] = (0,),
@@ -77,10 +81,18 @@ def check_picture(path: Path | None) -> None:
         raise UsageError(f"{path} is there already and is no picture of overlaps: choose another.")
 
 
-def check_table(path: Path | None) -> None:
-    """Refuse what is no CSV file."""
+def check_table(path: Path | None, source: Path) -> None:
+    """Refuse what is no CSV file, or a file that such a command did not write."""
     if path is None:
         return
     check_file_to_write(path)
     if path.suffix.lower() != ".csv":
         raise UsageError(f"A table is written as CSV: end its name in .csv, not '{path.suffix}'.")
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        ours = file.readline().startswith(OURS)
+    if path.samefile(source) or not ours:
+        raise UsageError(
+            f"{path} is there already and would be overwritten: choose another name, or delete it."
+        )

@@ -164,5 +164,7 @@ def benchmarks_of(suites: list[str], entries: "tuple[Entry, ...]") -> dict[str, 
                 f"--together {name} has {missing[0]}, which is not in this study: give its suite"
                 " as --suite too."
             )
+        if suite.name in found:
+            raise UsageError(f"Two suites given by --together are called {suite.name}: rename one.")
         found[suite.name] = members
     return found

@@ -56,7 +56,7 @@ def select(
         list[str] | None,
         typer.Option(
             help="With --out: suites or suite files that the corruptions come from; repeatable."
-            " Without it the published ones."
+            " Without it those of the study's folder, or the published ones."
         ),
     ] = None,
     among: Annotated[
@@ -84,14 +84,14 @@ def select(
     """
     _check_selecting(threshold, every, out, suite, marked)
     check_picture(picture)
-    check_table(marked)
+    check_table(marked, matrix)
     from eyechart.overlap.hits import count_classes
     from eyechart.overlap.matrix_file import find_matrix, write_matrix
     from eyechart.overlap.selection import select_at_every_threshold, select_non_overlapping
 
     own = find_matrix(matrix, least_gain, classes or count_classes(matrix))
     own = matrix_among(own, among or [])
-    suites = _suites(suite) if out is not None else []
+    suites = _suites(suite, matrix) if out is not None else []
     steps = select_at_every_threshold(own) if every else ()
     if steps:
         _print_steps(steps)
@@ -144,6 +144,8 @@ def _check_selecting(
         raise UsageError("Say how much corruptions may overlap, --threshold 0.1, or give --all.")
     if threshold is None and (out is not None or marked is not None):
         raise UsageError("--out and --marked write one selection: say which by --threshold.")
+    if out is not None and any(Path(name).resolve() == out.resolve() for name in suite or ()):
+        raise UsageError(f"--out would overwrite {out}, from which --suite reads: name another.")
     if suite and out is None:
         raise UsageError("--suite is where --out takes its corruptions from: give --out too.")
     if out is not None:
@@ -152,9 +154,16 @@ def _check_selecting(
         check_suite_path(out)
 
 
-def _suites(given: list[str] | None) -> "list[Suite]":
+def _suites(given: list[str] | None, matrix: Path) -> "list[Suite]":
+    """Return where corruptions come from: as given, the study's own, or the published ones."""
+    from eyechart.overlap.run import SUITE
     from eyechart.suites.suite import PUBLISHED, load_suite
 
+    own = matrix / SUITE
+    if not given and own.is_file():
+        return [load_suite(str(own))]
+    if not given:
+        print_notes(["Strengths are the published ones: give --suite if others were used."])
     return [load_suite(name) for name in given or PUBLISHED]
 
 

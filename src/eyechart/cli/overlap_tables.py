@@ -61,8 +61,10 @@ def matrix(
     classes: Classes = None,
 ) -> None:
     """Print how much corruptions overlap: does training on one help against the other?"""
+    if out is not None and out == intervals:
+        raise UsageError("--out and --intervals are two tables: give each a name of its own.")
     for path in (out, intervals):
-        check_table(path)
+        check_table(path, accuracies)
     check_picture(picture)
     if intervals is not None and not (accuracies / TESTS).is_dir():
         raise UsageError(

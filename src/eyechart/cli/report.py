@@ -77,7 +77,8 @@ def report(
         typer.Option(
             metavar="FILE.csv",
             parser=folder_or_file,
-            help="A table of overlaps between corruptions to show as a heat map.",
+            help="Overlaps between corruptions to show as a heat map: a CSV file, or a study's"
+            " folder.",
         ),
     ] = None,
 ) -> None:
@@ -93,7 +94,10 @@ def report(
     from eyechart.reports.charts.overlap import clustered, read_overlap
     from eyechart.reports.report import load_report
 
-    table = None if overlap is None else clustered(read_overlap(Path(overlap)))
+    scores = overlap
+    if scores is not None and scores.is_dir():
+        scores = scores / "overlap.csv"
+    table = None if scores is None else clustered(read_overlap(scores))
     found = load_report([Path(run) for run in runs], _categories(category or ()))
     if serve:
         from eyechart.reports.serve.server import serve_report

@@ -108,6 +108,8 @@ def network(
     from eyechart.training.recipe import Recipe
 
     check_file_to_write(out)
+    if out.suffix not in (".pt", ".pth"):
+        raise UsageError(f"A checkpoint's name must end in .pt, got '{out.name}'.")
     if corruption and not suite:
         raise UsageError("--corruption needs --suite: say which suite it is of.")
     if not suite and (severity or delta_v):

@@ -14,7 +14,7 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
-LEFTOVER = re.compile(r"\..+\.(?:png|jpg|json|csv|parquet|yaml|yml)\.(\d{1,9})\.tmp")
+LEFTOVER = re.compile(r"\..+\.(?:png|jpg|json|csv|parquet|yaml|yml|pt|pth|state)\.(\d{1,9})\.tmp")
 
 
 @contextmanager

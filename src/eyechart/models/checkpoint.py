@@ -3,7 +3,6 @@
 The file is torch's own, of plain values and tensors alone, so that reading one runs no code.
 """
 
-import pickle
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -65,7 +64,8 @@ def save(held: Mapping[str, Any], path: Path) -> None:
         with atomic_file(path) as temporary:
             torch.save(dict(held), temporary)
     except (OSError, RuntimeError) as error:
-        what = getattr(error, "strerror", None) or " ".join(str(error).split())
+        # torch says so of a folder that is missing or closed to us
+        what = getattr(error, "strerror", None) or "its folder cannot be written to"
         raise UsageError(f"Cannot write {path}: {what}.") from None
 
 
@@ -81,7 +81,8 @@ def load(path: Path, mapped: bool = False) -> dict[str, Any]:
             held = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError):
+    except Exception:
+        # on bytes that are no checkpoint an unpickler raises whatever comes first
         raise UsageError(
             f"{path} is damaged or no checkpoint: delete it to train again, or name another."
         ) from None

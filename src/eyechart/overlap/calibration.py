@@ -125,7 +125,7 @@ def calibrate_entry(
         mild = min(MILD, strong)
         notes.append(f"harmless: R is {search.at(far).value:.2f} where it is strongest")
     elif reach is not None:
-        notes.append(f"R {upper:g} is out of reach: {reach:.2f} where it is strongest")
+        notes.append(f"R {upper:g} is out of reach: {reach:.3f} where it is strongest")
     if search.is_mildest(mild) and search.at(mild).value < lower - search.close:
         notes.append(f"its mildest step already takes R to {search.at(mild).value:.2f}")
     return finish(

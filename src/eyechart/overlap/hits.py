@@ -17,16 +17,16 @@ FOLDER = "tests"
 RECORD = "run.json"
 
 
-def read_hits(folder: Path, table: AccuracyTable) -> Hits | None:
+def read_hits(folder: Path, table: AccuracyTable, whole: bool = False) -> Hits | None:
     """Return hits (seeds, models, tests, pictures) as `overlap_intervals` takes them.
 
-    None if the folder keeps none. Models and tests are those of the table, without the models that
-    were trained on whole benchmarks.
+    None if the folder keeps none. Models and tests are those of the table; the models that were
+    trained on whole benchmarks are among them only if `whole` is true.
     """
     seeds = sorted(path for path in (folder / FOLDER).glob("*") if path.is_dir())
     if not seeds:
         return None
-    models = list(table.models[: 1 + len(table.corruptions)])
+    models = list(table.models if whole else table.models[: 1 + len(table.corruptions)])
     found = []
     for seed in seeds:
         for test in table.tests:

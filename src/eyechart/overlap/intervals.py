@@ -96,25 +96,32 @@ def overlap_replicates(
 
     `hits`: (seeds, models, tests, pictures).
     """
+    found = []
+    for shares in resampled_shares(hits, replicates, seed):
+        scores = robustness_scores(shares[..., 1:], shares[..., 0])
+        found.append(overlap_scores(scores.mean(axis=1), least_gain))
+    return np.concatenate(found)
+
+
+def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Numbers]:
+    """Yield accuracies (some replicates, seeds taken, models, tests) of resampled pictures.
+
+    `hits`: (seeds, models, tests, pictures). Of several seeds one less than there are is taken.
+    """
     seeds, models, tests, pictures = hits.shape
     numbers = np.random.default_rng(seed)
-    found = np.empty((replicates, tests - 1, tests - 1))
     step = max(1, AT_ONCE // max(pictures, seeds * models * tests))
     for start in range(0, replicates, step):
-        part = slice(start, min(start + step, replicates))
-        size = part.stop - start
+        size = min(step, replicates - start)
         weights = _weights(numbers, size, pictures)
         shares = np.empty((seeds, models, tests, size))
         for own, rows in _slabs(hits):
             shares.reshape(-1, size)[rows] = own @ weights / pictures
-        scores = robustness_scores(
-            np.moveaxis(shares[:, :, 1:], -1, 0), np.moveaxis(shares[:, :, 0], -1, 0)
-        )
+        drawn = np.moveaxis(shares, -1, 0)
         if seeds > 1:
             taken = numbers.integers(0, seeds, (size, seeds - 1))
-            scores = scores[np.arange(size)[:, None], taken]
-        found[part] = overlap_scores(scores.mean(axis=1), least_gain)
-    return found
+            drawn = drawn[np.arange(size)[:, None], taken]
+        yield drawn
 
 
 def _weights(numbers: np.random.Generator, size: int, pictures: int) -> NDArray[np.float32]:

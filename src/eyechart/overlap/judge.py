@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.corruptions import Assets
 from eyechart.evaluation.prepare import check_labels, check_models
 from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
@@ -19,10 +18,9 @@ from eyechart.models.model import Model, is_out_of_memory
 from eyechart.overlap.strengths import Scale
 from eyechart.predictions.destroyed import too_large
 from eyechart.suites.apply import corrupt_batch
-from eyechart.suites.suite import Entry
-from eyechart.suites.textures import frost_assets
 from eyechart.testsets.choosing import choose_pictures
 from eyechart.testsets.drawing import Plan
+from eyechart.training.mixture import assets_of
 
 PIXELS = {"cpu": 32 * 224 * 224, "cuda": 256 * 224 * 224}
 MOST = {"cpu": 256, "cuda": 4096}
@@ -124,7 +122,7 @@ class Judge:
     def _corrupted(self, shown: Tensor, scale: Scale, strength: float, keys: Tensor) -> Tensor:
         severity, given = scale.given(strength, len(shown))
         return corrupt_batch(
-            shown, scale.entry, severity, given, keys, self.seed, 0, _assets(scale.entry)
+            shown, scale.entry, severity, given, keys, self.seed, 0, assets_of(scale.entry)
         )
 
     def _check_clean(self) -> None:
@@ -137,10 +135,6 @@ class Judge:
                 " too few to say what a corruption takes from it: give more pictures, or a model"
                 " of these classes."
             )
-
-
-def _assets(entry: Entry) -> Assets:
-    return frost_assets(None) if entry.corruption.needs_frost else Assets()
 
 
 def _usable(model: Model, images: ImageSet, pictures: int, seed: int) -> ImageSet:

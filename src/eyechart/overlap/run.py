@@ -1,8 +1,10 @@
 """Carrying out an overlap study: a folder, the jobs on one or several devices, and the results."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +20,8 @@ from eyechart.core.settings import difference, first_difference, read_settings, 
 from eyechart.evaluation.task import Progress, Silent
 from eyechart.overlap.study import MODELS, TESTS, Job, Study, Test, Tester, Trainer
 from eyechart.overlap.tables import FILE, AccuracyTable, make_table, write_accuracies
+from eyechart.suites.suite import Suite
+from eyechart.suites.write import write_suite
 from eyechart.testsets.drawing import Step
 from eyechart.training.data import Labelled, training_data
 from eyechart.training.sources import Sources
@@ -25,7 +29,7 @@ from eyechart.training.sources import Sources
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
-RECORD = "run.json"
+RECORD, SUITE, STUDY = "run.json", "suite.yaml", "study"
 WAIT = 0.5
 """Seconds between two looks at what others are doing."""
 
@@ -40,14 +44,24 @@ def run_study(
     Several devices share the jobs, a process on each.
     """
     study.check()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError(
+            "torchrun shares out one training; a study shares out its networks: start it without"
+            " torchrun, with --device cuda:0,cuda:1."
+        )
     for name in devices:
         find_device(name)
+    for own in (sources.images, sources.train_images):
+        if own is not None and out.exists() and out.resolve() == own.resolve():
+            raise UsageError(f"{out} holds the pictures: choose another --out.")
     train_data, test_data = _load(sources, progress)
-    open_study(out, study.settings(train_data, test_data))
-    device = find_device(devices[0])
-    _check_finished(Trainer(study, train_data, device, out))
+    trainer = Trainer(study, train_data, find_device(devices[0]), out)
+    trainer.begin()
+    study = open_study(out, study, study.settings(train_data, test_data))
+    trainer.study = study
+    _check_finished(trainer)
     if len(devices) == 1:
-        _Worker(study, train_data, test_data, device, out, progress).work()
+        _Worker(study, train_data, test_data, trainer.device, out, progress).work()
     else:
         _share(study, train_data, test_data, devices, out, progress)
     return collect(study, out)
@@ -66,13 +80,18 @@ def _load(sources: Sources, progress: Progress) -> tuple[Labelled, Labelled]:
     return train_data, test_data
 
 
-def open_study(out: Path, settings: dict[str, Any]) -> None:
-    """Make the folder of a study, or see that it holds the same one."""
+def open_study(out: Path, study: Study, settings: dict[str, Any]) -> Study:
+    """Make the folder of a study, or see that it holds the same one.
+
+    What comes back has also the benchmarks that were trained on as a whole before.
+    """
+    together: dict[str, Any] = {}
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     record = out / RECORD
     if record.exists():
         old = read_settings(record)
+        together = old.get("together", {})
         name = first_difference(old, settings)
         if name is not None:
             raise UsageError(
@@ -85,11 +104,20 @@ def open_study(out: Path, settings: dict[str, Any]) -> None:
             raise UsageError(
                 f"{out / foreign[0]} is there already and of no study: choose another --out."
             )
+    together = {name: tuple(each) for name, each in {**together, **study.together}.items()}
     try:
         out.mkdir(parents=True, exist_ok=True)
-        write_settings(record, settings)
+        write_settings(record, {**settings, "together": together})
+        write_suite(_suite_of(study), out / SUITE)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+    return replace(study, together=together)
+
+
+def _suite_of(study: Study) -> Suite:
+    """Return the corruptions with their strengths, from which a selection is taken."""
+    entries = tuple(replace(entry, suite=STUDY) for entry in study.entries)
+    return Suite(STUDY, "The corruptions of an overlap study", "eyechart overlap run", entries)
 
 
 def _check_finished(trainer: Trainer) -> None:

@@ -71,9 +71,11 @@ class OverlapMatrix:
     def only(self, names: Sequence[str]) -> "OverlapMatrix":
         """Return the matrix of these corruptions alone, in this order."""
         kept = [self.place(name) for name in names]
+        gone = [f"Training on {name} adds" for name in self.names if name not in names]
+        notes = tuple(note for note in self.notes if not note.startswith(tuple(gone)))
         gains = None if self.gains is None else self.gains[kept]
         return OverlapMatrix(
-            tuple(names), self.scores[np.ix_(kept, kept)], gains, self.least_gain, self.notes
+            tuple(names), self.scores[np.ix_(kept, kept)], gains, self.least_gain, notes
         )
 
 

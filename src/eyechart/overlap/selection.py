@@ -1,7 +1,7 @@
 """Which corruptions make a benchmark without overlaps: for a threshold, or for every threshold."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
@@ -78,7 +78,7 @@ def select_at_every_threshold(matrix: OverlapMatrix | ArrayLike) -> tuple[Step, 
         selection = _select(own, threshold, at_most=size)
         # it stays the best until one of its own pairs, or of a tie's, is no longer allowed
         low = max(_highest(own, members) for members in (selection.members, *selection.ties))
-        steps.append(Step(_at(selection, low), low, high))
+        steps.append(Step(_at(own, selection, low), low, high))
         if low <= lowest:
             return tuple(reversed(steps))
         high, size = low, len(selection)
@@ -185,9 +185,8 @@ def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
     return float(own[np.triu_indices(len(members), 1)].max())
 
 
-def _at(selection: Selection, threshold: float) -> Selection:
+def _at(matrix: OverlapMatrix, selection: Selection, threshold: float) -> Selection:
     """Return a selection as that of another threshold for which it holds."""
-    return Selection(
-        selection.members, selection.mean_overlap, selection.ties, threshold,
-        selection.left_out, selection.more_ties,
-    )  # fmt: skip
+    places = [matrix.place(name) for name in selection.members]
+    left_out = _left_out(matrix, places, threshold)
+    return replace(selection, threshold=threshold, left_out=left_out)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.parts import file_name, read_parquet, write_parquet
+from eyechart.core.parts import file_name, read_header, read_parquet, write_parquet
 from eyechart.core.randomness import hash64
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
@@ -138,7 +138,7 @@ class Study:
             "train": train_data.fingerprint,
             "test": test_data.fingerprint,
             "corruptions": list(self.names),
-            "strengths": f"{hash64(*(repr(entry) for entry in self.entries)):016x}",
+            "strengths": f"{hash64(*(entry.fingerprint for entry in self.entries)):016x}",
             "seeds": list(self.seeds),
             "classes": list(train_data.class_names),
             **{k: v for k, v in self.recipe.settings().items() if k != "seed"},
@@ -165,6 +165,10 @@ class Trainer:
             self._start(job.seed), self.data, job.mixture, self._recipe(job.seed)
         )
         is_finished(job.path(self.out), settings)
+
+    def begin(self) -> None:
+        """Raise a UsageError if there is nothing to train."""
+        self._start(self.study.seeds[0])
 
     def _recipe(self, seed: int) -> Recipe:
         return replace(self.study.recipe, seed=seed)
@@ -198,6 +202,11 @@ def start_from(path: str, data: Labelled) -> Start:
             f"{path} knows other classes ({len(checkpoint.class_names)}) than the pictures have"
             f" ({len(data.class_names)}): train a standard network on these pictures first."
         )
+    if checkpoint.trained_on:
+        raise UsageError(
+            f"{path} was trained on {checkpoint.trained_on[0]}, but a study must start from a"
+            " network that has met no corruption: give one trained on clean pictures."
+        )
     model = load_model(path, torch.device("cpu"), half=False)
     assert model.module is not None, "a checkpoint is a module"
     return Start(
@@ -218,27 +227,44 @@ class Tester:
         self.held: Held | None = None
         self.seed: int | None = None
         self.models: dict[str, Model] = {}
+        self.paths: dict[str, Path] = {}
+        self.marks: dict[str, str] = {}
 
     def __call__(self, test: Test, step: Step) -> None:
         """Make one test, if it is not made: a row per picture, a column per model, right or not."""
         path = test.path(self.out)
+        self._look_at(test.seed)
         known = read_parquet(path) if path.exists() else pa.table({})
-        wanted = [name for name in self.study.models if name not in known.column_names]
+        made = read_header(path) if path.exists() else {}
+        # a network that was trained anew is tested anew
+        wanted = [name for name in self.study.models if made.get(name) != self.marks[name]]
         step(len(self.study.models) - len(wanted), "")
         if not wanted:
             return
         self.held = self.held or Held(self.data, self.device)
-        if test.seed != self.seed:
-            jobs = (job for job in self.study.jobs() if job.seed == test.seed)
-            self.models = {j.name: load_model(str(j.path(self.out)), self.device) for j in jobs}
-            self.seed = test.seed
+        for name in wanted:
+            if name not in self.models:
+                self.models[name] = load_model(str(self.paths[name]), self.device)
         # every repetition is tested on the same pictures: their draw has no seed
         mixture = Mixture() if test.entry is None else Mixture((test.entry,))
         hits = right_answers({name: self.models[name] for name in wanted}, self.held, mixture)
         old = {name: known[name] for name in known.column_names}
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_parquet(pa.table({**old, **hits}), path)
+        table = pa.table({**old, **hits}).replace_schema_metadata({**made, **self.marks})
+        write_parquet(table, path)
         step(len(wanted), "")
+
+    def _look_at(self, seed: int) -> None:
+        """Find the networks of a seed, and what tells each from others of its name."""
+        if seed == self.seed:
+            return
+        self.seed, self.models = seed, {}
+        jobs = [job for job in self.study.jobs() if job.seed == seed]
+        self.paths = {job.name: job.path(self.out) for job in jobs}
+        self.marks = {
+            name: f"{hash64(repr(read_checkpoint(path, mapped=True).recipe)):016x}"
+            for name, path in self.paths.items()
+        }
 
 
 class _Forward:

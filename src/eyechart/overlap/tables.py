@@ -152,6 +152,8 @@ def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
     repeated = len(head) > 1 and head[1] == SEED
     start = 3 if repeated else 2
     wanted = [TRAINED_ON, *([SEED] if repeated else []), CLEAN]
+    if len(head) == 1 and any(mark in head[0] for mark in ";\t"):
+        raise UsageError(f"{path} must have commas between its cells: save it as CSV with commas.")
     if list(head[:start]) != wanted:
         raise UsageError(
             f"{path} must begin with the columns {TRAINED_ON}, perhaps {SEED}, and {CLEAN}, got"

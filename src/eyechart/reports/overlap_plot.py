@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from eyechart.core.files import atomic_file
 from eyechart.images.files import UNREADABLE
@@ -47,6 +48,7 @@ def draw_sizes(steps: Sequence[Step], path: Path, threshold: float | None = None
                 axes.axvline(threshold, color=LINE, linewidth=0.9, linestyle="--")
         sizes.set_ylabel("corruptions")
         sizes.set_ylim(0, 1.05 * len(steps[-1].selection))
+        sizes.yaxis.set_major_locator(MaxNLocator(integer=True))
         means.set_ylabel("mean overlap")
         means.set_ylim(bottom=0)
         means.set_xlim(0, end)

@@ -1,7 +1,7 @@
 """Overlaps, selections, balance and coverage as tables for the terminal, and as long CSV files."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -140,16 +140,29 @@ def coverage_table(coverage: "Coverage") -> Table:
     return ("corruption", "overlaps most with", "by", "covered"), rows
 
 
-def direct_table(test: "DirectTest") -> Table:
-    """Return the corruption errors of the model trained on all, beside the standard model's."""
+def direct_table(
+    test: "DirectTest", intervals: Mapping[str, tuple[float, float]] | None = None
+) -> Table:
+    """Return the corruption errors of the model trained on all, beside the standard model's.
+
+    `intervals`: those of each error, and of the "mean", if they are known.
+    """
     rows: Rows = []
+    sure = {name: (percent_range(ends),) for name, ends in (intervals or {}).items()}
     for name, own in test.errors.items():
         helped = "yes" if name in test.helped else "no"
-        rows.append((name, f"{100 * test.standard[name]:.0f}", f"{100 * own:.0f}", helped))
+        cells = f"{100 * test.standard[name]:.0f}", f"{100 * own:.0f}"
+        rows.append((name, *cells, *sure.get(name, ()), helped))
     mean, standard = test.means
-    rows.append(("mean", f"{100 * standard:.1f}", f"{100 * mean:.1f}", ""))
+    rows.append(("mean", f"{100 * standard:.1f}", f"{100 * mean:.1f}", *sure.get("mean", ()), ""))
     form = "relative CE" if test.relative else "CE"
-    return (f"{form}, %", STANDARD, test.trained_on, "more robust"), rows
+    behind = ("95 %",) if sure else ()
+    return (f"{form}, %", STANDARD, test.trained_on, *behind, "more robust"), rows
+
+
+def percent_range(ends: tuple[float, float]) -> str:
+    """Return the ends of an interval of shares in percent."""
+    return f"{100 * ends[0]:.1f}–{100 * ends[1]:.1f}"
 
 
 def score_text(score: float) -> str:

@@ -92,8 +92,8 @@ def training_data(images: ImageSet, class_names: Sequence[str] | None = None) ->
     names = tuple(sorted(set(labels)) if class_names is None else class_names)
     if len(names) < 2:
         raise UsageError(
-            f"{images.source} has pictures of one class, {names[0]!r}: give the folder above the"
-            " class folders, with at least two."
+            f"{images.source} has pictures of one class, {names[0]!r}: give at least two (the"
+            " folder above the class folders; a smaller --every)."
         )
     _check_sizes(images)
     _check_counts(images.source, labels)
@@ -137,7 +137,7 @@ def _check_counts(source: str, labels: Sequence[str]) -> None:
     few = [(name, count) for name, count in sorted(Counter(labels).items()) if count < LEAST]
     if few:
         name, count = few[0]
-        others = f" and {len(few) - 1} other classes" if len(few) > 1 else ""
+        others = f", and {len(few) - 1} more classes have as few" if len(few) > 1 else ""
         raise UsageError(
             f"Every class needs at least {LEAST} pictures, {name!r} in {source} has"
             f" {count}{others}: add pictures, or take the class out."

@@ -21,7 +21,7 @@ from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.evaluation.task import Progress
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
-from eyechart.models.model import identity_of, lay_out
+from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.augment import generator, mirror, mixing_weight, shift
@@ -87,6 +87,13 @@ def train(
     """
     recipe.check()
     mixture.check()
+    if mixture.entries and round(recipe.share * recipe.batch) < 1:
+        raise UsageError(
+            f"A share of {recipe.share:g} leaves no picture of a batch of {recipe.batch} to be"
+            " corrupted: give a larger share."
+        )
+    if not any(True for _ in start.module.parameters()):
+        raise UsageError("The network has no parameters, so there is nothing to train.")
     settings = settings_of(start, data, mixture, recipe)
     if is_finished(path, settings):
         return path
@@ -155,6 +162,8 @@ class _Run:
         self.done = read_state(path, settings, self.module, self.optimiser)
         self.saved = time.monotonic()
         self.between_steps = True
+        self.loss = torch.zeros(())
+        self.classes = int(data.labels.max()) + 1
 
     def go(self, progress: Progress) -> None:
         """Train from where it stands to the end, and write the checkpoint."""
@@ -176,12 +185,12 @@ class _Run:
                             raise KeyboardInterrupt
                         if time.monotonic() - self.saved > SAVE_EVERY:
                             self._save()
+                    self._check()
             except KeyboardInterrupt:
                 # in the middle of a step weights are neither those before nor those after it
                 if self.between_steps:
                     self._save()
                 raise
-        self._check()
         if self.world.is_first:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_checkpoint(self._checkpoint(), self.path)
@@ -235,8 +244,12 @@ class _Run:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._is_half):
             loss = self._loss(module, unit, labels, steps)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        try:
+            loss.backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            raise self._failed(error, pictures) from error
         self.optimiser.step()
+        self.loss = loss.detach()
 
     @property
     def _is_half(self) -> bool:
@@ -264,10 +277,29 @@ class _Run:
 
     def _scores(self, module: nn.Module, unit: Tensor, steps: Preprocessing) -> Tensor:
         ready = steps.on_unit(unit).contiguous(memory_format=self.layout)
-        scores = module(ready)
-        if not isinstance(scores, Tensor) or scores.ndim != 2:
-            raise UsageError("The network must return class scores (B, K) to be trained.")
+        try:
+            scores = module(ready)
+        except UsageError:
+            raise
+        except Exception as error:
+            raise self._failed(error, ready) from error
+        least = self.classes
+        if not isinstance(scores, Tensor) or scores.ndim != 2 or scores.shape[1] < least:
+            raise UsageError(
+                f"The network must return class scores (B, K) with K of {least} or more to be"
+                f" trained, got {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
+            )
         return scores.float()
+
+    def _failed(self, error: Exception, ready: Tensor) -> UsageError:
+        if is_out_of_memory(error):
+            return UsageError(
+                f"A batch of {len(ready)} pictures does not fit into memory: give a smaller"
+                " --batch."
+            )
+        return UsageError(
+            f"The network failed on a batch {tuple(ready.shape)}: {in_one_line(error)}."
+        )
 
     def _save(self) -> None:
         if self.world.is_first:
@@ -276,11 +308,8 @@ class _Run:
         self.saved = time.monotonic()
 
     def _check(self) -> None:
-        """Refuse weights that are no numbers."""
-        tensors = [
-            value for value in self.module.state_dict().values() if value.is_floating_point()
-        ]
-        if not all(bool(value.isfinite().all()) for value in tensors):
+        """Refuse to go on with a loss that is no number."""
+        if not bool(self.loss.isfinite()):
             raise UsageError(
                 f"The training of {self.path.stem} diverged: give a lower rate than"
                 f" {self.recipe.rate:g}, or a longer warmup."

@@ -32,7 +32,8 @@ class Mixture:
 
     Each picture meets one of the entries, every time another draw, as strong as its suite says (the
     domain, or one of the levels); or with a `severity` drawn evenly from a range; or so strong that
-    `delta_v` is spread evenly over a range, on average over pictures. `tables`: mean visual change
+    `delta_v` is spread evenly over a range, or as much of it as the corruption reaches, on average
+    over pictures. `tables`: mean visual change
     at severities 0 … 5 of each entry, once it was measured.
     """
 
@@ -75,7 +76,7 @@ class Mixture:
             "corruptions": list(self.names),
             "severity": None if self.severity is None else list(self.severity),
             "delta_v": None if self.delta_v is None else list(self.delta_v),
-            "strengths": f"{hash64(*(repr(entry) for entry in self.entries)):016x}",
+            "strengths": f"{hash64(*(entry.fingerprint for entry in self.entries)):016x}",
         }
 
     def measured(self, pictures: Tensor, keys: Tensor) -> "Mixture":
@@ -115,9 +116,10 @@ class Mixture:
         if self.severity is not None:
             return draw_severities(random, *self.severity), {}
         if self.delta_v is not None:
+            changes = np.array(self.tables[place])
             low, high = self.delta_v
-            wanted = low + (high - low) * random.scalar("visual change")
-            return np.interp(wanted, np.array(self.tables[place]), KNOTS), {}
+            wanted = low + (min(high, changes[-1]) - low) * random.scalar("visual change")
+            return np.interp(wanted, changes, KNOTS), {}
         return draw_strengths(self.entries[place], random)
 
 

@@ -57,6 +57,10 @@ class Recipe:
                 raise UsageError(f"{name} must be in [{low:g}, {high:g}], got {value!r}.")
         if not self.rate > 0:
             raise UsageError(f"rate must be above 0, got {self.rate:g}.")
+        if self.warmup >= self.epochs:
+            raise UsageError(
+                f"warmup must end before the last epoch, got {self.warmup:g} of {self.epochs}."
+            )
         if self.nesterov and self.momentum == 0:
             raise UsageError("nesterov needs a momentum above 0, got 0.")
         if self.schedule not in SCHEDULES:

@@ -1,6 +1,6 @@
 """Where the pictures to train with and those to test with come from."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,23 +26,38 @@ class Sources:
 
     def load(self, progress: Progress) -> tuple[ImageSet, ImageSet]:
         """Return the pictures to train with, and those to test with; none is among both."""
-
-        def load(where: Path, title: str) -> ImageSet:
-            return load_labelled(where, title, self.stimulus, self.every, progress)
-
         if self.train_images is None:
-            return split(load(self.images, "pictures"), self.held_out)
-        train = load(self.train_images, "pictures to train with")
-        test = load(self.images, "pictures to test with")
+            own = load_labelled(self.images, "pictures", self.stimulus, self.every, progress)
+            train, test = split(own, self.held_out)
+        else:
+            train = load_labelled(
+                self.train_images, "pictures to train with", self.stimulus, self.every, progress
+            )
+            kept = {picture.label for picture in train.pictures}
+            test = load_labelled(
+                self.images,
+                "pictures to test with",
+                self.stimulus,
+                1,
+                progress,
+                kept if self.every != 1 else None,
+            )
         refuse_shared(train, test)
         return train, test
 
 
 def load_labelled(
-    where: Path, title: str, stimulus: str, every: int, progress: Progress
+    where: Path,
+    title: str,
+    stimulus: str,
+    every: int,
+    progress: Progress,
+    kept: Collection[str | None] | None = None,
 ) -> ImageSet:
-    """Return the pictures of a folder or a list, of every so-many-th class."""
+    """Return the pictures of a folder or a list, of every so-many-th class, or of those `kept`."""
     listed: Sequence[Picture] = find_images(where)
+    if kept is not None:
+        listed = [picture for picture in listed if picture.label in kept]
     if every != 1:
         listed = every_class(listed, every)
     step = progress.begin(title, len(listed))

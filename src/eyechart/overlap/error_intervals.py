@@ -1,0 +1,86 @@
+"""How sure corruption errors of a study are, and what follows from them: balance and coverage."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eyechart.curves.bins import Numbers
+from eyechart.curves.curve import percentile_interval
+from eyechart.overlap.balance import Balance
+from eyechart.overlap.coverage import DirectTest
+from eyechart.overlap.hits import read_hits
+from eyechart.overlap.intervals import resampled_shares
+from eyechart.overlap.tables import STANDARD, AccuracyTable
+from eyechart.scores.baselines import Baseline
+
+LEVEL = 0.95
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Resampled:
+    """Errors of every model of a study on every test, of resampled pictures and seeds.
+
+    `errors`: (replicates, models, tests), mean over seeds; clean pictures are the first test.
+    """
+
+    table: AccuracyTable
+    errors: Numbers
+
+    def corruption_errors(
+        self, model: str, names: tuple[str, ...], relative: bool, baseline: Baseline
+    ) -> Numbers:
+        """Return a model's corruption errors as shares, (replicates, corruptions).
+
+        If they are relative to the standard model, that is resampled too.
+        """
+        own = self._of(model, names, relative)
+        if baseline.name == STANDARD:
+            return own / self._of(STANDARD, names, relative)
+        below = np.array([baseline.errors[name] for name in names])
+        return own / (below - (baseline.clean or 0.0) if relative else below)
+
+    def _of(self, model: str, names: tuple[str, ...], relative: bool) -> Numbers:
+        own = self.errors[:, self.table.models.index(model)]
+        places = [self.table.place(name) for name in names]
+        chosen: Numbers = own[:, places]
+        return chosen - own[:, :1] if relative else chosen
+
+
+def resample_errors(
+    folder: Path, table: AccuracyTable, replicates: int = 1000, seed: int = 0
+) -> Resampled | None:
+    """Return the errors of a study's folder resampled; None if it keeps no single answers."""
+    hits = read_hits(folder, table, whole=True) if folder.is_dir() else None
+    if hits is None:
+        return None
+    shares = [part.mean(axis=1) for part in resampled_shares(hits, replicates, seed)]
+    return Resampled(table, 1 - np.concatenate(shares))
+
+
+def spread_intervals(drawn: Resampled, balance: Balance) -> tuple[Interval, Interval]:
+    """Return the intervals of the standard deviation and of the range of single models' means."""
+    means = np.stack(
+        [
+            drawn.corruption_errors(
+                model, balance.benchmark, balance.relative, balance.baseline
+            ).mean(axis=1)
+            for model in balance.benchmark
+        ]
+    )
+    return (
+        percentile_interval(means.std(axis=0), LEVEL),
+        percentile_interval(np.ptp(means, axis=0), LEVEL),
+    )
+
+
+def direct_intervals(drawn: Resampled, test: DirectTest) -> dict[str, Interval]:
+    """Return the interval of each corruption error of a direct test, and of their "mean"."""
+    names = tuple(test.errors)
+    errors = drawn.corruption_errors(test.trained_on, names, test.relative, test.baseline)
+    found = {
+        name: percentile_interval(own, LEVEL) for name, own in zip(names, errors.T, strict=True)
+    }
+    return {**found, "mean": percentile_interval(errors.mean(axis=1), LEVEL)}
