@@ -50,9 +50,11 @@ def compare(
         f" {found.linear:.3f}, mean difference {found.difference:.3f}, the second"
         f" {abs(found.shift):.3f} {'higher' if found.shift >= 0 else 'lower'} on average."
     )
+    first, second = first.only(found.corruptions), second.only(found.corruptions)
     for each in threshold or []:
-        _print_selected(first.only(found.corruptions), second.only(found.corruptions), each)
-    print_notes(dict.fromkeys((*first.notes, *second.notes)))
+        _print_selected(first, second, each)
+    for path, matrix in ((one, first), (two, second)):
+        print_notes(f"{path}: {note}" for note in matrix.notes)
 
 
 def _print_selected(one: "OverlapMatrix", two: "OverlapMatrix", threshold: float) -> None:

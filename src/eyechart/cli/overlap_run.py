@@ -88,6 +88,9 @@ def run(
     precision: Precision = "auto",
     deterministic: Deterministic = False,
     device: Annotated[str, typer.Option(help="cpu or cuda; cuda:0,cuda:1 share the work.")] = "cpu",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Let --start name code of your own that is called.")
+    ] = False,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
     ] = Path("eyechart-overlap"),
@@ -116,6 +119,7 @@ def run(
         "" if start is None else str(start),
         benchmarks_of(together or [], entries),
         tuple(range(seed, seed + seeds)),
+        trust,
     )
     sources = Sources(images, train_images, stimulus, every)
     with Bars() as bars:
@@ -130,23 +134,12 @@ def run(
 
 def entries_of(suites: list[str], corruptions: list[str]) -> "tuple[Entry, ...]":
     """Return the corruptions of all suites, or those chosen of them; each name once."""
-    from eyechart.core.registry import unknown_name
     from eyechart.suites.suite import load_suite
+    from eyechart.suites.write import choose_entries
 
-    found: dict[str, Entry] = {}
-    for name in suites:
-        for entry in load_suite(name):
-            if found.setdefault(entry.name, entry) != entry:
-                raise UsageError(
-                    f"{entry.name} is in two suites with other strengths: leave one of them out."
-                )
-    chosen = []
-    for name in corruptions:
-        full = next((each for each in found if name in (each, each.rpartition("/")[2])), None)
-        if full is None:
-            raise unknown_name("corruption", name, found)
-        chosen.append(found[full])
-    return tuple(chosen or found.values())
+    given = [load_suite(name) for name in suites]
+    names = corruptions or list(dict.fromkeys(entry.name for suite in given for entry in suite))
+    return choose_entries(given, names, "study", "Corruptions to train on", "chosen").entries
 
 
 def benchmarks_of(suites: list[str], entries: "tuple[Entry, ...]") -> dict[str, tuple[str, ...]]:

@@ -128,7 +128,7 @@ def retrain(
     from eyechart.training.distributed import own_device
     from eyechart.training.mixture import Mixture
     from eyechart.training.recipe import Recipe
-    from eyechart.training.retrain import Retraining
+    from eyechart.training.retrain import CHECKPOINT, Retraining
 
     plan = Plan(suite, n, seed, labels=labels, corruptions=tuple(corruption or ()))
     entries = tuple(plan.entries())
@@ -170,7 +170,9 @@ def retrain(
     where = own_device(find_device(device))
 
     def load(spec: str, half: bool | None = None) -> "Model":
-        return load_model(spec, where, half, trust=trust, download=download, label_maps=maps)
+        # what was made here may name code that was called before
+        known = trust or Path(spec) == out / CHECKPOINT
+        return load_model(spec, where, half, trust=known, download=download, label_maps=maps)
 
     found = _run(asked, load, where)
     if found is not None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
+from eyechart.models.adapter import ADAPTERS
 from eyechart.models.model import Model, identity_of, prepared
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Channels, Preprocessing
@@ -116,7 +117,16 @@ def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
 
 
 def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: LoadBase) -> Model:
-    """Return the model, ready to answer; `load_base` is asked for what it was before training."""
+    """Return the model, ready to answer; `load_base` is asked for what it was before training.
+
+    Code that a file names, and that is not of a zoo, is called only if the file is trusted.
+    """
+    made_by = checkpoint.network or checkpoint.base
+    if _is_users(made_by) and not request.trust:
+        raise UsageError(
+            f"{name} was made with {made_by}, code that is called when it is read: give --trust if"
+            " you know who made it."
+        )
     if checkpoint.network:
         model = _from_network(checkpoint, name, request)
     else:
@@ -130,6 +140,12 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
         model.use_precision(request.dtype)
     model.trained_on = checkpoint.trained_on
     return model
+
+
+def _is_users(spec: str) -> bool:
+    """Return whether a model is made by code of the user's, as `module:attribute` is."""
+    kind, colon, _ = spec.partition(":")
+    return bool(colon) and (kind not in ADAPTERS or kind == "python")
 
 
 def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:

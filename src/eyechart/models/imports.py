@@ -16,8 +16,11 @@ from eyechart.models.model import in_one_line
 SPEC = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)(\(\))?")
 
 
-def import_object(spec: str) -> tuple[object, bool]:
-    """Return what `module:attribute` or `module:factory()` names, and whether it is newly made."""
+def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
+    """Return what `module:attribute` or `module:factory()` names, and whether it is newly made.
+
+    A class is refused, unless the caller can make something of `classes_too`.
+    """
     match = SPEC.fullmatch(spec)
     if match is None:
         raise UsageError(
@@ -34,7 +37,7 @@ def import_object(spec: str) -> tuple[object, bool]:
                 return found(), True
             except (Exception, SystemExit) as error:
                 raise UsageError(f"'{spec}' failed: {in_one_line(error)}.") from error
-    if isinstance(found, type):
+    if isinstance(found, type) and not classes_too:
         raise UsageError(f"'{spec}' is a class, not a model: write '{spec}()' to make one.")
     return found, False
 

@@ -51,10 +51,10 @@ def build_network(name: str, classes: int) -> nn.Module:
 
 
 def _of_user(name: str, classes: int) -> nn.Module:
-    make, _ = import_object(name)
+    make, _ = import_object(name, classes_too=True)
     try:
         made = make(classes) if callable(make) and not isinstance(make, nn.Module) else None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"'{name}' failed: {in_one_line(error)}.") from error
     if not isinstance(made, nn.Module):
         raise UsageError(

@@ -70,7 +70,7 @@ def run_study(
 def _load(sources: Sources, progress: Progress) -> tuple[Labelled, Labelled]:
     train, test = sources.load(progress)
     train_data = training_data(train)
-    test_data = training_data(test, train_data.class_names)
+    test_data = training_data(test, train_data.class_names, least=1)
     if train_data.size != test_data.size:
         raise UsageError(
             f"Pictures to train with are {train_data.size[1]} × {train_data.size[0]} px, those to"

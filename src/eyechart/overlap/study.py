@@ -70,8 +70,8 @@ class Study:
     `entries`: the corruptions. `together`: benchmarks on whose corruptions, all of them, one more
     network each is trained. `network`: the architecture, trained from scratch; or `start`: the
     checkpoint from which all of them, also the standard one, are tuned. `seeds`: one repetition of
-    everything for each; the recipe's own seed counts for nothing. Test pictures are the same in all
-    repetitions.
+    everything for each; the recipe's own seed counts for nothing. `trust`: whether code may be
+    called that the start names. Test pictures are the same in all repetitions.
     """
 
     entries: tuple[Entry, ...]
@@ -80,6 +80,7 @@ class Study:
     start: str = ""
     together: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seeds: tuple[int, ...] = (0,)
+    trust: bool = False
 
     def check(self) -> None:
         """Raise a UsageError unless the study can be made."""
@@ -190,11 +191,11 @@ class Trainer:
                 self.steps = Preprocessing(None, *mean_and_deviation(self.data))
             return new_network(self.study.network, self.data, seed, self.steps)
         if self.begun is None:
-            self.begun = start_from(self.study.start, self.data)
+            self.begun = start_from(self.study.start, self.data, self.study.trust)
         return replace(self.begun, module=deepcopy(self.begun.module))
 
 
-def start_from(path: str, data: Labelled) -> Start:
+def start_from(path: str, data: Labelled, trust: bool = False) -> Start:
     """Return the network in a checkpoint, to be tuned; it must know the classes of the data."""
     checkpoint = read_checkpoint(Path(path))
     if checkpoint.class_names != data.class_names:
@@ -207,7 +208,7 @@ def start_from(path: str, data: Labelled) -> Start:
             f"{path} was trained on {checkpoint.trained_on[0]}, but a study must start from a"
             " network that has met no corruption: give one trained on clean pictures."
         )
-    model = load_model(path, torch.device("cpu"), half=False)
+    model = load_model(path, torch.device("cpu"), half=False, trust=trust)
     assert model.module is not None, "a checkpoint is a module"
     return Start(
         model.module,
@@ -244,7 +245,8 @@ class Tester:
         self.held = self.held or Held(self.data, self.device)
         for name in wanted:
             if name not in self.models:
-                self.models[name] = load_model(str(self.paths[name]), self.device)
+                # trained here, so its code was called before
+                self.models[name] = load_model(str(self.paths[name]), self.device, trust=True)
         # every repetition is tested on the same pictures: their draw has no seed
         mixture = Mixture() if test.entry is None else Mixture((test.entry,))
         hits = right_answers({name: self.models[name] for name in wanted}, self.held, mixture)

@@ -11,6 +11,7 @@ from eyechart.core.files import atomic_file
 from eyechart.images.files import UNREADABLE
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.selection import Step
+from eyechart.overlap.tables import STANDARD
 from eyechart.reports.charts.overlap import Overlap, clustered, overlap_titles
 from eyechart.reports.figures.overlap import draw
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, drawable, paper_style
@@ -23,7 +24,7 @@ SOFTWARE = "eyechart overlap"
 
 BARS, LINE = "#0072B2", "#C1272D"
 ROW = 0.17
-"""Height of a bar with its name, in inches."""
+"""Height of a line with its name, in inches."""
 
 
 def draw_overlap(overlap: Overlap, path: Path) -> None:
@@ -67,7 +68,7 @@ def draw_sizes(steps: Sequence[Step], path: Path, threshold: float | None = None
 
 
 def draw_balance(balances: Mapping[str, Balance], path: Path) -> None:
-    """Write the mean error of every single-corruption model, a panel per benchmark, as bars."""
+    """Write the mean error of every single-corruption model, a panel per benchmark, as dots."""
     with paper_style():
         counts = [len(own.benchmark) for own in balances.values()]
         height = sum(ROW * count + 0.65 for count in counts) + 0.2
@@ -80,17 +81,25 @@ def draw_balance(balances: Mapping[str, Balance], path: Path) -> None:
             names = [drawable(titles[place]) for place in order]
             values = [means[place] for place in order]
             places = np.arange(len(values))
-            axes.barh(places, values, color=BARS, height=0.7)
+            middle, side = 100 * own.spread.mean, 100 * own.spread.deviation
+            axes.axvspan(
+                middle - side, middle + side, color=MUTED, alpha=0.18, linewidth=0,
+                label="mean ± standard deviation",
+            )  # fmt: skip
+            axes.axvline(middle, color=INK, linewidth=0.8)
+            axes.axvline(100 * own.means[STANDARD], color=LINE, linewidth=0.8, linestyle="--",
+                         label="standard model")  # fmt: skip
+            axes.plot(values, places, "o", color=BARS, markersize=4)
             axes.set_yticks(places, names)
             axes.set_ylim(len(values) - 0.4, -0.6)
-            axes.grid(visible=False, axis="y")
             axes.tick_params(axis="y", length=0)
-            middle, side = 100 * own.spread.mean, 100 * own.spread.deviation
-            axes.axvspan(middle - side, middle + side, color=MUTED, alpha=0.18, linewidth=0)
-            axes.axvline(middle, color=INK, linewidth=0.8)
             axes.set_title(
                 f"{drawable(name)}: deviation {side:.1f}, range {100 * own.spread.range:.0f}"
             )
+        figure.legend(
+            *grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2,
+            frameon=False,
+        )  # fmt: skip
         first = next(iter(balances.values()))
         grid[-1, 0].set_xlabel(f"{first.title} of the model trained on it, %")
         _save(figure, path)

@@ -83,8 +83,10 @@ class Held:
         return self.data.batch(places.tolist()).to(self.device)
 
 
-def training_data(images: ImageSet, class_names: Sequence[str] | None = None) -> Labelled:
-    """Return the pictures ready to train with; every class needs at least two.
+def training_data(
+    images: ImageSet, class_names: Sequence[str] | None = None, least: int = LEAST
+) -> Labelled:
+    """Return the pictures ready to train with; every class needs at least two, or `least`.
 
     `class_names`: the classes in their order; without them the labels that occur, sorted.
     """
@@ -96,7 +98,7 @@ def training_data(images: ImageSet, class_names: Sequence[str] | None = None) ->
             " folder above the class folders; a smaller --every)."
         )
     _check_sizes(images)
-    _check_counts(images.source, labels)
+    _check_counts(images.source, labels, least)
     places = torch.from_numpy(native_labels(labels, len(names), names))
     keys = named_keys(images.digests, len(images))
     kept, whole = _gathered(images)
@@ -133,13 +135,13 @@ def _check_sizes(images: ImageSet) -> None:
         )
 
 
-def _check_counts(source: str, labels: Sequence[str]) -> None:
-    few = [(name, count) for name, count in sorted(Counter(labels).items()) if count < LEAST]
+def _check_counts(source: str, labels: Sequence[str], least: int = LEAST) -> None:
+    few = [(name, count) for name, count in sorted(Counter(labels).items()) if count < least]
     if few:
         name, count = few[0]
         others = f", and {len(few) - 1} more classes have as few" if len(few) > 1 else ""
         raise UsageError(
-            f"Every class needs at least {LEAST} pictures, {name!r} in {source} has"
+            f"Every class needs at least {least} pictures, {name!r} in {source} has"
             f" {count}{others}: add pictures, or take the class out."
         )
 

@@ -63,6 +63,8 @@ class Start:
 def new_network(name: str, data: Labelled, seed: int, steps: Preprocessing) -> Start:
     """Return an untrained network for the classes of the data; its weights follow from the seed."""
     with torch.random.fork_rng(devices=[]):
+        # what is imported with it may draw random numbers itself, but only the first time
+        build_network(name, len(data.class_names))
         torch.manual_seed(hash64("weights", seed) >> 1)
         module = build_network(name, len(data.class_names))
     return Start(module, name, "", data.class_names, steps)
@@ -308,8 +310,12 @@ class _Run:
         self.saved = time.monotonic()
 
     def _check(self) -> None:
-        """Refuse to go on with a loss that is no number."""
-        if not bool(self.loss.isfinite()):
+        """Refuse to go on with a loss that is no number, or to end with such weights."""
+        numbers = [self.loss]
+        if self.done == self.recipe.epochs * self.steps:
+            held = self.module.state_dict().values()
+            numbers += [value for value in held if value.is_floating_point()]
+        if not all(bool(value.isfinite().all()) for value in numbers):
             raise UsageError(
                 f"The training of {self.path.stem} diverged: give a lower rate than"
                 f" {self.recipe.rate:g}, or a longer warmup."
