@@ -116,7 +116,7 @@ def test_with_levels_the_strength_is_the_severity_and_its_end_is_5():
     assert found.upper.values == {"severity": 5.0}
     expected = np.mean(np.round(GREYS * 255) + 0.25 * 255 < THRESHOLD * 255)
     assert found.reach == found.upper.robustness.value == pytest.approx(expected, abs=0.01)
-    assert found.note == f"R 0.5 is out of reach: {found.reach:.2f} where it is strongest"
+    assert found.note == f"R 0.5 is out of reach: {found.reach:.3f} where it is strongest"
     assert found.entry.severity == (found.lower.values["severity"], 5)
     assert found.entry.levels == LEVELS
 

@@ -1,6 +1,7 @@
 """Checkpoints: what is written is read, answers stay, and no file can do harm or a traceback."""
 
 import pickle
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import torch
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.models import checkpoint as module
-from eyechart.models.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from eyechart.models.checkpoint import Checkpoint, _is_users, read_checkpoint, write_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.networks import build_network
 from eyechart.training.state import is_finished
@@ -97,7 +98,7 @@ def test_weights_that_are_read_only_when_they_are_used_are_the_same(path, own):
 
 
 def test_a_checkpoint_is_a_model_that_answers_as_its_network_does(path, own):
-    model = load_model(str(path), CPU)
+    model = load_model(str(path), CPU, trust=True)
     with torch.no_grad():
         expected = own(normalised(pictures(5, 24)))
     torch.testing.assert_close(model(pictures(5, 24)), expected, atol=1e-5, rtol=1e-5)
@@ -109,7 +110,7 @@ def test_a_checkpoint_is_a_model_that_answers_as_its_network_does(path, own):
 
 def test_pictures_are_brought_to_the_side_that_a_checkpoint_has(tmp_path, own):
     write_checkpoint(checkpoint_of(own, side=20), tmp_path / "net.pt")
-    model = load_model(str(tmp_path / "net.pt"), CPU)
+    model = load_model(str(tmp_path / "net.pt"), CPU, trust=True)
     seen = []
     model.module[0].register_forward_hook(lambda part, given, made: seen.append(given[0].shape))
     model(pictures(2, 33))
@@ -133,7 +134,7 @@ def test_a_part_of_a_large_tensor_takes_only_its_own_room(tmp_path):
 
 
 def test_half_precision_answers_nearly_the_same(path, own):
-    model = load_model(str(path), CPU, half=True)
+    model = load_model(str(path), CPU, half=True, trust=True)
     assert {value.dtype for value in model.module.parameters()} == {torch.bfloat16}
     with torch.no_grad():
         expected = own(normalised(pictures(5, 24)))
@@ -147,14 +148,14 @@ def test_loading_leaves_the_random_numbers_of_others_alone(path):
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    load_model(str(path), CPU)
+    load_model(str(path), CPU, trust=True)
     assert torch.equal(torch.rand(4), expected)
 
 
 def test_identities_follow_weights_and_preprocessing_and_nothing_else(tmp_path, own):
     def identity(name, **changes):
         write_checkpoint(checkpoint_of(**{"own": own, **changes}), tmp_path / f"{name}.pt")
-        return load_model(str(tmp_path / f"{name}.pt"), CPU).identity
+        return load_model(str(tmp_path / f"{name}.pt"), CPU, trust=True).identity
 
     first = identity("a")
     assert identity("b", made={"torch": "0"}, recipe={}) == first
@@ -180,7 +181,7 @@ def based(tmp_path, base="tiny_base:net"):
 def test_a_checkpoint_of_another_model_answers_with_its_own_weights(tmp_path, monkeypatch, half):
     monkeypatch.chdir(tmp_path)
     own = based(tmp_path)
-    model = load_model("tuned.pt", CPU, half=half)
+    model = load_model("tuned.pt", CPU, half=half, trust=True)
     with torch.no_grad():
         expected = own(pictures().float() / 255)
         before = tiny()(pictures().float() / 255)
@@ -199,7 +200,7 @@ def test_a_checkpoint_may_stand_on_a_checkpoint(tmp_path, path, own):
     other = network(4)
     made = checkpoint_of(other, network="", base=str(path), class_names=(), trained_on=("snow",))
     write_checkpoint(made, tmp_path / "next.pt")
-    model = load_model(str(tmp_path / "next.pt"), CPU)
+    model = load_model(str(tmp_path / "next.pt"), CPU, trust=True)
     with torch.no_grad():
         # with the preprocessing and the names of what it stands on
         expected = other(normalised(pictures(4, 24)))
@@ -216,8 +217,57 @@ def test_a_base_that_is_gone_or_no_module_is_one_sentence(tmp_path, monkeypatch)
     ):
         based(tmp_path, base)
         with pytest.raises(UsageError) as told:
-            load_model("tuned.pt", CPU)
+            load_model("tuned.pt", CPU, trust=True)
         assert words in str(told.value) and "\n" not in str(told.value)
+
+
+# Code that a file names
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"network": "marking:network"},
+        {"network": "", "base": "marking:net"},
+        {"network": "", "base": "marking:make()"},
+        {"network": "", "base": "python:marking:net"},
+        {"network": "", "base": "inner.pt"},
+    ],
+)
+def test_code_that_a_file_names_is_called_only_if_it_is_trusted(tmp_path, monkeypatch, run, named):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "marking", raising=False)
+    (tmp_path / "marking.py").write_text(
+        "from pathlib import Path\nfrom textures import network\n"
+        "Path('mark').touch()\nnet = network(3)\nmake = lambda: network(3)\n"
+    )
+    own = network()
+    write_checkpoint(checkpoint_of(own, network="marking:network"), tmp_path / "inner.pt")
+    write_checkpoint(checkpoint_of(own, **named), tmp_path / "net.pt")
+    with pytest.raises(UsageError) as told:
+        load_model("net.pt", CPU)
+    said = str(told.value)
+    assert "was made with" in said and "marking" in said and "give --trust" in said
+    assert "\n" not in said and said.endswith(".")
+    assert_refused(run("models", "check", "net.pt"), said)
+    assert not (tmp_path / "mark").exists() and "marking" not in sys.modules
+    # it does make a mark where it may
+    load_model("net.pt", CPU, trust=True)
+    assert (tmp_path / "mark").exists()
+    monkeypatch.delitem(sys.modules, "marking")
+
+
+def test_networks_of_ours_need_no_trust(tmp_path):
+    own = build_network("resnet9", 3)
+    write_checkpoint(checkpoint_of(own, network="resnet9"), tmp_path / "net.pt")
+    model = load_model(str(tmp_path / "net.pt"), CPU)
+    with torch.no_grad():
+        expected = own.eval()(normalised(pictures(2, 32)))
+    torch.testing.assert_close(model(pictures(2, 32)), expected, atol=1e-4, rtol=1e-4)
+    # nor does what stands on one
+    made = checkpoint_of(own, network="", base=str(tmp_path / "net.pt"), class_names=())
+    write_checkpoint(made, tmp_path / "next.pt")
+    assert load_model(str(tmp_path / "next.pt"), CPU).class_names == NAMES
 
 
 # Files that are something else
@@ -256,12 +306,13 @@ def changed_files(content, count):
         yield bytes(made[: numbers.integers(len(made))] if place % 3 == 0 else made)
 
 
-def test_a_damaged_file_is_a_model_or_one_sentence(path):
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_damaged_file_is_a_model_or_one_sentence(path, trust):
     """Damage within a weight cannot be noticed; all else must not be a traceback."""
     for content in changed_files(path.read_bytes(), 60):
         path.write_bytes(content)
         try:
-            load_model(str(path), CPU)
+            load_model(str(path), CPU, trust=trust)
         except UsageError as error:
             assert "\n" not in str(error)
 
@@ -310,7 +361,7 @@ def test_a_checkpoint_of_another_version_is_one_sentence(path, changes, run):
 
 def test_what_a_later_version_adds_is_left_alone(path):
     edited(path, later="something")
-    assert load_model(str(path), CPU).class_names == NAMES
+    assert load_model(str(path), CPU, trust=True).class_names == NAMES
 
 
 @pytest.mark.parametrize(
@@ -326,9 +377,9 @@ def test_what_a_later_version_adds_is_left_alone(path):
 def test_weights_of_another_network_are_one_sentence(path, run, changes, words):
     edited(path, **changes)
     with pytest.raises(UsageError) as told:
-        load_model(str(path), CPU)
+        load_model(str(path), CPU, trust=True)
     assert words in str(told.value) and "\n" not in str(told.value)
-    assert_refused(run("models", "check", path), words)
+    assert_refused(run("models", "check", path, "--trust"), words)
 
 
 def test_a_finished_training_is_known_by_its_settings(path):
@@ -363,3 +414,9 @@ def test_a_checkpoint_is_whole_or_not_there(path, own, monkeypatch):
         write_checkpoint(checkpoint_of(own), path)
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir()] == ["net.pt"]
+
+
+def test_neither_the_name_of_a_zoo_nor_a_card_hides_code_that_would_be_called():
+    kinds = ("timm", "torchvision")
+    assert _is_users("clip:network", kinds) and _is_users("own.yaml", kinds)
+    assert not _is_users("timm:resnet18", kinds) and not _is_users("resnet9", kinds)

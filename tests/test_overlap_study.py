@@ -163,7 +163,7 @@ def test_every_accuracy_is_what_the_checkpoints_get_right_when_asked_again(home,
     assert set(found) == {(name, seed) for name in ("standard", *NAMES) for seed in ("5", "6")}
     seen = set()
     for (trained_on, seed), own in found.items():
-        model = load_model(str(checkpoint(study[0], trained_on, seed)), CPU)
+        model = load_model(str(checkpoint(study[0], trained_on, seed)), CPU, trust=True)
         assert model.trained_on == (() if trained_on == "standard" else (trained_on,))
         assert list(own) == ["clean", *NAMES]
         for name, accuracy in own.items():
@@ -178,7 +178,7 @@ def test_answers_picture_by_picture_are_kept(home, study):
     clean, labels, digests = test_pictures(home / "test")
     found = answers(study[0])
     assert len(found) == 2 * 4 * 4
-    model = load_model(str(checkpoint(study[0], "contrast", 6)), CPU)
+    model = load_model(str(checkpoint(study[0], "contrast", 6)), CPU, trust=True)
     order = {
         picture.name: place for place, picture in enumerate(ec.load_images(home / "test").pictures)
     }
@@ -297,7 +297,7 @@ def test_benchmarks_as_a_whole_may_be_added_later(home, study, run, tmp_path):
     after = answers(out)
     assert {key: own for key, own in after.items() if key in before} == before
     assert {key[2] for key in set(after) - set(before)} == {"all:mine"}
-    model = load_model(str(out / "models" / "5" / "all-mine.pt"), CPU)
+    model = load_model(str(out / "models" / "5" / "all-mine.pt"), CPU, trust=True)
     assert model.trained_on == NAMES
     clean, labels, digests = test_pictures(home / "test")
     for name, accuracy in found["all:mine", "5"].items():
@@ -440,7 +440,9 @@ def tuning_words(home, out, start, *more, **which):
 
 def test_every_network_is_tuned_from_the_checkpoint(home, once, run, tmp_path):
     start = checkpoint(once, "standard")
-    told = run(*tuning_words(home, tmp_path / "out", start, "--epochs", 1, "--rate", 1e-4))
+    words = tuning_words(home, tmp_path / "out", start, "--epochs", 1, "--rate", 1e-4)
+    assert_refused(run(*words), "made with textures:network", "--trust")
+    told = run(*words, "--trust")
     assert told.status == 0, told.err
     before = read_checkpoint(start)
     for name in ("standard", *NAMES):
@@ -609,7 +611,9 @@ def test_corruptions_of_several_suites_come_together_in_their_order():
 
 def test_one_name_with_two_strengths_is_refused(tmp_path):
     path = write_suite(tmp_path / "mine.yaml")
-    with pytest.raises(UsageError, match="contrast is in two suites with other strengths"):
+    with pytest.raises(
+        UsageError, match=r"imagenet-c and mine both have .* called contrast, and not"
+    ):
         entries_of(["imagenet-c", str(path)], [])
 
 
@@ -716,13 +720,20 @@ def test_a_study_holds_pictures_out_where_no_others_are_given(home, run, tmp_pat
     assert pq.read_table(kept).num_rows == 9
 
 
-@pytest.mark.parametrize("each", [2, 5, 7])
+@pytest.mark.parametrize("each", [3, 5, 7])
 def test_small_classes_are_held_out_of_too(home, run, tmp_path, each):
     save_textures(tmp_path / "few", each, seed=6)
     words = words_of(tmp_path, tmp_path / "out", "--epochs", 1, images="few", train=None)
     words[words.index(str(tmp_path / "mine.yaml"))] = str(home / "mine.yaml")
     told = run(*words)
     assert told.status == 0, told.err
+
+
+def test_of_two_pictures_too_few_are_left_to_train_with(home, run, tmp_path):
+    save_textures(tmp_path / "few", 2, seed=6)
+    shutil.copy(home / "mine.yaml", tmp_path)
+    told = run(*words_of(tmp_path, tmp_path / "out", images="few", train=None))
+    assert_refused(told, "Every class needs at least 2 pictures, 'amber'", "has 1")
 
 
 def test_a_class_of_one_picture_is_one_sentence(home, run, tmp_path):

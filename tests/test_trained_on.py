@@ -86,7 +86,7 @@ def trained_run(home: Path) -> Path:
     held = Checkpoint("", DULL, (), ("gaussian_noise", "vcr/frost"), dull_hues.state_dict())
     write_checkpoint(held, checkpoint)
     asked = ("--images", images, "--n", 90, "--suite", suite, "--baseline", BLIND, *SMALL)
-    words = ("evaluate", SHARP, BLIND, checkpoint, *asked, "--out", folder / "run")
+    words = ("evaluate", SHARP, BLIND, checkpoint, "--trust", *asked, "--out", folder / "run")
     said = StringIO()
     with pytest.raises(SystemExit) as stop, redirect_stdout(said):
         main([str(word) for word in words])

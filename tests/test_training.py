@@ -505,7 +505,7 @@ def test_stability_adds_the_cross_entropy_of_answers_to_noisy_pictures(data, tmp
 def test_training_teaches(data, tmp_path):
     path = tmp_path / "net.pt"
     train(data, path, "small", epochs=25, schedule="cosine", crop=0)
-    model = load_model(str(path), CPU)
+    model = load_model(str(path), CPU, trust=True)
     hits = model(pictures_of(data)).argmax(dim=1) == data.labels
     assert float(hits.float().mean()) > 0.8
 
@@ -518,7 +518,7 @@ def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, t
     start = loop.new_network("trainable:small", data, 0, STEPS)
     recipe = Recipe(epochs=2, batch=8)
     loop.train(start, data, NOISE, recipe, CPU, path, loop_silent())
-    model = load_model(str(path), CPU)
+    model = load_model(str(path), CPU, trust=True)
     assert model.class_names == data.class_names == ("blue", "green", "grey", "red")
     assert model.trained_on == (NOISE_NAME,)
     assert model.preprocessing == STEPS
@@ -527,7 +527,7 @@ def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, t
     with torch.no_grad():
         expected = start.module.eval()((given.float() / 255 - mean) / std)
     torch.testing.assert_close(model(given), expected, atol=1e-5, rtol=1e-4)
-    assert load_model(str(path), CPU).identity == model.identity != ""
+    assert load_model(str(path), CPU, trust=True).identity == model.identity != ""
 
 
 def loop_silent():
@@ -539,11 +539,11 @@ def loop_silent():
 def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_path):
     path = tmp_path / "net.pt"
     train(data, path)
-    base = load_model(str(path), CPU)
+    base = load_model(str(path), CPU, trust=True)
     start = loop.Start(base.module, "", str(path), (), base.preprocessing, base.trained_on)
     more = Mixture((find_entry("contrast", None),))
     loop.train(start, data, more, Recipe(epochs=1, batch=8), CPU, tmp_path / "b.pt", loop_silent())
-    found = load_model(str(tmp_path / "b.pt"), CPU)
+    found = load_model(str(tmp_path / "b.pt"), CPU, trust=True)
     assert found.trained_on == (NOISE_NAME, "contrast")
     assert found.class_names == base.class_names
     assert found.preprocessing == base.preprocessing

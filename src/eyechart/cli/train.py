@@ -171,7 +171,7 @@ def retrain(
 
     def load(spec: str, half: bool | None = None) -> "Model":
         # what was made here may name code that was called before
-        known = trust or Path(spec) == out / CHECKPOINT
+        known = trust or (spec != model and Path(spec) == out / CHECKPOINT)
         return load_model(spec, where, half, trust=known, download=download, label_maps=maps)
 
     found = _run(asked, load, where)

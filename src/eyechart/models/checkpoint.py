@@ -4,7 +4,7 @@ The file is torch's own, of plain values and tensors alone, so that reading one 
 """
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.models.adapter import ADAPTERS
+from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.model import Model, identity_of, prepared
-from eyechart.models.networks import build_network
+from eyechart.models.networks import ZOOS, build_network
 from eyechart.models.preprocessing import Channels, Preprocessing
 from eyechart.models.request import Request
 
@@ -122,7 +123,8 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
     Code that a file names, and that is not of a zoo, is called only if the file is trusted.
     """
     made_by = checkpoint.network or checkpoint.base
-    if _is_users(made_by) and not request.trust:
+    kinds = ZOOS if checkpoint.network else [kind for kind in ADAPTERS if kind != "python"]
+    if _is_users(made_by, kinds) and not request.trust:
         raise UsageError(
             f"{name} was made with {made_by}, code that is called when it is read: give --trust if"
             " you know who made it."
@@ -142,10 +144,13 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
     return model
 
 
-def _is_users(spec: str) -> bool:
-    """Return whether a model is made by code of the user's, as `module:attribute` is."""
+def _is_users(spec: str, kinds: Collection[str]) -> bool:
+    """Return whether a model may be made by code of somebody's own, as `module:attribute` is.
+
+    What stands before a colon is a module, if it is none of the `kinds`; a card may name one, too.
+    """
     kind, colon, _ = spec.partition(":")
-    return bool(colon) and (kind not in ADAPTERS or kind == "python")
+    return (bool(colon) and kind not in kinds) or Path(spec).suffix.lower() in CARDS
 
 
 def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
