@@ -200,6 +200,8 @@ FEW = ("--epochs", 2, "--pictures", 64, "--batch", 16)
 def stopping(title, after, monkeypatch):
     """Press Ctrl-C after so many steps of the part of the work that begins with a title."""
     begin = progress.Bars.begin
+    # where tests run in the background, Ctrl-C would count for nothing
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def hooked(self, name, total):
         step, left = begin(self, name, total), [after]

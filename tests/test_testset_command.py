@@ -166,7 +166,7 @@ def test_a_file_of_something_else_is_never_overwritten(run, folder, tmp_path):
         (("photos", "--sampling", "even"), ("sampling",)),
         (("photos", "--labels", "mine"), ("label space",)),
         (("photos", "--labels", "entry16"), ("16 categories",)),
-        (("photos", "--stimulus", "512"), ("stimulus",)),
+        (("photos", "--stimulus", "5000"), ("stimulus",)),
         (("photos", "--device", "tpu"), ("cpu or cuda",)),
         (("photos", "--delta-v", "0.2:0.6"), ("uniform",)),
         (("photos", "--delta-v", "low:high"), ("LOW:HIGH",)),

@@ -100,6 +100,8 @@ def select(
         found = select_non_overlapping(own, threshold)
         _print_selection(found)
     print_notes(own.notes)
+    if suites and not suite and not _has_suite(matrix):
+        print_notes(["Strengths are the published ones: give --suite if others were used."])
     if found is not None and out is not None:
         _write_benchmark(found, suites, out, matrix)
     if found is not None and marked is not None:
@@ -154,16 +156,19 @@ def _check_selecting(
         check_suite_path(out)
 
 
+def _has_suite(matrix: Path) -> bool:
+    from eyechart.overlap.run import SUITE
+
+    return (matrix / SUITE).is_file()
+
+
 def _suites(given: list[str] | None, matrix: Path) -> "list[Suite]":
     """Return where corruptions come from: as given, the study's own, or the published ones."""
     from eyechart.overlap.run import SUITE
     from eyechart.suites.suite import PUBLISHED, load_suite
 
-    own = matrix / SUITE
-    if not given and own.is_file():
-        return [load_suite(str(own))]
-    if not given:
-        print_notes(["Strengths are the published ones: give --suite if others were used."])
+    if not given and _has_suite(matrix):
+        return [load_suite(str(matrix / SUITE))]
     return [load_suite(name) for name in given or PUBLISHED]
 
 
