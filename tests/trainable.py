@@ -15,7 +15,7 @@ from eyechart.evaluation.task import Silent
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.suites.suite import find_entry
-from eyechart.training import loop
+from eyechart.training import blocks, loop
 from eyechart.training.data import training_data
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
@@ -73,5 +73,5 @@ class Slow:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     loop.SAVE_EVERY = 0.0
-    loop.BLOCK_PIXELS = {"cpu": 2 * 8 * SIDE * SIDE}
+    blocks.BLOCK_PIXELS = {"cpu": 2 * 8 * SIDE * SIDE}
     torch.save(train(data_of(sys.argv[1]), sys.argv[2], sys.argv[3], progress=Slow()), sys.argv[4])

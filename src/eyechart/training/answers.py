@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.models.model import Model
+from eyechart.training.blocks import BLOCK_PIXELS
 from eyechart.training.data import Held
-from eyechart.training.loop import BLOCK_PIXELS
 from eyechart.training.mixture import Mixture
 
 

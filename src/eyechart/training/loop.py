@@ -24,7 +24,8 @@ from eyechart.models.checkpoint import Checkpoint, write_checkpoint
 from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.training.augment import generator, mirror, mixing_weight, shift
+from eyechart.training.augment import mixing_weight
+from eyechart.training.blocks import Blocks
 from eyechart.training.data import Held, Labelled
 from eyechart.training.distributed import World, joined
 from eyechart.training.mixture import Mixture
@@ -36,9 +37,6 @@ from eyechart.training.state import (
     state_path,
     write_state,
 )
-
-BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}
-"""How many pixels are corrupted together: few large calls keep a GPU busy."""
 
 SAVE_EVERY = 60.0
 """Seconds between two states on disk."""
@@ -89,11 +87,6 @@ def train(
     """
     recipe.check()
     mixture.check()
-    if mixture.entries and round(recipe.share * recipe.batch) < 1:
-        raise UsageError(
-            f"A share of {recipe.share:g} leaves no picture of a batch of {recipe.batch} to be"
-            " corrupted: give a larger share."
-        )
     if not any(True for _ in start.module.parameters()):
         raise UsageError("The network has no parameters, so there is nothing to train.")
     settings = settings_of(start, data, mixture, recipe)
@@ -139,9 +132,9 @@ class _Run:
         settings: dict[str, Any],
         world: World,
     ) -> None:
-        self.start, self.recipe, self.path, self.held = start, recipe, path, held
-        self.settings, self.world, self.data, self.device = settings, world, held.data, held.device
-        data, device = held.data, held.device
+        self.start, self.recipe, self.path = start, recipe, path
+        self.settings, self.world, self.device = settings, world, held.device
+        device = held.device
         self.layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
         self.module = start.module.to(device, torch.float32)
         lay_out(self.module, self.layout)
@@ -155,17 +148,13 @@ class _Run:
             nesterov=recipe.nesterov,
             fused=device.type == "cuda" or None,
         )
-        first = torch.arange(min(len(data), 64))
-        self.mixture = mixture.measured(self.held.batch(first), self.held.keys[: len(first)])
-        self.batch = min(recipe.batch, len(data) // world.count * world.count)
-        self.steps = max(1, len(data) // self.batch)
-        side = data.size[0] * data.size[1] * self.batch
-        self.block = max(1, BLOCK_PIXELS.get(device.type, BLOCK_PIXELS["cpu"]) // side)
+        self.blocks = Blocks(held, mixture, recipe, world)
+        self.batch, self.steps = self.blocks.batch, self.blocks.steps
         self.done = read_state(path, settings, self.module, self.optimiser)
         self.saved = time.monotonic()
         self.between_steps = True
         self.loss = torch.zeros(())
-        self.classes = int(data.labels.max()) + 1
+        self.classes = int(held.data.labels.max()) + 1
 
     def go(self, progress: Progress) -> None:
         """Train from where it stands to the end, and write the checkpoint."""
@@ -177,7 +166,7 @@ class _Run:
         with interrupt_noticed() as interrupted:
             try:
                 while self.done < total:
-                    for pictures, labels in self._block():
+                    for pictures, labels in self.blocks.after(self.done):
                         self.between_steps = False
                         self._learn(wrapped, pictures, labels)
                         self.done += 1
@@ -197,42 +186,6 @@ class _Run:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_checkpoint(self._checkpoint(), self.path)
             state_path(self.path).unlink(missing_ok=True)
-
-    def _block(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the next batches, made together: pictures uint8 (B, 3, H, W) and classes (B,).
-
-        All random numbers follow from the seed and the epoch, so that a block begun again is the
-        same block.
-        """
-        recipe = self.recipe
-        epoch, begun = divmod(self.done, self.steps)
-        first = begun - begun % self.block
-        last = min(first + self.block, self.steps)
-        order = torch.randperm(len(self.data), generator=generator(recipe.seed, "order", epoch))
-        own = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
-        column = torch.arange(self.batch)[self.world.rank :: self.world.count]
-        places = own[:, column].flatten()
-        corrupted = (column < round(recipe.share * self.batch)).repeat(last - first)
-        pictures = self._augmented(places, epoch)
-        keys = self.held.keys[places.to(self.device)]
-        if self.mixture.entries and bool(corrupted.any()):
-            which = torch.nonzero(corrupted)[:, 0].to(self.device)
-            made = self.mixture.corrupt(pictures[which], keys[which], recipe.seed, epoch)
-            pictures[which] = made
-        labels = self.held.labels[places.to(self.device)]
-        size = len(column)
-        for place in range(begun - first, last - first):
-            stretch = slice(place * size, (place + 1) * size)
-            yield pictures[stretch], labels[stretch]
-
-    def _augmented(self, places: Tensor, epoch: int) -> Tensor:
-        recipe = self.recipe
-        pictures = self.held.batch(places)
-        chance = generator(recipe.seed, "augmentation", epoch)
-        flips = torch.rand(len(self.data), generator=chance) < recipe.flip
-        offsets = torch.randint(2 * recipe.crop + 1, (len(self.data), 2), generator=chance)
-        pictures = mirror(pictures, flips[places].to(self.device))
-        return shift(pictures, offsets[places].to(self.device), recipe.crop)
 
     def _learn(self, module: nn.Module, pictures: Tensor, labels: Tensor) -> None:
         """Make one step of SGD."""
@@ -327,7 +280,7 @@ class _Run:
             start.network,
             start.base,
             start.class_names,
-            tuple(dict.fromkeys((*start.trained_on, *self.mixture.names))),
+            tuple(dict.fromkeys((*start.trained_on, *self.blocks.mixture.names))),
             self.module.state_dict(),
             steps.side,
             steps.mean,

@@ -1,0 +1,83 @@
+"""The pictures of a training, in blocks of batches that are made together on the device.
+
+All random numbers follow from the seed and the epoch, so that a block begun again is the same.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.training.augment import generator, mirror, shift
+from eyechart.training.data import Held
+from eyechart.training.distributed import World
+from eyechart.training.mixture import Mixture
+from eyechart.training.recipe import Recipe
+
+BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}
+"""How many pixels are corrupted together: few large calls keep a GPU busy."""
+
+LOOKED_AT = 64
+"""Pictures that show a mixture how strong it must be."""
+
+
+class Blocks:
+    """Batches of mirrored, shifted and partly corrupted pictures, this process's part of each.
+
+    `batch`: pictures of one step, over all processes. `steps`: of one epoch.
+    """
+
+    def __init__(self, held: Held, mixture: Mixture, recipe: Recipe, world: World) -> None:
+        self.held, self.recipe, self.world = held, recipe, world
+        count = len(held.data)
+        self.batch = min(recipe.batch, count // world.count * world.count)
+        self.steps = max(1, count // self.batch)
+        self.corrupted = round(recipe.share * self.batch)
+        if mixture.entries and not self.corrupted:
+            raise UsageError(
+                f"A share of {recipe.share:g} leaves no picture of a batch of {self.batch} to be"
+                " corrupted: give a larger share."
+            )
+        first = torch.arange(min(count, LOOKED_AT))
+        self.mixture = mixture.measured(held.batch(first), held.keys[: len(first)])
+
+    def after(self, done: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the batches that come after so many steps, as far as they are made together.
+
+        Pictures uint8 (B, 3, H, W) and classes (B,), on the device.
+        """
+        epoch, begun = divmod(done, self.steps)
+        first = begun - begun % self._together
+        last = min(first + self._together, self.steps)
+        seed = self.recipe.seed
+        order = torch.randperm(len(self.held.data), generator=generator(seed, "order", epoch))
+        own = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
+        column = torch.arange(self.batch)[self.world.rank :: self.world.count]
+        places = own[:, column].flatten()
+        there = places.to(self.held.device)
+        pictures = self._augmented(places, epoch)
+        which = torch.nonzero((column < self.corrupted).repeat(last - first))[:, 0]
+        if self.mixture.entries and len(which):
+            which = which.to(self.held.device)
+            keys = self.held.keys[there[which]]
+            pictures[which] = self.mixture.corrupt(pictures[which], keys, seed, epoch)
+        labels = self.held.labels[there]
+        for place in range(begun - first, last - first):
+            stretch = slice(place * len(column), (place + 1) * len(column))
+            yield pictures[stretch], labels[stretch]
+
+    @property
+    def _together(self) -> int:
+        """How many batches are made together."""
+        height, width = self.held.data.size
+        pixels = BLOCK_PIXELS.get(self.held.device.type, BLOCK_PIXELS["cpu"])
+        return max(1, pixels // (height * width * self.batch))
+
+    def _augmented(self, places: Tensor, epoch: int) -> Tensor:
+        recipe, device, count = self.recipe, self.held.device, len(self.held.data)
+        chance = generator(recipe.seed, "augmentation", epoch)
+        flips = torch.rand(count, generator=chance) < recipe.flip
+        offsets = torch.randint(2 * recipe.crop + 1, (count, 2), generator=chance)
+        pictures = mirror(self.held.batch(places), flips[places].to(device))
+        return shift(pictures, offsets[places].to(device), recipe.crop)
