@@ -302,7 +302,7 @@ def without_memory(tmp_path, monkeypatch):
     for index in range(4):
         picture(tmp_path / f"{index}.png", index, (24, 24))
     whole = ec.load_images(tmp_path, "native")
-    monkeypatch.setattr("eyechart.images.imageset._free_memory", lambda: 0.0)
+    monkeypatch.setattr("eyechart.images.imageset.free_memory", lambda device: 0.0)
     return whole, ec.load_images(tmp_path, "native")
 
 

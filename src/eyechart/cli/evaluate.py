@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
@@ -155,12 +156,8 @@ def evaluate(
             " repeatable, in that order. A baseline has none.",
         ),
     ] = None,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch weights that are not on this machine.")
-    ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Also load files that can run code when loaded.")
-    ] = False,
+    download: Download = False,
+    trust: Trust = False,
     check: Annotated[
         bool, typer.Option("--check", help="Afterwards make 1 % of the rows again and compare.")
     ] = False,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.paths import folder_or_file
 from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
@@ -67,12 +68,8 @@ def calibrate(
             " or a file with a line for each."
         ),
     ] = None,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch weights that are not on this machine.")
-    ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Also load files that can run code when loaded.")
-    ] = False,
+    download: Download = False,
+    trust: Trust = False,
 ) -> None:
     """Find how strong corruptions must be for a model and pictures, and write them as a suite.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli import train_network
+from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.ranges import parse_range
 from eyechart.cli.stop import Stop
@@ -106,12 +107,8 @@ def retrain(
         list[str] | None,
         typer.Option(help="What the outputs of the model are, as of evaluate; repeatable."),
     ] = None,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch weights that are not on this machine.")
-    ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Also load files that can run code when loaded.")
-    ] = False,
+    download: Download = False,
+    trust: Trust = False,
 ) -> None:
     """Train a model on corruptions, and print its scores under them before and after.
 

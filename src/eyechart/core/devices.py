@@ -1,5 +1,6 @@
 """Where to compute: a device by name, or a sentence that says why not."""
 
+import os
 from functools import cache
 from importlib.util import find_spec
 
@@ -29,3 +30,13 @@ def find_device(name: str) -> torch.device:
 def has_triton(device: torch.device) -> bool:
     """Return whether kernels written in Triton can run on the device."""
     return device.type == "cuda" and find_spec("triton") is not None
+
+
+def free_memory(device: torch.device) -> float:
+    """Return the bytes of memory that are free, or a modest guess where that cannot be asked."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    try:
+        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return 4e9

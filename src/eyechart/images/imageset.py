@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.images.corrupted import Corrupted
@@ -137,7 +138,7 @@ def load_pictures(
     good: list[tuple[Picture, str, tuple[int, int]]] = []
     damaged: list[Damaged] = []
     kept: dict[int, Tensor] = {}
-    room = _free_memory() * KEPT_SHARE
+    room = free_memory(torch.device("cpu")) * KEPT_SHARE
 
     def read(picture: Picture) -> tuple[Picture, str, Tensor | str]:
         try:
@@ -168,11 +169,3 @@ def load_pictures(
                     step(1, "")
     pictures, digests, sizes = zip(*good, strict=True)
     return ImageSet(source, how, pictures, digests, sizes, tuple(damaged), kept)
-
-
-def _free_memory() -> float:
-    """Return the bytes of memory that are free, or a modest guess where that cannot be asked."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return 4e9

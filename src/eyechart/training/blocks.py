@@ -33,6 +33,7 @@ class Blocks:
         count = len(held.data)
         self.batch = min(recipe.batch, count // world.count * world.count)
         self.steps = max(1, count // self.batch)
+        self._drawn: tuple[int, tuple[Tensor, Tensor, Tensor]] | None = None
         self.corrupted = round(recipe.share * self.batch)
         if mixture.entries and not self.corrupted:
             raise UsageError(
@@ -50,8 +51,7 @@ class Blocks:
         epoch, begun = divmod(done, self.steps)
         first = begun - begun % self._together
         last = min(first + self._together, self.steps)
-        seed = self.recipe.seed
-        order = torch.randperm(len(self.held.data), generator=generator(seed, "order", epoch))
+        order = self._draws(epoch)[0]
         own = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
         column = torch.arange(self.batch)[self.world.rank :: self.world.count]
         places = own[:, column].flatten()
@@ -61,7 +61,7 @@ class Blocks:
         if self.mixture.entries and len(which):
             which = which.to(self.held.device)
             keys = self.held.keys[there[which]]
-            pictures[which] = self.mixture.corrupt(pictures[which], keys, seed, epoch)
+            pictures[which] = self.mixture.corrupt(pictures[which], keys, self.recipe.seed, epoch)
         labels = self.held.labels[there]
         for place in range(begun - first, last - first):
             stretch = slice(place * len(column), (place + 1) * len(column))
@@ -75,9 +75,21 @@ class Blocks:
         return max(1, pixels // (height * width * self.batch))
 
     def _augmented(self, places: Tensor, epoch: int) -> Tensor:
-        recipe, device, count = self.recipe, self.held.device, len(self.held.data)
-        chance = generator(recipe.seed, "augmentation", epoch)
-        flips = torch.rand(count, generator=chance) < recipe.flip
-        offsets = torch.randint(2 * recipe.crop + 1, (count, 2), generator=chance)
+        _, flips, offsets = self._draws(epoch)
+        device = self.held.device
         pictures = mirror(self.held.batch(places), flips[places].to(device))
-        return shift(pictures, offsets[places].to(device), recipe.crop)
+        return shift(pictures, offsets[places].to(device), self.recipe.crop)
+
+    def _draws(self, epoch: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return an epoch's order, which pictures are mirrored, and their shifts.
+
+        Kept while the epoch lasts: a block may be a single batch.
+        """
+        if self._drawn is None or self._drawn[0] != epoch:
+            recipe, count = self.recipe, len(self.held.data)
+            order = torch.randperm(count, generator=generator(recipe.seed, "order", epoch))
+            chance = generator(recipe.seed, "augmentation", epoch)
+            flips = torch.rand(count, generator=chance) < recipe.flip
+            offsets = torch.randint(2 * recipe.crop + 1, (count, 2), generator=chance)
+            self._drawn = epoch, (order, flips, offsets)
+        return self._drawn[1]

@@ -1,6 +1,5 @@
 """Labelled pictures to train with: of one size, each with its class and its key, on the device."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.images.dataset import Picture
@@ -70,7 +70,7 @@ class Held:
         self.whole: Tensor | None = None
         if device.type == "cpu":
             self.whole = data.whole
-        elif len(data) * 3 * height * width <= HELD_SHARE * _free_memory(device):
+        elif len(data) * 3 * height * width <= HELD_SHARE * free_memory(device):
             self.whole = torch.empty(len(data), 3, height, width, dtype=torch.uint8, device=device)
             for start in range(0, len(data), AT_ONCE):
                 stop = min(start + AT_ONCE, len(data))
@@ -108,7 +108,7 @@ def training_data(
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
     """Return all pictures in one tensor, if there is room, and the set that then keeps none."""
     height, width = images.sizes[0]
-    room = HELD_SHARE * _free_memory(torch.device("cpu"))
+    room = HELD_SHARE * free_memory(torch.device("cpu"))
     if len(images.kept) < len(images) or len(images) * 3 * height * width > room:
         return images, None
     return replace(images, kept={}), images.batch(range(len(images)))
@@ -213,12 +213,3 @@ def mean_and_deviation(data: Labelled, most: int = 10_000) -> tuple[Channels, Ch
 def _rounded(values: Tensor) -> Channels:
     red, green, blue = (round(float(value), 3) for value in values)
     return red, green, blue
-
-
-def _free_memory(device: torch.device) -> float:
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return 4e9
