@@ -18,7 +18,12 @@ OPTIONS ?=
 BOARD := build/leaderboard
 ASK := $(MODELS) --images $(PHOTOS) --bins 14 --least 8 $(OPTIONS)
 
-.PHONY: help install demo test validate leaderboard lint format browser docs clean
+# The experiment's pages, bundled from what lies in frontend/
+PAGES := src/eyechart/experiment/static/app.js
+PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(addprefix frontend/, \
+    build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
+
+.PHONY: help install demo test validate leaderboard lint format browser frontend docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -28,6 +33,7 @@ help:
 	@echo "make leaderboard PHOTOS=list.csv  models side by side on ImageNet-C and VCR"
 	@echo "make lint      ruff, mypy, import layers"
 	@echo "make format    let ruff rewrite the files"
+	@echo "make frontend  build the pages of the experiment"
 	@echo "make docs      build the documentation into site/"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -63,12 +69,17 @@ docs: $(STAMP)
 browser:
 	@sh tests/browser_setup.sh
 
-test: lint browser
+$(PAGES): $(PAGE_SOURCES)
+	@sh frontend/build.sh
+
+frontend: $(PAGES)
+
+test: lint browser frontend
 	$(PYTEST)
 	$(MAKE) docs
 
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against
-validate: $(STAMP) browser
+validate: $(STAMP) browser frontend
 	$(PYTEST) -m "slow or not slow"
 	PYTHON=$(PYTHON) sh tests/adapters_check.sh
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))

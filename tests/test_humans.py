@@ -686,3 +686,25 @@ def test_a_misspelt_property_or_rule_gets_a_suggestion(tmp_path):
     write_answers(path, simulated(5))
     with pytest.raises(ec.UsageError, match="Did you mean 'majority'"):
         find_reference(str(path), clean_answers="majorty")
+
+
+def test_a_small_study_has_fewer_bins_and_still_a_curve(tmp_path):
+    random = np.random.default_rng(3)
+    count = 300
+    change = random.uniform(0, 1, count)
+    chance = 1 - 0.9 * change
+    answers = make_answers(
+        count,
+        source="small",
+        choices=16,
+        label_space="entry16",
+        corruption=np.full(count, "frost"),
+        picture=[f"p{place}" for place in range(count)],
+        label=np.full(count, "dog"),
+        answer=np.where(random.uniform(size=count) < chance, "dog", "cat"),
+        delta_v=change,
+    )
+    curve = Reference("small", answers).curve("frost")
+    low, high = curve.interval(0.999)
+    assert low < 1 - 0.45 < high
+    assert curve.observed[0][0] < 0.2 and curve.observed[-1][1] > 0.8

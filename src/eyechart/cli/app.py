@@ -15,6 +15,7 @@ from eyechart.cli import (
     corrupt,
     demo,
     evaluate,
+    experiment,
     gallery,
     humans,
     listing,
@@ -52,6 +53,7 @@ app.command("gallery")(gallery.gallery)
 app.command("visual-change")(visual_change.visual_change)
 app.add_typer(testset.app, name="testset")
 app.add_typer(humans.app, name="humans")
+app.add_typer(experiment.app, name="experiment")
 app.add_typer(train.app, name="train")
 app.add_typer(overlap.app, name="overlap")
 app.add_typer(bench.app, name="bench")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.humans_pairs import print_pairs
 from eyechart.cli.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 
@@ -156,23 +157,43 @@ def place_conditions(
 @app.command("similar")
 def similar(
     reference: Annotated[
-        str, typer.Argument(metavar="REFERENCE", help="geirhos, or an imported file.")
+        str,
+        typer.Argument(
+            metavar="REFERENCE", help="geirhos, an imported file, or a same/different study."
+        ),
     ],
-    a: Annotated[str, typer.Argument(metavar="A", help="A corruption or experiment in it.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    a: Annotated[
+        str | None, typer.Argument(metavar="[A]", help="A corruption or experiment in it.")
+    ] = None,
+    b: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one.")] = None,
     clean_answers: Rule = None,
 ) -> None:
-    """Say whether two corruptions look alike: 83 % bands of their curves, and judgements."""
+    """Say whether corruptions look alike: 83 % bands of two curves, and judgements.
+
+    Of a same/different study all pairs are listed unless two corruptions are named.
+    """
+    from eyechart.humans.same_different import judgements_file
+
+    if a is not None and a == b:
+        raise UsageError(f"{a} is given twice: give two experiments.")
+    if (a is None) != (b is None):
+        raise UsageError(f"Two corruptions are compared, got {a} only: name another one.")
+    file = judgements_file(Path(reference))
+    if file is not None:
+        print_pairs(file, a, b)
+        return
     from eyechart.core.registry import unknown_name
     from eyechart.humans.reference import WHICH, find_reference
     from eyechart.humans.similarity import asked, bands_apart
 
     found = find_reference(reference, clean_answers)
+    if a is None or b is None:
+        raise UsageError(
+            f"Name the two to compare; {found.name} has {', '.join(found.answers.experiments)}."
+        )
     for name in (a, b):
         if name not in found.answers.experiments:
             raise unknown_name("experiment", name, found.answers.experiments)
-    if a == b:
-        raise UsageError(f"{a} is given twice: give two experiments.")
     for which in WHICH:
         one, two = found.curve(a, which), found.curve(b, which)
         if one is None or two is None:

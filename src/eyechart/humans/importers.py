@@ -70,11 +70,12 @@ def import_answers(
 
 def read_model_vs_human(paths: Sequence[Path], told: Told) -> Answers:
     """Return the answers in tables of the model-vs-human toolbox, one row for each trial."""
-    if told.placement is None and told.corruption is None:
-        raise UsageError("Say what was done to the pictures: give a placement or a corruption.")
     placement = None if told.placement is None else find_placement(told.placement)
     rows, changes = [], []
     for path in paths:
+        says_itself = {*MODEL_VS_HUMAN, "corruption"} <= head_of(path)
+        if told.placement is None and told.corruption is None and not says_itself:
+            raise UsageError("Say what was done to the pictures: give a placement or a corruption.")
         own = list(read_rows(path, MODEL_VS_HUMAN))
         rows += own
         if "delta_v" in own[0]:
@@ -90,7 +91,7 @@ def read_model_vs_human(paths: Sequence[Path], told: Told) -> Answers:
     return make_answers(
         len(rows),
         source="model-vs-human",
-        corruption=np.full(len(rows), told.corruption or told.placement),
+        corruption=[told.corruption or told.placement or row.filled("corruption") for row in rows],
         condition=[row["condition"] for row in rows],
         subject=[row.filled("subj") for row in rows],
         picture=[_original(row["imagename"]) for row in rows],

@@ -17,12 +17,18 @@ from eyechart.humans.chance import corrected_curve
 from eyechart.humans.geirhos import geirhos_answers
 from eyechart.humans.placement import EXPERIMENTS
 from eyechart.humans.records import CLEAN, Answers, Numbers, read_answers
+from eyechart.humans.same_different import judgements_file
 from eyechart.humans.single import anchor_of, apart_if_unknown, clusters_of, one_by_one
 from eyechart.humans.transfer import class_of, is_direct
 
 Which = Literal["accuracy", "consistency"]
 WHICH = ("accuracy", "consistency")
 PACKAGED = ("geirhos",)
+EXPORT, ANSWERS = "export", "answers.parquet"
+"""Where in a study's folder its export is, and the file of answers in it."""
+
+BINS, LEAST, PER_BIN, FEWEST_BINS = 40, 20, 30, 5
+"""Where most answers fall into bins of fewer than 20, bins are made so large as to hold about 30."""
 
 BY_CONDITION = 0.01
 """How strongly curves are smoothed where answers come with the rate of their condition.
@@ -230,6 +236,8 @@ class Reference:
         clean = self._clean(own, which)
         anchor = anchor_of(clean, _hits(clean, which), clusters)
         options: dict[str, Any] = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
+        if _is_sparse(own.delta_v[rows]):
+            options["bins"] = max(FEWEST_BINS, len(hits) // PER_BIN)
         if not np.isin(hits, (0, 1)).all():
             options["smoothing"] = BY_CONDITION
         options |= fit
@@ -241,7 +249,7 @@ class Reference:
 
 
 def find_reference(name_or_path: str, clean_answers: str | None = None) -> Reference:
-    """Return the reference of that name, "geirhos", or of a Parquet file made by an import.
+    """Return the reference "geirhos", of a Parquet file made by an import, or of a study's folder.
 
     `clean_answers`: which clean answer consistency compares with, "given", "majority" or "random".
     """
@@ -250,8 +258,31 @@ def find_reference(name_or_path: str, clean_answers: str | None = None) -> Refer
     path = Path(name_or_path)
     if not path.exists() and not path.suffix:
         raise unknown_name("reference", str(name_or_path), PACKAGED)
-    answers = read_answers(path)
-    return Reference(path.stem, answers, find_rule(clean_answers, answers))
+    file = _exported(path) if path.is_dir() else path
+    answers = read_answers(file)
+    name = path.stem if file == path else study_name(path)
+    return Reference(name, answers, find_rule(clean_answers, answers))
+
+
+def study_name(folder: Path) -> str:
+    """Return what a study is called by its folder, or by that of its export within it."""
+    whole = folder.resolve()
+    return whole.parent.name if whole.name == EXPORT else whole.name
+
+
+def _exported(folder: Path) -> Path:
+    """Return the file of answers in a study's or an export's folder."""
+    for own in (folder / ANSWERS, folder / EXPORT / ANSWERS):
+        if own.is_file():
+            return own
+    if judgements_file(folder) is not None:
+        raise UsageError(
+            f"{folder} holds same/different judgements, which make no curves: see eyechart humans"
+            " similar."
+        )
+    raise UsageError(
+        f"{folder} holds no exported answers: run eyechart experiment export {folder} first."
+    )
 
 
 def title(experiment: str) -> str:
@@ -262,6 +293,13 @@ def title(experiment: str) -> str:
 @cache
 def _geirhos() -> Reference:
     return Reference("geirhos", geirhos_answers())
+
+
+def _is_sparse(delta_v: Numbers) -> bool:
+    """Whether most answers are in bins that hold too few to count, of as many as models have."""
+    places = bin_index(delta_v[~np.isnan(delta_v)], bin_edges("paper", BINS))
+    counts = np.bincount(places)
+    return bool(counts[counts < LEAST].sum() > counts.sum() / 2)
 
 
 def _hits(answers: Answers, which: str) -> Numbers:

@@ -1,9 +1,11 @@
 """Writing a test set's pictures out: files that give the same answers as the manifest."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.core.errors import UsageError
@@ -29,6 +31,22 @@ def render_testset(
     # clean pictures that the test set does not hold are not asked for
     rows = [draws for draws in testset.draws(images) if int(draws.row[0]) in digests]
     groups = [_missing(draws, images, out, digests, step) for draws in rows]
+    for draws, place, picture in each_picture(testset, images, device, groups):
+        target = _target(draws, images, place, out)
+        _write(Image.fromarray(picture), target, _note(digests[int(draws.row[place])]))
+        step(1, "")
+    return len(testset)
+
+
+def each_picture(
+    testset: TestSet, images: ImageSet, device: torch.device, groups: Sequence[Draws]
+) -> Iterator[tuple[Draws, int, NDArray[np.uint8]]]:
+    """Yield the rows of `groups`, which are of the test set: draws, place in them, and the picture.
+
+    Pictures are (H, W, 3). Pixels that differ from the manifest's digest are an error.
+    """
+    table = testset.table
+    digests = dict(zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True))
     left = [draws for draws in groups if len(draws)]
     for chunk in each_chunk(images, left, testset.plan, device) if left else ():
         for draws, _ in rows_of(left, chunk.places):
@@ -44,10 +62,7 @@ def render_testset(
                             f"Row {row} ({part.name}) has other pixels than the test set says: it"
                             " was made by another version, or on another kind of device."
                         )
-                    target = _target(part, images, place, out)
-                    _write(Image.fromarray(pictures[place]), target, _note(digests[row]))
-                    step(1, "")
-    return len(testset)
+                    yield part, place, pictures[place]
 
 
 def _missing(

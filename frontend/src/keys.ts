@@ -1,0 +1,41 @@
+// Keys by their place on the keyboard, so that the grid of answers lies under one hand on any
+// layout; what is printed on them is asked from the browser where it tells.
+
+/** Codes of the 4 × 4 block of keys, in the order of the grid's cells: column by column. */
+export const BLOCK: readonly string[] = [
+  "Digit1", "KeyQ", "KeyA", "KeyZ",
+  "Digit2", "KeyW", "KeyS", "KeyX",
+  "Digit3", "KeyE", "KeyD", "KeyC",
+  "Digit4", "KeyR", "KeyF", "KeyV",
+];
+
+export const TWO: readonly string[] = ["KeyF", "KeyJ"];
+
+interface LayoutMap {
+  get(code: string): string | undefined;
+}
+
+type Printed = (code: string) => string;
+
+function plain(code: string): string {
+  return code.replace(/^(Digit|Key)/, "");
+}
+
+/** Return what is printed on a key here, or what an English keyboard has. */
+export async function printedKeys(): Promise<Printed> {
+  const keyboard = (navigator as { keyboard?: { getLayoutMap?: () => Promise<LayoutMap> } })
+    .keyboard;
+  try {
+    const layout = await keyboard?.getLayoutMap?.();
+    return (code) => (layout?.get(code) ?? plain(code)).toUpperCase();
+  } catch {
+    return plain; // in a frame of another site it may not tell
+  }
+}
+
+/** Return the place of an event's key among some codes, or −1. */
+export function placeOf(event: KeyboardEvent, codes: readonly string[]): number {
+  if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return -1;
+  if (event.code !== "") return codes.indexOf(event.code);
+  return codes.map(plain).indexOf(event.key.toUpperCase());
+}

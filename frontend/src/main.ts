@@ -1,0 +1,36 @@
+// Where the page begins: who comes to which study, and what this browser can keep.
+
+import "./styles/app.css";
+
+import { visit, type World } from "./flow";
+import { bestShelf, uuid, type Shelf } from "./keep";
+import { openPending } from "./pending";
+import { arrival } from "./recruit";
+import { Connection } from "./retry";
+import { Session } from "./session";
+import { run } from "./timeline";
+
+const CLIENT = "eyechart.client";
+
+/** This browser's own random name, by which someone who comes by a plain link is known again. */
+function clientOf(shelf: Shelf): string {
+  const kept = shelf.getItem(CLIENT);
+  if (kept) return kept;
+  const fresh = uuid();
+  shelf.setItem(CLIENT, fresh);
+  return fresh;
+}
+
+async function begin(): Promise<void> {
+  const root = document.getElementById("app");
+  if (!root) return;
+  const shelf = bestShelf();
+  const who = arrival(location.pathname, location.search, clientOf(shelf));
+  const connection = new Connection();
+  const session = new Session(who, shelf, connection);
+  const pending = await openPending();
+  const world: World = { who, session, connection, pending, interrupted: false };
+  await run(visit(world), world, root);
+}
+
+void begin();

@@ -1,0 +1,33 @@
+// Masks made before they are needed: the arithmetic of one takes about a frame.
+
+import { emptyFields, fieldSize, greyBytes, pinkFields, type Fields } from "./noise";
+
+/** Gives a fresh mask for every trial; each is used once. */
+export class Masks {
+  private readonly ready: ImageBitmap[] = [];
+  private readonly size: number;
+  private readonly space: Fields;
+
+  constructor(
+    private readonly side: number,
+    private readonly random: () => number = Math.random,
+  ) {
+    this.size = fieldSize(side);
+    this.space = emptyFields(this.size);
+  }
+
+  /** Make some more if there is none. To be awaited between trials. */
+  async prepare(): Promise<void> {
+    if (this.ready.length > 0) return;
+    for (const field of pinkFields(this.size, this.random, this.space)) {
+      const image = new ImageData(greyBytes(field, this.size, this.side), this.side, this.side);
+      this.ready.push(await createImageBitmap(image));
+    }
+  }
+
+  take(): ImageBitmap {
+    const mask = this.ready.pop();
+    if (!mask) throw new Error("no mask is ready");
+    return mask;
+  }
+}

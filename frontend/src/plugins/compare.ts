@@ -1,0 +1,170 @@
+// jsPsych plugin: two pictures side by side; were they changed in the same way?
+
+import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from "jspsych";
+
+import { Choices, type Choice } from "../choices";
+import { make } from "../dom";
+import { Easel } from "../easel";
+import { afterPaint, PhaseClock, type Phase } from "../frames";
+import { Watch } from "../watch";
+import { settled, stampsOf, type Outcome } from "./outcome";
+
+const info = {
+  name: "eyechart-compare",
+  version: "1.0.0",
+  parameters: {
+    /** The server's id of the trial; shown on the page for whoever watches it. */
+    trial_id: { type: ParameterType.STRING, default: undefined },
+    /** Gives the two pictures as ImageBitmap (jsPsych would copy objects). */
+    pictures: { type: ParameterType.FUNCTION, default: undefined },
+    /** The two answers with their keys. */
+    choices: { type: ParameterType.OBJECT, array: true, default: undefined },
+    question: { type: ParameterType.STRING, default: "Were these two changed in the same way?" },
+    /** Width and height of a picture in pixels. */
+    side: { type: ParameterType.INT, default: 224 },
+    fixation_ms: { type: ParameterType.FLOAT, default: 300 },
+    /** 0: the pictures stay until the answer. */
+    show_ms: { type: ParameterType.FLOAT, default: 0 },
+    /** Time to answer after the pictures have gone; 0, or pictures that stay: no limit. */
+    response_ms: { type: ParameterType.FLOAT, default: 0 },
+    /** Length of a frame of this screen in ms. */
+    period: { type: ParameterType.FLOAT, default: 1000 / 60 },
+    /** Called with the name of each phase as it begins. */
+    on_phase: { type: ParameterType.FUNCTION, default: () => undefined },
+  },
+  data: {
+    trial_id: { type: ParameterType.STRING },
+    /** The answer; "" for none. */
+    choice: { type: ParameterType.STRING },
+    /** From the onset of the pictures, in ms; null without an answer. */
+    rt: { type: ParameterType.FLOAT },
+    /** When phases began (ms since the first), and how the frames went. */
+    stamps: { type: ParameterType.OBJECT },
+    flags: { type: ParameterType.STRING, array: true },
+  },
+} as const;
+
+type PhaseName = "fixation" | "picture" | "answer";
+// jsPsych fills in the defaults before a trial begins
+type Given = Required<TrialType<typeof info>>;
+
+class Stage {
+  readonly root = make("div", { class: "stage compare" });
+  readonly easel: Easel;
+  readonly buttons: Choices;
+
+  constructor(
+    readonly side: number,
+    readonly choices: readonly Choice[],
+    question: string,
+  ) {
+    this.easel = new Easel(side, 2, Math.round(side / 7));
+    const root = make("div", { class: "pair", role: "group", "aria-label": question });
+    this.buttons = new Choices(root, choices, twoButton);
+    this.root.append(make("p", { class: "question" }, question), this.easel.canvas, root);
+  }
+}
+
+/** A large button with its key. */
+export function twoButton(choice: Choice): HTMLElement {
+  const text = choice.name.charAt(0).toUpperCase() + choice.name.slice(1);
+  const attributes = {
+    type: "button",
+    class: "choice two",
+    "data-choice": choice.name,
+    "aria-keyshortcuts": choice.printed,
+    "aria-pressed": "false",
+  };
+  const name = make("span", { class: "name" }, text);
+  return make("button", attributes, name, make("kbd", {}, choice.printed));
+}
+
+let stage: Stage | null = null;
+
+function stageFor(trial: Given): Stage {
+  if (stage?.side !== trial.side) {
+    stage = new Stage(trial.side, trial.choices as Choice[], trial.question);
+  }
+  return stage;
+}
+
+export class ComparePlugin implements JsPsychPlugin<typeof info> {
+  static readonly info = info;
+
+  constructor(private readonly jsPsych: JsPsych) {}
+
+  trial(display: HTMLElement, trial: Given): void {
+    const { root, easel, buttons } = stageFor(trial);
+    const pictures = trial.pictures() as ImageBitmap[];
+    const clock = new PhaseClock<PhaseName>(phasesOf(trial), trial.period);
+    const watch = new Watch();
+    let pictureOnset: number | null = null;
+    let choice = "";
+    let rt: number | null = null;
+
+    const pick = (name: string, timestamp: number): void => {
+      if (choice !== "") return;
+      choice = name;
+      rt = Math.max(0, timestamp - (pictureOnset ?? timestamp));
+    };
+    const begin = (phase: PhaseName): void => {
+      if (phase === "fixation") {
+        easel.fixation();
+      } else if (phase === "picture") {
+        easel.show(pictures);
+        buttons.listen(pick);
+      } else if (trial.show_ms > 0) {
+        easel.clear();
+      }
+      // pictures that stay can be answered at once
+      root.dataset["phase"] = phase === "picture" && trial.show_ms === 0 ? "answer" : phase;
+      afterPaint((now) => {
+        clock.painted(now);
+        if (phase === "picture") pictureOnset = clock.seen;
+        trial.on_phase(phase);
+      });
+    };
+    const tick = (timestamp: number): void => {
+      const now = clock.tick(timestamp, performance.now());
+      if (now === "end" || choice !== "") {
+        clock.end(timestamp);
+        finish();
+        return;
+      }
+      if (now) begin(now);
+      requestAnimationFrame(tick);
+    };
+    const finish = (): void => {
+      buttons.stop();
+      delete root.dataset["phase"];
+      for (const picture of pictures) picture.close();
+      if (trial.show_ms > 0 && clock.onsets.has("answer") && clock.off("picture")) {
+        watch.flags.add("timing");
+      }
+      const names = { fixation: "fixation", picture: "stimulus", answer: "response", end: "end" };
+      const outcome: Outcome = {
+        trial_id: trial.trial_id,
+        choice,
+        rt,
+        stamps: stampsOf(clock, names),
+        flags: watch.stop(),
+      };
+      this.jsPsych.finishTrial(outcome);
+    };
+
+    root.dataset["trial"] = trial.trial_id;
+    easel.clear();
+    easel.fit();
+    display.append(root);
+    settled(tick);
+  }
+}
+
+function phasesOf(trial: Given): Phase<PhaseName>[] {
+  const forever = trial.show_ms === 0;
+  return [
+    { name: "fixation", ms: trial.fixation_ms },
+    { name: "picture", ms: forever ? Infinity : trial.show_ms, punctual: true },
+    { name: "answer", ms: forever ? 0 : trial.response_ms || Infinity },
+  ];
+}

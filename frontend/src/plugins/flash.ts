@@ -1,0 +1,163 @@
+// jsPsych plugin: a picture for a number of frames, a mask, then a grid of categories.
+
+import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from "jspsych";
+
+import { cell, Choices, type Choice } from "../choices";
+import { make } from "../dom";
+import { Easel } from "../easel";
+import { afterPaint, PhaseClock, type Phase } from "../frames";
+import { Watch } from "../watch";
+import { settled, stampsOf, type Outcome } from "./outcome";
+
+const info = {
+  name: "eyechart-flash",
+  version: "1.0.0",
+  parameters: {
+    /** The server's id of the trial; shown on the page for whoever watches it. */
+    trial_id: { type: ParameterType.STRING, default: undefined },
+    /** Gives the picture and the mask as ImageBitmap (jsPsych would copy objects). */
+    picture: { type: ParameterType.FUNCTION, default: undefined },
+    mask: { type: ParameterType.FUNCTION, default: undefined },
+    /** The categories in the order of the grid, column by column, with their keys. */
+    choices: { type: ParameterType.OBJECT, array: true, default: undefined },
+    /** Width and height of the picture in pixels. */
+    side: { type: ParameterType.INT, default: 224 },
+    fixation_ms: { type: ParameterType.FLOAT, default: 300 },
+    stimulus_ms: { type: ParameterType.FLOAT, default: 200 },
+    mask_ms: { type: ParameterType.FLOAT, default: 200 },
+    /** 0: until the first answer. */
+    response_ms: { type: ParameterType.FLOAT, default: 1500 },
+    /** Length of a frame of this screen in ms. */
+    period: { type: ParameterType.FLOAT, default: 1000 / 60 },
+    /** Called with the name of each phase as it begins. */
+    on_phase: { type: ParameterType.FUNCTION, default: () => undefined },
+  },
+  data: {
+    trial_id: { type: ParameterType.STRING },
+    /** The last category chosen while the grid was there; "" for none. */
+    choice: { type: ParameterType.STRING },
+    /** From the onset of the grid, in ms; null without a choice. */
+    rt: { type: ParameterType.FLOAT },
+    /** When phases began (ms since the first), and how the frames went. */
+    stamps: { type: ParameterType.OBJECT },
+    flags: { type: ParameterType.STRING, array: true },
+  },
+} as const;
+
+type PhaseName = "fixation" | "picture" | "blank" | "mask" | "answer";
+// jsPsych fills in the defaults before a trial begins
+type Given = Required<TrialType<typeof info>>;
+
+/** What stays on the page from trial to trial, so that nothing has to be built in between. */
+class Stage {
+  readonly root = make("div", { class: "stage" });
+  readonly easel: Easel;
+  readonly grid: Choices;
+
+  constructor(
+    readonly side: number,
+    readonly choices: readonly Choice[],
+  ) {
+    this.easel = new Easel(side);
+    const root = make("div", { class: "grid", role: "group", "aria-label": "What was it?" });
+    this.grid = new Choices(root, choices, (choice) => cell(choice, "button"));
+    this.root.append(this.easel.canvas, root);
+  }
+}
+
+let stage: Stage | null = null;
+
+function stageFor(side: number, choices: readonly Choice[]): Stage {
+  const same = stage?.side === side && JSON.stringify(stage.choices) === JSON.stringify(choices);
+  if (!stage || !same) stage = new Stage(side, choices);
+  return stage;
+}
+
+export class FlashPlugin implements JsPsychPlugin<typeof info> {
+  static readonly info = info;
+
+  constructor(private readonly jsPsych: JsPsych) {}
+
+  trial(display: HTMLElement, trial: Given): void {
+    const { root, easel, grid } = stageFor(trial.side, trial.choices as Choice[]);
+    const picture = [trial.picture() as ImageBitmap];
+    const mask = [trial.mask() as ImageBitmap];
+    const clock = new PhaseClock<PhaseName>(phasesOf(trial), trial.period);
+    const watch = new Watch();
+    let choice = "";
+    let rt: number | null = null;
+
+    const pick = (name: string, timestamp: number): void => {
+      choice = name;
+      rt = Math.max(0, timestamp - (clock.seen ?? timestamp));
+      if (trial.response_ms === 0) clock.hurry();
+    };
+    const begin: Record<PhaseName, () => void> = {
+      fixation: () => easel.fixation(),
+      picture: () => {
+        const before = performance.now();
+        easel.show(picture);
+        if (performance.now() - before > trial.period) watch.flags.add("slow_decode");
+      },
+      blank: () => easel.clear(),
+      mask: () => easel.show(mask),
+      answer: () => {
+        easel.clear();
+        grid.listen(pick);
+      },
+    };
+    const tick = (timestamp: number): void => {
+      const now = clock.tick(timestamp, performance.now());
+      if (now === "end") {
+        finish();
+        return;
+      }
+      if (now) {
+        begin[now]();
+        root.dataset["phase"] = now;
+        afterPaint((painted) => {
+          clock.painted(painted);
+          trial.on_phase(now);
+        });
+      }
+      requestAnimationFrame(tick);
+    };
+    const finish = (): void => {
+      grid.stop();
+      delete root.dataset["phase"];
+      for (const bitmap of [...picture, ...mask]) bitmap.close();
+      if (clock.off("picture")) watch.flags.add("timing");
+      const outcome: Outcome = {
+        trial_id: trial.trial_id,
+        choice,
+        rt,
+        stamps: stampsOf(clock, {
+          fixation: "fixation",
+          picture: "stimulus",
+          blank: "blank",
+          mask: "mask",
+          answer: "response",
+          end: "end",
+        }),
+        flags: watch.stop(),
+      };
+      this.jsPsych.finishTrial(outcome);
+    };
+
+    root.dataset["trial"] = trial.trial_id;
+    easel.clear();
+    easel.fit();
+    display.append(root);
+    settled(tick);
+  }
+}
+
+function phasesOf(trial: Given): Phase<PhaseName>[] {
+  return [
+    { name: "fixation", ms: trial.fixation_ms },
+    { name: "picture", ms: trial.stimulus_ms, punctual: true },
+    { name: "blank", ms: trial.period },
+    { name: "mask", ms: trial.mask_ms },
+    { name: "answer", ms: trial.response_ms || Infinity },
+  ];
+}

@@ -1,0 +1,41 @@
+// What both kinds of trial have in common: what they hand on, and how they begin.
+
+import type { PhaseClock } from "../frames";
+
+/** `stamps` in ms, but for counts of frames. `rt` in ms. */
+export interface Outcome {
+  trial_id: string;
+  choice: string;
+  rt: number | null;
+  stamps: Record<string, number>;
+  flags: string[];
+  [key: string]: unknown;
+}
+
+/** Return the onsets of phases under the names that are stored, and how the frames went. */
+export function stampsOf<Name extends string>(
+  clock: PhaseClock<Name>,
+  names: Record<Name | "end", string>,
+): Record<string, number> {
+  const stamps: Record<string, number> = {};
+  for (const [phase, onset] of clock.onsets) stamps[names[phase]] = tenths(onset);
+  const shown = clock.frames("picture" as Name);
+  if (shown !== null) stamps["stimulus_frames"] = Math.min(HOUR, shown);
+  stamps["frames_dropped"] = Math.min(HOUR, clock.dropped);
+  stamps["longest_frame"] = tenths(clock.longest);
+  stamps["hz"] = tenths(1000 / clock.period);
+  return stamps;
+}
+
+/** Start frame by frame, once what was put on the page has been laid out and painted. */
+export function settled(tick: (timestamp: number) => void): void {
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(tick)));
+}
+
+// The server takes no more than an hour, which a tab left alone for long can exceed; a browser's
+// clock is no finer than this.
+const HOUR = 3_600_000;
+
+export function tenths(value: number): number {
+  return Math.min(HOUR, Math.max(0, Math.round(value * 10) / 10));
+}

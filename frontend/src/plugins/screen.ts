@@ -1,0 +1,64 @@
+// jsPsych plugins for what is no trial: a page that waits for an action, and a pause for work.
+
+import { ParameterType, type JsPsych, type JsPsychPlugin, type TrialType } from "jspsych";
+
+/** What a page shows. `done` ends it with the name of what was done. */
+export interface Page {
+  screen: string;
+  build(done: (action: string) => void): HTMLElement;
+}
+
+const screenInfo = {
+  name: "eyechart-screen",
+  version: "1.0.0",
+  parameters: {
+    /** Gives the Page. */
+    page: { type: ParameterType.FUNCTION, default: undefined },
+  },
+  data: {
+    /** What ended the page. */
+    action: { type: ParameterType.STRING },
+  },
+} as const;
+
+/** Shows a page until one of its actions ends it. */
+export class ScreenPlugin implements JsPsychPlugin<typeof screenInfo> {
+  static readonly info = screenInfo;
+
+  constructor(private readonly jsPsych: JsPsych) {}
+
+  trial(display: HTMLElement, trial: TrialType<typeof screenInfo>): void {
+    const page = trial.page() as Page;
+    let over = false;
+    const done = (action: string): void => {
+      if (over) return;
+      over = true;
+      this.jsPsych.finishTrial({ action });
+    };
+    display.append(page.build(done));
+    // jsPsych leaves the focus on its frame; the heading tells a screen reader where it is
+    display.querySelector<HTMLElement>("h1")?.focus();
+    window.scrollTo(0, 0);
+  }
+}
+
+const workInfo = {
+  name: "eyechart-work",
+  version: "1.0.0",
+  parameters: {
+    /** Does the work; the trial ends when its promise does. */
+    work: { type: ParameterType.FUNCTION, default: undefined },
+  },
+  data: {},
+} as const;
+
+/** Waits for work, such as what the server says. What is shown meanwhile is the work's business. */
+export class WorkPlugin implements JsPsychPlugin<typeof workInfo> {
+  static readonly info = workInfo;
+
+  constructor(private readonly jsPsych: JsPsych) {}
+
+  trial(display: HTMLElement, trial: TrialType<typeof workInfo>): void {
+    void (trial.work(display) as Promise<void>).then(() => this.jsPsych.finishTrial({}));
+  }
+}

@@ -1,0 +1,67 @@
+// Answers on their way to the server: stored first, then sent one after the other until confirmed.
+
+import { ApiError, type Acknowledged, type AnswerBody } from "./api";
+import type { Pending, PendingStore } from "./pending";
+
+type Send = (trial: string, body: AnswerBody) => Promise<Acknowledged>;
+
+/** Answers of one person in one study. `size`: how many are not confirmed. */
+export class AnswerQueue {
+  size = 0;
+  private line: Promise<unknown> = Promise.resolve();
+
+  /** `send` is expected to go on until the server has answered. */
+  constructor(
+    private readonly store: PendingStore,
+    private readonly owner: string,
+    private readonly send: Send,
+  ) {}
+
+  /** Keep an answer and send it; null if the server can no longer use it. */
+  add(trial: string, body: AnswerBody): Promise<Acknowledged | null> {
+    const answer: Pending = { trial, owner: this.owner, order: Date.now(), body };
+    this.size += 1;
+    return this.deliver(answer, this.store.put(answer));
+  }
+
+  /** Send what an earlier page left behind. */
+  async sendKept(): Promise<void> {
+    const kept = await this.store.of(this.owner);
+    this.size += kept.length;
+    await Promise.all(kept.map((answer) => this.deliver(answer)));
+  }
+
+  /** Wait until nothing is on its way. */
+  async flush(): Promise<void> {
+    let line: Promise<unknown>;
+    do {
+      line = this.line;
+      await line;
+    } while (line !== this.line);
+  }
+
+  // in the line at once, so that a flush from now on waits for it
+  private deliver(answer: Pending, kept?: Promise<void>): Promise<Acknowledged | null> {
+    const sent = this.line.then(() => kept).then(() => this.trySend(answer));
+    this.line = sent.catch(() => undefined);
+    return sent;
+  }
+
+  private async trySend(answer: Pending): Promise<Acknowledged | null> {
+    try {
+      const said = await this.send(answer.trial, answer.body);
+      await this.forget(answer);
+      return said;
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status === 401) throw error;
+      // gone, of nobody's session, answered already: asking again would change nothing
+      await this.forget(answer);
+      return null;
+    }
+  }
+
+  private async forget(answer: Pending): Promise<void> {
+    await this.store.remove(answer.trial);
+    this.size -= 1;
+  }
+}

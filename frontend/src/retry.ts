@@ -1,0 +1,71 @@
+// Asking until there is an answer: longer and longer pauses, cut short when the browser is back
+// online. Whoever shows the state of the connection listens here.
+
+import { ApiError } from "./api";
+
+const FIRST = 500;
+const LONGEST = 15_000;
+
+type Listener = (lost: boolean) => void;
+
+/** Whether the server could be reached last time, and who wants to know. */
+export class Connection {
+  lost = false;
+  private readonly listeners = new Set<Listener>();
+
+  /** Call `listener` whenever the connection is lost or found; returns how to stop that. */
+  listen(listener: Listener): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  note(lost: boolean): void {
+    if (lost === this.lost) return;
+    this.lost = lost;
+    for (const listener of this.listeners) listener(lost);
+  }
+}
+
+/** Pause before the attempt after `failed` failures, in ms, with some chance in it. */
+export function backOff(failed: number, chance: number = Math.random()): number {
+  return Math.min(LONGEST, FIRST * 2 ** (failed - 1)) * (0.75 + chance / 2);
+}
+
+/** Wait so many ms, or until the browser says that it is online again. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      window.removeEventListener("online", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    window.addEventListener("online", done);
+  });
+}
+
+/** Return what `attempt` gives, however often it takes; a refusal that stays is thrown. */
+export async function persist<T>(attempt: () => Promise<T>, connection: Connection): Promise<T> {
+  for (let failed = 1; ; failed += 1) {
+    try {
+      const value = await attempt();
+      connection.note(false);
+      return value;
+    } catch (error) {
+      if (error instanceof ApiError && !error.passing) {
+        connection.note(false);
+        throw error;
+      }
+      if (!(error instanceof ApiError) && !unreachable(error)) throw error;
+      const busy = error instanceof ApiError && error.status === 429;
+      if (!busy) connection.note(true);
+      const told = error instanceof ApiError ? error.retryAfter : null;
+      await pause(told ?? backOff(failed));
+    }
+  }
+}
+
+// fetch says TypeError for a lost connection, and AbortError once our patience is over
+function unreachable(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof DOMException;
+}

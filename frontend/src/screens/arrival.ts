@@ -1,0 +1,113 @@
+// Pages before anything has begun: consent, and kind refusals.
+
+import type { Study } from "../api";
+import { button, make, paragraphs } from "../dom";
+import type { Page } from "../plugins/screen";
+import { lastPage, note, page, sheet } from "./layout";
+
+/** The narrowest window in which the grid and its words are read without effort, in CSS pixels. */
+export const NARROWEST = 1024;
+
+function facts(study: Study): HTMLElement {
+  const { practice, qualification, trials } = study.counts;
+  const rows: [string, string][] = [
+    ["Time", `about ${study.minutes} minutes`],
+    [study.kind === "categorise" ? "Pictures" : "Pairs", `${practice + qualification + trials}`],
+  ];
+  if (study.payment) rows.push(["Payment", study.payment]);
+  if (study.contact) rows.push(["Contact", study.contact]);
+  const list = rows.map(([name, value]) =>
+    make("div", {}, make("dt", {}, name), make("dd", {}, value)),
+  );
+  return make("dl", { class: "facts" }, ...list);
+}
+
+export function consent(study: Study): Page {
+  return page("consent", () =>
+    sheet(
+      study.title,
+      [
+        facts(study),
+        make("div", { class: "prose" }, ...paragraphs(study.consent)),
+        make("p", { class: "small" }, "By pressing the button you say that you agree to this."),
+      ],
+      [button("agree", "I agree and want to take part")],
+    ),
+  );
+}
+
+export function preview(study: Study): Page {
+  return lastPage("preview", () =>
+    sheet(study.title, [
+      make("p", { class: "banner" }, "This is a preview. Accept the HIT first; then you can begin."),
+      facts(study),
+      make("div", { class: "prose" }, ...paragraphs(study.consent)),
+    ]),
+  );
+}
+
+/** Ends by itself once the window is wide enough. */
+export function phone(touch: boolean): Page {
+  return {
+    screen: "phone",
+    build(done) {
+      const look = (): void => {
+        if (!isSuitable()) return;
+        window.removeEventListener("resize", look);
+        done("suitable");
+      };
+      window.addEventListener("resize", look);
+      const why = touch
+        ? "The pictures are shown for a fraction of a second and answered with keys or a mouse, so that a computer with a keyboard is needed."
+        : `The window must be at least ${NARROWEST} pixels wide, and this one has ${innerWidth}. Make it wider if you can, and the study goes on here.`;
+      return sheet("Please use a larger screen", [
+        note(why),
+        note("If this is a phone or a tablet, open the same link on a computer. Thank you!"),
+      ]);
+    },
+  };
+}
+
+/** Whether only a finger points here. */
+export function isTouchOnly(): boolean {
+  return matchMedia("(pointer: coarse)").matches && !matchMedia("(any-pointer: fine)").matches;
+}
+
+export function isSuitable(): boolean {
+  return innerWidth >= NARROWEST && !isTouchOnly();
+}
+
+export function refused(code: string): Page {
+  const [screen, heading, text] = REFUSALS[code] ?? REFUSALS["problem"]!;
+  return lastPage(screen, () => sheet(heading, text.map(note)));
+}
+
+const REFUSALS: Record<string, [string, string, string[]]> = {
+  full: [
+    "full",
+    "We have all the answers that we need",
+    ["Thank you for coming. The study has found enough people, so there is nothing left to do here.",
+      "If you came from a recruiting site, please return the task there; you lose nothing by it."],
+  ],
+  closed: [
+    "closed",
+    "This study is closed",
+    ["Thank you for coming. At the moment nobody new can take part.",
+      "If you came from a recruiting site, please return the task there; you lose nothing by it."],
+  ],
+  no_study: [
+    "unknown",
+    "There is no such study here",
+    ["Please check the link that brought you here: a letter may be missing at its end."],
+  ],
+  bad_request: [
+    "bad-link",
+    "This link does not work",
+    ["Something is missing in the address that brought you here. Please open the study again from the page that offered it."],
+  ],
+  problem: [
+    "problem",
+    "Something went wrong",
+    ["Your answers so far are safe. Please load this page again in a moment; you go on where you were."],
+  ],
+};

@@ -1,0 +1,212 @@
+// How to do it, and the pages between the parts.
+
+import type { State, Study } from "../api";
+import { cell, type Choice } from "../choices";
+import { button, make } from "../dom";
+import type { Page } from "../plugins/screen";
+import { fieldSize, greyBytes, pinkFields } from "../noise";
+import { note, page, sheet } from "./layout";
+
+/** Buttons that start in full screen where that can be had, and without. */
+function starters(text: string): HTMLElement[] {
+  if (!document.fullscreenEnabled || document.fullscreenElement) return [button("start", text)];
+  const full = button("start-full", `${text} in full screen`);
+  // here and not later: a browser allows it only in answer to a click
+  full.addEventListener("click", () => {
+    document.documentElement.requestFullscreen().catch(() => undefined);
+  });
+  return [
+    full,
+    button("start", `${text} in this window`, "secondary"),
+  ];
+}
+
+function noisePatch(): HTMLCanvasElement {
+  const side = 96;
+  const size = fieldSize(side);
+  const [field] = pinkFields(size, Math.random);
+  const canvas = make("canvas", { width: `${side}`, height: `${side}` });
+  canvas.getContext("2d")?.putImageData(new ImageData(greyBytes(field, size, side), side, side), 0, 0);
+  return canvas;
+}
+
+function steps(choices: readonly Choice[]): HTMLElement {
+  const grid = make("span", { class: "tiny" }, ...choices.map(() => make("i")));
+  const panels: [Node, string][] = [
+    [make("span", { class: "square" }), "A square: look at it"],
+    [make("span", { class: "photo" }), "A picture, very short"],
+    [noisePatch(), "Noise, to be ignored"],
+    [grid, "Choose what it was"],
+  ];
+  const items = panels.map(([panel, text]) =>
+    make("li", {}, make("span", { class: "panel", "aria-hidden": "true" }, panel), text),
+  );
+  return make("ol", { class: "steps" }, ...items);
+}
+
+function answerTime(study: Study): string {
+  const ms = study.timing.response_ms;
+  if (ms === 0) return "Take the time you need, but do not think for long.";
+  return `You have ${(ms / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} seconds; if you press more than one, the last one counts.`;
+}
+
+function parts(study: Study): string {
+  const { practice, qualification, trials } = study.counts;
+  const said = [];
+  if (practice > 0) said.push(`${practice} to practise, with the right answer told each time`);
+  if (qualification > 0) said.push(`${qualification} as a short test`);
+  said.push(`${trials} in the main part`);
+  const last = said.pop();
+  return said.length > 0 ? `There are ${said.join(", ")}, and ${last}.` : `There are ${last}.`;
+}
+
+export function instructions(study: Study, choices: readonly Choice[]): Page {
+  return page("instructions", () =>
+    study.kind === "categorise" ? flashSheet(study, choices) : compareSheet(study, choices),
+  );
+}
+
+function flashSheet(study: Study, choices: readonly Choice[]): HTMLElement {
+  const grid = make("div", { class: "grid small" }, ...choices.map((choice) => cell(choice)));
+  const picture = make("div", { class: "sample", "aria-label": "The grid of answers and its keys", role: "img" }, grid);
+  return sheet(
+    "How it goes",
+    [
+      steps(choices),
+      make(
+        "div",
+        { class: "columns" },
+        make(
+          "div",
+          { class: "prose" },
+          note("One of these sixteen things is on every picture. Say which by a click, or by the key that is printed beside it: the keys lie on the keyboard as the grid lies on the screen."),
+          note(answerTime(study)),
+          note("Many pictures are hard to see, and some are very hard. That is meant to be so: if you are not sure, guess."),
+          note(parts(study)),
+        ),
+        picture,
+      ),
+    ],
+    starters("Start"),
+  );
+}
+
+function compareSheet(study: Study, choices: readonly Choice[]): HTMLElement {
+  const keys = choices.map((choice) =>
+    make("li", {}, make("kbd", {}, choice.printed), ` ${choice.name}`),
+  );
+  const shown =
+    study.timing.show_ms > 0
+      ? `The pictures are there for ${study.timing.show_ms / 1000} seconds.`
+      : "The pictures stay until you have answered; there is no hurry.";
+  return sheet(
+    "How it goes",
+    [
+      examples(),
+      note("You see two different pictures side by side. Each has been changed by a computer: blurred, made noisy, recoloured, and so on."),
+      note("Say whether both were changed in the same way. It does not matter what is on them, nor whether one was changed a little more than the other."),
+      make("ul", { class: "keys" }, ...keys),
+      note(`Click a button or press its key. ${shown} If you are not sure, guess.`),
+      note(parts(study)),
+    ],
+    starters("Start"),
+  );
+}
+
+function examples(): HTMLElement {
+  const pair = (first: string, second: string, text: string): HTMLElement =>
+    make(
+      "li",
+      {},
+      make(
+        "span",
+        { class: "panel", "aria-hidden": "true" },
+        make("span", { class: `photo ${first}` }),
+        make("span", { class: `photo sea ${second}` }),
+      ),
+      text,
+    );
+  return make(
+    "ul",
+    { class: "steps pairs" },
+    pair("blurred", "blurred", "Same: both are blurred"),
+    pair("blurred", "faded", "Different: one is blurred, the other faded"),
+  );
+}
+
+/** After a reload, another tab, or a lost connection: a moment to get ready. */
+export function goOn(state: State | null, why = "Welcome back"): Page {
+  return page("continue", () => {
+    const done = state ? state.answered[partOf(state)] : 0;
+    const planned = state ? state.planned[partOf(state)] : 0;
+    const where =
+      state && done > 0 ? `You have done ${done} of ${planned} in this part.` : null;
+    return sheet(
+      why,
+      [
+        where ? note(where) : null,
+        note("Nothing that you answered is lost. Look at the middle of the screen, and go on when you are ready."),
+      ],
+      starters("Continue").map((each) => {
+        if (each.dataset["action"] === "start") each.dataset["action"] = "continue";
+        return each;
+      }),
+    );
+  });
+}
+
+function partOf(state: State): "practice" | "qualification" | "main" {
+  return state.phase === "finish" || state.phase === "done" ? "main" : state.phase;
+}
+
+export function beforeTest(study: Study): Page {
+  const count = study.counts.qualification;
+  const one = study.kind === "categorise" ? "picture" : "pair";
+  return page("qualification", () =>
+    sheet(
+      "Practice is over",
+      [
+        note(`Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the right answers are not told any more.`),
+      ],
+      [button("continue", "Start the test")],
+    ),
+  );
+}
+
+export function beforeMain(study: Study): Page {
+  const count = study.counts.trials;
+  const breaks = Math.ceil(count / study.block) - 1;
+  const rest =
+    breaks > 0 ? `There ${breaks === 1 ? "is a break" : `are ${breaks} breaks`} in between.` : "";
+  return page("main", () =>
+    sheet(
+      "Now the main part",
+      [
+        note(`${count} more. The right answers are not told any more. ${rest}`.trim()),
+        note("Some are very hard. If you are not sure, guess."),
+      ],
+      [button("continue", "Start the main part")],
+    ),
+  );
+}
+
+export function rest(state: State): Page {
+  const { main: done } = state.answered;
+  const { main: planned } = state.planned;
+  return page("break", () => {
+    const bar = make("progress", { max: `${planned}`, value: `${done}`, "aria-label": "Done" });
+    const share = state.right_share;
+    return sheet(
+      "Time for a break",
+      [
+        bar,
+        note(`You have done ${done} of ${planned}.`),
+        share === null
+          ? null
+          : make("p", { class: "share" }, make("strong", {}, `${Math.round(100 * share)} %`), " of your answers so far are right."),
+        note("Rest your eyes for a moment, and go on when you are ready."),
+      ],
+      [button("continue", "Continue")],
+    );
+  });
+}

@@ -1,0 +1,113 @@
+// The end: what it was about, the code, and the way back.
+
+import type { Completion, State, Study } from "../api";
+import { button, make } from "../dom";
+import type { Page } from "../plugins/screen";
+import { lastPage, note, page, sheet } from "./layout";
+
+const ABOUT: Record<Study["kind"], string[]> = {
+  categorise: [
+    "The pictures were photographs that a computer had made harder to see, by blur, noise, fog, frost and the like, from hardly at all to very much.",
+    "We measure how well people still recognise them, and compare that with computer programs that recognise pictures: where people see better, the programs have something to learn.",
+  ],
+  "same-different": [
+    "The pictures were photographs that a computer had changed in one of several ways, about equally strongly.",
+    "Where people cannot tell two ways of changing a picture apart, they can be treated as one when we measure how well people and computer programs recognise such pictures.",
+  ],
+};
+
+function codeBox(name: string, code: string, what: string): HTMLElement {
+  const value = make("output", { class: "code", "data-code": what, tabindex: "0" }, code);
+  const copy = make("button", { type: "button", class: "button secondary" }, "Copy");
+  copy.addEventListener("click", () => {
+    getSelection()?.selectAllChildren(value);
+    const copied = navigator.clipboard?.writeText(code) ?? Promise.reject(new Error());
+    copied.then(
+      () => (copy.textContent = "Copied"),
+      () => (copy.textContent = "Press Ctrl + C"),
+    );
+  });
+  return make("div", { class: "codebox" }, make("span", {}, name), value, copy);
+}
+
+function wayBack(completion: Completion | null): HTMLElement | null {
+  if (!completion) return null;
+  if (completion.way === "form") {
+    const fields = Object.entries(completion.fields).map(([name, value]) =>
+      make("input", { type: "hidden", name, value }),
+    );
+    const submit = make(
+      "button",
+      { type: "submit", class: "button primary", "data-action": "complete" },
+      "Submit to Mechanical Turk",
+    );
+    const form = make("form", { method: "post", action: completion.action }, ...fields, submit);
+    // once only: Mechanical Turk refuses a second time with a page that frightens
+    form.addEventListener("submit", () => (submit.disabled = true));
+    return form;
+  }
+  if (completion.way === "redirect") {
+    return make(
+      "a",
+      { class: "button primary", href: completion.url, "data-action": "complete", rel: "noreferrer" },
+      "Go back to Prolific",
+    );
+  }
+  return codeBox("Completion code", completion.code, "completion");
+}
+
+function contact(study: Study): string {
+  const where = study.contact ? `write to ${study.contact} and name` : "tell us";
+  return `If you have questions, or want your answers deleted, ${where} your participant code.`;
+}
+
+export function debrief(study: Study, state: State): Page {
+  return lastPage("debrief", () =>
+    sheet(
+      "Thank you!",
+      [
+        note("Every answer has arrived. This is what it was about:"),
+        make("div", { class: "prose" }, ...ABOUT[study.kind].map(note)),
+        codeBox("Participant code", state.participant, "participant"),
+        note(contact(study)),
+        ...ending(state.completion),
+      ],
+    ),
+  );
+}
+
+function ending(completion: Completion | null): (HTMLElement | null)[] {
+  const back = wayBack(completion);
+  if (!back) return [];
+  const last = completion?.way === "code"
+    ? "If somebody asked for a code to see that you are done, this is it. You can close this page then."
+    : "One thing is left to do, so that it is known that you are done:";
+  return [make("hr"), note(last), back];
+}
+
+export function failed(study: Study, state: State): Page {
+  return lastPage("failed", () =>
+    sheet(
+      "Thank you for trying",
+      [
+        note("The short test shows whether such pictures can be told apart on this screen, in this light, at this time of day. This time too few of its answers were right for the main part, so the study ends here for you. It says nothing about you: it happens to many people."),
+        codeBox("Participant code", state.participant, "participant"),
+        note(contact(study)),
+        ...ending(state.completion),
+      ],
+    ),
+  );
+}
+
+export function anotherTab(): Page {
+  return page("another-tab", () =>
+    sheet(
+      "The study goes on in another tab",
+      [
+        note("It is open in a second tab or window, and only one of them can go on. Your answers are safe."),
+        note("You can close this one, or go on here instead."),
+      ],
+      [button("take-over", "Go on here")],
+    ),
+  );
+}

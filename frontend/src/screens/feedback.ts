@@ -1,0 +1,38 @@
+// After a practice trial: was it right, and what was it? Goes on by itself.
+
+import type { Feedback, Study } from "../api";
+import { make } from "../dom";
+import { icon } from "../icons";
+import type { Page } from "../plugins/screen";
+
+const RIGHT_MS = 900;
+const WRONG_MS = 2200;
+
+export function feedback(study: Study, said: Feedback, choice: string): Page {
+  return {
+    screen: "feedback",
+    build(done) {
+      setTimeout(() => done("seen"), said.right ? RIGHT_MS : WRONG_MS);
+      const kind = said.right ? "right" : "wrong";
+      const verdict = said.right ? "Right" : choice === "" ? "No answer in time" : "Not quite";
+      const truth = study.kind === "categorise" ? "It was" : "They were changed";
+      const name = study.kind === "categorise" ? said.truth : adverb(said.truth);
+      return make(
+        "div",
+        { class: `feedback ${kind}`, role: "status" },
+        make("p", { class: "verdict" }, verdict),
+        study.kind === "categorise" ? icon(said.truth) : null,
+        make("p", {}, `${truth} ${article(study, name)}`, make("strong", {}, name), "."),
+      );
+    },
+  };
+}
+
+function article(study: Study, name: string): string {
+  if (study.kind !== "categorise") return "";
+  return /^[aeiou]/.test(name) ? "an " : "a ";
+}
+
+function adverb(truth: string): string {
+  return truth === "same" ? "in the same way" : "in different ways";
+}

@@ -1,0 +1,36 @@
+// How every page but a trial looks: a sheet with a heading, text, and what can be done.
+
+import { make } from "../dom";
+import type { Page } from "../plugins/screen";
+
+type Part = Node | string | null;
+
+/** Return a sheet. The heading takes the focus when the page comes. */
+export function sheet(heading: string, parts: Part[], actions: HTMLElement[] = []): HTMLElement {
+  const title = make("h1", { tabindex: "-1" }, heading);
+  const foot = actions.length > 0 ? make("div", { class: "actions" }, ...actions) : null;
+  return make("article", { class: "sheet" }, title, ...parts, foot);
+}
+
+export function note(text: string): HTMLElement {
+  return make("p", {}, text);
+}
+
+/** A page whose every button ends it with that button's action. */
+export function page(screen: string, build: () => HTMLElement): Page {
+  return {
+    screen,
+    build(done) {
+      const root = build();
+      for (const each of root.querySelectorAll<HTMLElement>("[data-action]")) {
+        each.addEventListener("click", () => done(each.dataset["action"] ?? ""));
+      }
+      return root;
+    },
+  };
+}
+
+/** A page after which nothing comes. */
+export function lastPage(screen: string, build: () => HTMLElement): Page {
+  return { screen, build: () => build() };
+}

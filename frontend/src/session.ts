@@ -1,0 +1,128 @@
+// One participant's session as this page sees it: the token, the tab, and who else uses them.
+
+import { ApiError, send, type Acknowledged, type AnswerBody, type Joined, type State } from "./api";
+import { uuid, type Shelf } from "./keep";
+import type { Arrival } from "./recruit";
+import { persist, type Connection } from "./retry";
+
+type Call = { method: "GET" | "POST" | "PUT"; path: string; body?: unknown; tab?: boolean };
+
+/** `superseded`: another tab of this browser said that it goes on with the session. */
+export class Session {
+  readonly tab = uuid();
+  readonly owner: string;
+  superseded = false;
+  private readonly key: string;
+  private readonly channel: BroadcastChannel | null;
+  private token: string | null;
+
+  constructor(
+    private readonly who: Arrival,
+    private readonly shelf: Shelf,
+    private readonly connection: Connection,
+  ) {
+    this.owner = [who.study, who.platform, who.person].join("|");
+    this.key = `eyechart.token|${this.owner}|${who.errand}`;
+    this.token = shelf.getItem(this.key);
+    this.channel = "BroadcastChannel" in window ? new BroadcastChannel("eyechart") : null;
+    this.channel?.addEventListener("message", (event: MessageEvent<unknown>) => {
+      if (event.data === this.owner) this.superseded = true;
+    });
+  }
+
+  /** Whether this person has agreed here before. */
+  get known(): boolean {
+    return this.token !== null;
+  }
+
+  /** Agree and join, or join again; refusals (preview, full, closed) are thrown. */
+  async join(): Promise<void> {
+    const body = {
+      platform: this.who.platform,
+      ids: this.who.ids,
+      consent: true,
+      screen: {
+        width: screen.width,
+        height: screen.height,
+        ratio: devicePixelRatio,
+        agent_language: navigator.language,
+      },
+    };
+    const path = `/api/studies/${encodeURIComponent(this.who.study)}/sessions`;
+    const joined = await persist(async () => {
+      const response = await send({ method: "POST", path, body });
+      return (await response.json()) as Joined;
+    }, this.connection);
+    this.token = joined.token;
+    this.shelf.setItem(this.key, joined.token);
+  }
+
+  /** Make this tab the one that counts; trials that were out elsewhere are dropped. */
+  async claim(hz: number | null): Promise<State> {
+    const body = { tab: this.tab, hz };
+    const state = await this.json<State>({ method: "POST", path: "/api/session/tab", body });
+    this.superseded = false;
+    this.channel?.postMessage(this.owner);
+    return state;
+  }
+
+  state(): Promise<State> {
+    return this.json<State>({ method: "GET", path: "/api/session" });
+  }
+
+  answer(trial: string, body: AnswerBody): Promise<Acknowledged> {
+    const path = `/api/trials/${encodeURIComponent(trial)}/response`;
+    return this.json<Acknowledged>({ method: "PUT", path, body });
+  }
+
+  json<T>(call: Call): Promise<T> {
+    return this.ask(call, async (response) => (await response.json()) as T);
+  }
+
+  bytes(path: string): Promise<ArrayBuffer> {
+    return this.ask({ method: "GET", path }, (response) => response.arrayBuffer());
+  }
+
+  /** Ask until there is an answer and read it; joins again once if the token no longer holds. */
+  private async ask<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
+    for (let renewed = 0; ; renewed += 1) {
+      const token = this.token;
+      try {
+        return await persist(async () => {
+          const tab = call.tab ? { tab: this.tab } : {};
+          const { method, path, body } = call;
+          return read(await send({ method, path, token, body, ...tab }));
+        }, this.connection);
+      } catch (error) {
+        if (!(error instanceof ApiError) || error.status !== 401 || renewed >= 3) throw error;
+        await this.renew(token, error);
+      }
+    }
+  }
+
+  // Another request or another tab may have joined again meanwhile: its token is the valid one. A
+  // token that is void for another reason is forgotten: whoever had their answers deleted has to
+  // agree again, and whoever went on in another browser can.
+  private async renew(old: string | null, error: ApiError): Promise<void> {
+    const stored = this.shelf.getItem(this.key);
+    if (stored !== null && stored !== old) {
+      this.token = stored;
+    } else if (error.code === "expired_token") {
+      if (this.token === old) await (this.renewing ??= this.rejoin());
+    } else {
+      this.token = null;
+      this.shelf.removeItem(this.key);
+      throw error;
+    }
+  }
+
+  private renewing: Promise<void> | null = null;
+
+  private async rejoin(): Promise<void> {
+    try {
+      await this.join();
+    } finally {
+      this.renewing = null;
+    }
+  }
+}

@@ -1,0 +1,43 @@
+// What is seen while the server is asked: nothing at first, then that it takes time, and that the
+// connection is lost if it is.
+
+import type { World } from "./flow";
+import { make } from "./dom";
+import { note, sheet } from "./screens/layout";
+
+const UNNOTICED = 600;
+const GREY = ["trial", "feedback"];
+
+/** Watch over a wait; returns what ends it. */
+export function waiting(display: HTMLElement, world: World, root: HTMLElement): () => void {
+  const shown = make("div", {});
+  // between two trials nothing is to be seen of the wait unless it is a long one
+  if (!GREY.includes(root.dataset["screen"] ?? "")) root.dataset["screen"] = "waiting";
+  const look = (): void => {
+    if (world.connection.lost) world.interrupted = true;
+    root.dataset["screen"] = world.connection.lost ? "offline" : "waiting";
+    shown.replaceChildren(world.connection.lost ? offline() : patience());
+    if (!shown.isConnected) display.append(shown);
+  };
+  const timer = setTimeout(look, UNNOTICED);
+  const quiet = world.connection.listen((lost) => {
+    if (lost || shown.isConnected) look();
+  });
+  return () => {
+    clearTimeout(timer);
+    quiet();
+  };
+}
+
+function patience(): HTMLElement {
+  return make("p", { class: "patience", role: "status" }, "One moment …");
+}
+
+function offline(): HTMLElement {
+  const page = sheet("The connection is lost", [
+    note("Nothing is lost: your answers are kept here. This page keeps trying, and the study goes on as soon as the server can be reached again."),
+    note("You need not do anything. If it takes long, check whether this computer is online."),
+  ]);
+  page.setAttribute("role", "status");
+  return page;
+}

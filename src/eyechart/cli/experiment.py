@@ -1,0 +1,18 @@
+"""`eyechart experiment`: a study with people, in a browser, from a test set to their answers."""
+
+import typer
+
+from eyechart.cli.experiment_export import export
+from eyechart.cli.experiment_new import new
+from eyechart.cli.experiment_serve import forget, serve, withdraw
+from eyechart.cli.experiment_simulate import simulate
+from eyechart.cli.experiment_status import status
+
+app = typer.Typer(help="Ask people, in a browser.", no_args_is_help=True)
+app.command("new")(new)
+app.command("serve")(serve)
+app.command("status")(status)
+app.command("export")(export)
+app.command("withdraw")(withdraw)
+app.command("forget")(forget)
+app.command("simulate")(simulate)

@@ -1,0 +1,47 @@
+"""`eyechart experiment export`: from a study's database to files that other commands read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.experiment_serve import StudyPath, need_experiment
+from eyechart.cli.paths import folder
+
+
+def export(
+    study: StudyPath,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", parser=folder, help="Where to write; STUDY/export."),
+    ] = None,
+    rules: Annotated[
+        int | None, typer.Option(help="Version of the quality rules; the study's own.")
+    ] = None,
+    include_excluded: Annotated[
+        bool, typer.Option("--include-excluded", help="Keep answers of sessions that break rules.")
+    ] = False,
+) -> None:
+    """Write a study's answers: human records for --humans, tables of everything, and who is out."""
+    need_experiment()
+    from eyechart.experiment.export import export as write
+    from eyechart.experiment.folder import open_study
+
+    found = open_study(study)
+    told = write(found, out, rules, include_excluded)
+    people = "person" if told.people == 1 else "people"
+    print(
+        f"{told.out}: {told.counted:,} answers of {told.people:,} {people} count, of"
+        f" {told.answers:,} in all."
+    )
+    if told.excluded:
+        how = "were kept all the same" if include_excluded else "do not count"
+        print(f"  {told.excluded:,} sessions break a rule and {how}: see exclusions.csv.")
+    if told.left_out:
+        print(f"  {told.left_out:,} single trials do not count: see trial_left_out in trials.csv.")
+    if not told.counted:
+        print("  Nothing that counts yet, so there is nothing to compare with.")
+    elif found.config.kind == "same-different":
+        print(f"  eyechart humans similar {told.out}")
+    else:
+        print(f"  eyechart evaluate --humans {told.out} …")

@@ -1,0 +1,153 @@
+"""`eyechart experiment new`: from a test set to a study that can be served."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.experiment_serve import need_experiment
+from eyechart.cli.paths import folder as folder_path
+from eyechart.cli.paths import folder_or_file
+from eyechart.cli.stop import Stop
+
+if TYPE_CHECKING:
+    import torch
+
+    from eyechart.experiment.planning import Plan
+
+
+def new(
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", parser=folder_path, help="The folder to be made.")
+    ],
+    testset: Annotated[
+        Path, typer.Option(metavar="FILE", parser=folder_or_file, help="A test set's manifest.")
+    ],
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER|FILE", parser=folder_or_file,
+            help="The pictures it was drawn from; without it the demo photographs.",
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="categorise (the default) or same-different.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="In the study's address; the folder's name if not given.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What participants read first.")] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", help="Answers for each corrupted picture or pair; 5.")
+    ] = None,
+    clean_k: Annotated[
+        int | None, typer.Option(help="Answers for each clean picture; 5.")
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Of the main part for each participant; 100.")
+    ] = None,
+    practice: Annotated[int | None, typer.Option(help="Practice trials; 16.")] = None,
+    qualification: Annotated[int | None, typer.Option(help="Qualification trials; 16.")] = None,
+    catch: Annotated[int | None, typer.Option(help="Catch trials among the others; 8.")] = None,
+    catch_pool: Annotated[
+        int | None, typer.Option(help="Stimuli to take catch trials from; twice as many.")
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Where answers go; an SQLite file in STUDY if not given."),
+    ] = None,
+    secret: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=folder_or_file,
+            help="That of an earlier study with the same database, or its folder.",
+        ),
+    ] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A:B", help="Two corruptions to compare; repeatable; all pairs."),
+    ] = None,
+    per_pair: Annotated[
+        int | None, typer.Option(help="Stimuli for each pair of corruptions; 40.")
+    ] = None,
+    pay: Annotated[float, typer.Option(help="For an hour, in the budget.")] = 12.0,
+    fee: Annotated[float, typer.Option(help="Of the recruiting site, a share of the pay.")] = 0.2,
+    currency: Annotated[str, typer.Option(help="Of the pay.")] = "USD",
+    expect_excluded: Annotated[
+        float, typer.Option(help="The share of participants who will not count.")
+    ] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of all random choices.", min=0)] = 0,
+    contact: Annotated[
+        str | None, typer.Option(help="Whom participants can write to.")
+    ] = None,
+    payment: Annotated[
+        str | None, typer.Option(help="What participants are told about their pay.")
+    ] = None,
+    prolific_code: Annotated[
+        str | None, typer.Option(help="Prolific's completion code.")
+    ] = None,
+    prolific_failed: Annotated[
+        str | None, typer.Option(help="Prolific's code for a failed qualification.")
+    ] = None,
+    consent: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=folder_or_file,
+            help="The text participants agree to; {minutes} in it is filled in.",
+        ),
+    ] = None,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=folder_or_file,
+            help="YAML with any setting of a study; options come before it.",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:  # fmt: skip
+    """Make a study: render its pictures, check its balance, and say what it takes."""
+    need_experiment()
+    from eyechart.core.devices import find_device
+    from eyechart.experiment.budget import Prices
+    from eyechart.experiment.planning import Wish, plan_study
+    from eyechart.experiment.settings import gather_settings, with_side
+    from eyechart.testsets.testset import read_testset
+
+    given = {
+        "kind": kind, "name": name, "title": title, "k": k, "clean_k": clean_k, "trials": trials,
+        "practice": practice, "qualification": qualification, "catch": catch, "contact": contact,
+        "payment": payment, "prolific_code": prolific_code, "prolific_failed": prolific_failed,
+    }  # fmt: skip
+    wish = Wish(
+        study, Prices(pay, fee, currency, expect_excluded), seed, catch_pool, tuple(pair or ()),
+        per_pair, database, secret,
+    )  # fmt: skip
+    own = gather_settings(study, given, settings, consent)
+    wish.check(own.config.kind, clean_k)
+    found = read_testset(testset)
+    own = with_side(own, found.header["stimulus"])
+    _make(plan_study(found, own, wish), images, find_device(device))
+
+
+def _make(plan: "Plan", images: Path | None, device: "torch.device") -> None:
+    from eyechart.cli.progress import Bars
+    from eyechart.evaluation.loading import find_source
+    from eyechart.experiment.making import carry_out, prepare, side_of
+    from eyechart.testsets.drawing import Plan as Drawing
+
+    order = plan.order
+    begun = prepare(order)
+    source = find_source(images, order.testset.header["stimulus"], leave_out=order.folder)
+    with Bars() as bars:
+        loaded = source.load(Drawing(), bars)
+        text = plan.text(side_of(order, loaded))
+        print(text, end="")
+        step = bars.begin("pictures", len(order.rows))
+        try:
+            count = carry_out(begun, loaded, device, text, step)
+        except KeyboardInterrupt:
+            raise Stop(f"Stopped: the same command goes on in {order.folder}.", 130) from None
+    if begun.is_finished:
+        print(f"{order.folder} was there already: all of its {count} pictures are good now.")
+    else:
+        print(f"{order.folder}: {count} pictures; eyechart experiment serve {order.folder}")

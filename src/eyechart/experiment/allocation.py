@@ -1,0 +1,218 @@
+"""Which stimulus comes next for whom: the least answered one of a photograph not yet seen.
+
+All of it is one transaction. No stimulus is handed out more often than it is wanted, and nobody is
+shown a photograph twice, however many ask at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session as Db
+from sqlalchemy.orm import contains_eager
+
+from eyechart.experiment.config import StudyConfig
+from eyechart.experiment.database import Database
+from eyechart.experiment.endings import end
+from eyechart.experiment.leases import count, release_expired
+from eyechart.experiment.picking import LEAST_TAKEN, RESERVED, STILL_OPEN, Found, pick
+from eyechart.experiment.progress import (
+    LOOKAHEAD,
+    PHASES,
+    Progress,
+    has_evaded,
+    has_failed,
+    is_active,
+    is_catch_due,
+    planned,
+    progress_of,
+)
+from eyechart.experiment.tables import (
+    FAILED,
+    LIVE,
+    Exposure,
+    Picture,
+    Session,
+    Trial,
+)
+from eyechart.experiment.tokens import new_public_id
+
+TRIES = 5
+
+Next = Literal["trial", "wait", "finish", "failed", "done"]
+
+# All statements are written down once: putting one together takes longer than what the database
+# does with it.
+_LOCKED = (
+    select(Session)
+    .join(Session.participant)
+    .options(contains_eager(Session.participant))
+    .where(Session.id == bindparam("session_id"))
+    .with_for_update(of=Session)
+)
+_KNOWN = select(
+    Trial.id,
+    Trial.public_id,
+    Trial.role,
+    Trial.number,
+    Trial.state,
+    select(func.count())
+    .where(Picture.stimulus_id == Trial.stimulus_id)
+    .scalar_subquery()
+    .label("pictures"),
+).where(Trial.session_id == bindparam("session_id"), Trial.key == bindparam("key"))
+_FREE_KEY = update(Trial).where(Trial.id == bindparam("trial_id")).values(key=Trial.public_id)
+
+
+Admit = Callable[[Session], None]
+"""Refuses whoever may not go on with a session, in the transaction in which it goes on."""
+
+
+def everybody(session: Session) -> None:
+    """Refuse nobody."""
+
+
+@dataclass(frozen=True)
+class Handed:
+    """A trial that is out. `pictures`: how many it shows."""
+
+    public_id: str
+    role: str
+    number: int
+    pictures: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a session is to do next, and the trial if it is one."""
+
+    next: Next
+    trial: Handed | None = None
+
+
+def allocate(
+    database: Database,
+    config: StudyConfig,
+    session_id: int,
+    key: str,
+    now: datetime,
+    admit: Admit = everybody,
+) -> Step:
+    """Return the next trial of a session; asked again with the same key, the same one."""
+    for attempt in range(TRIES):
+        try:
+            with database.writing() as db:
+                session = locked(db, session_id)
+                admit(session)
+                return _allocate(db, config, session, key, now)
+        except IntegrityError:
+            # the same person was shown the photograph elsewhere a moment ago
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError
+
+
+def locked(db: Db, session_id: int) -> Session:
+    """Return a session that nobody else changes within this transaction."""
+    return db.execute(_LOCKED, {"session_id": session_id}).scalar_one()
+
+
+def _allocate(db: Db, config: StudyConfig, session: Session, key: str, now: datetime) -> Step:
+    own = {"session_id": session.id, "key": key}
+    known = db.connection().execute(_KNOWN, own).one_or_none()
+    if known is not None and known.state == LIVE:
+        trial = Handed(known.public_id, known.role, known.number, known.pictures)
+        return Step("trial", trial)
+    if known is not None:
+        # answered, or given up before its reply came through: the key is free for another trial
+        db.connection().execute(_FREE_KEY, {"trial_id": known.id})
+    if not is_active(session):
+        return Step("failed" if session.state == FAILED else "done")
+    release_expired(db, session.study_id, now)
+    progress = progress_of(db, session)
+    if has_failed(config, progress):
+        end(db, session, FAILED, now)
+        return Step("failed")
+    found = _choose(db, config, session, progress)
+    if found == "failed":
+        end(db, session, FAILED, now)
+    if isinstance(found, str):
+        return Step(found)
+    return Step("trial", _hand_out(db, config, session, progress, found, key, now))
+
+
+def is_over(db: Db, config: StudyConfig, session: Session) -> bool:
+    """Whether there is nothing left to show to a session, and all its answers are there."""
+    return _choose(db, config, session, progress_of(db, session)) == "finish"
+
+
+def _choose(
+    db: Db, config: StudyConfig, session: Session, progress: Progress
+) -> Found | Literal["wait", "finish", "failed"]:
+    """Return the stimulus to show next and its role, or what to do instead."""
+    for phase in PHASES:
+        missing = planned(config)[phase] - progress.done(phase)
+        out = progress.out(phase)
+        if missing <= 0:
+            continue
+        if out >= LOOKAHEAD:
+            return "wait"
+        found = _find(db, config, session, progress, phase) if out < missing else None
+        if found is not None:
+            return found
+        # nothing is left to show, or all of the phase is out: its answers come first
+        if out:
+            return "wait"
+        if phase == "qualification" and has_evaded(config, progress):
+            return "failed"
+    return "finish"
+
+
+def _find(
+    db: Db, config: StudyConfig, session: Session, progress: Progress, phase: str
+) -> Found | Literal["wait"] | None:
+    """Return a stimulus for a phase; None if nothing is left, "wait" if others are taking it."""
+    if phase != "main" or is_catch_due(config, session, progress):
+        found = pick(db, session, phase if phase != "main" else "catch", RESERVED)
+        if found is not None or phase != "main":
+            return found
+    found = pick(db, session, "main", LEAST_TAKEN)
+    if found is not None:
+        return found
+    return None if pick(db, session, "main", STILL_OPEN) is None else "wait"
+
+
+def _hand_out(
+    db: Db,
+    config: StudyConfig,
+    session: Session,
+    progress: Progress,
+    found: Found,
+    key: str,
+    now: datetime,
+) -> Handed:
+    trial = Handed(new_public_id(), found.role, progress.handed, len(found.sources))
+    count(db, found.stimulus_id, 1)
+    connection = db.connection()
+    # in a fixed order, or one person in two studies could wait for themselves
+    shown = [
+        {"participant_id": session.participant_id, "source_id": source_id}
+        for source_id in sorted(set(found.sources))
+    ]
+    connection.execute(insert(Exposure), shown)
+    row = {
+        "public_id": trial.public_id,
+        "session_id": session.id,
+        "number": trial.number,
+        "key": key,
+        "role": trial.role,
+        "stimulus_id": found.stimulus_id,
+        "state": LIVE,
+        "served_at": now,
+        "expires_at": now + timedelta(minutes=config.lease_minutes),
+    }
+    connection.execute(insert(Trial), row)
+    return trial

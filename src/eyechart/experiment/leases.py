@@ -1,0 +1,122 @@
+"""How often each stimulus is taken: by trials that are out, and by answers that count."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Row, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy.orm import Session as Db
+
+from eyechart.experiment.tables import (
+    ANSWERED,
+    DROPPED,
+    LIVE,
+    Exclusion,
+    Session,
+    Stimulus,
+    Trial,
+)
+
+SWEEP = 50
+"""How many leases that are over are taken back at once."""
+
+
+_COUNT = (
+    update(Stimulus)
+    # those that are wanted without end are not counted, so that nobody waits for others to do so
+    .where(Stimulus.id == bindparam("stimulus_id"), Stimulus.capacity.is_not(None))
+    .values(taken=Stimulus.taken + bindparam("change"))
+)
+_OVER = (
+    select(Trial.id, Trial.stimulus_id)
+    .join(Stimulus)
+    .where(
+        Trial.state == LIVE,
+        Trial.expires_at < bindparam("now"),
+        Stimulus.study_id == bindparam("study_id"),
+    )
+    .limit(SWEEP)
+    .with_for_update(skip_locked=True, of=Trial)
+)
+# locked, for another one may take the same trials back at this moment
+_OUT = (
+    select(Trial.id, Trial.stimulus_id)
+    .where(Trial.session_id == bindparam("session_id"), Trial.state == LIVE)
+    .with_for_update()
+)
+
+
+def count(db: Db, stimulus_id: int, change: int) -> None:
+    """Change how often a stimulus is taken, where the database has it."""
+    db.connection().execute(_COUNT, {"stimulus_id": stimulus_id, "change": change})
+
+
+def take_again(db: Db, stimulus_id: int) -> bool:
+    """Take a stimulus once more for an answer that comes late; False if it is full meanwhile."""
+    result = db.execute(
+        update(Stimulus)
+        .where(
+            Stimulus.id == stimulus_id,
+            or_(Stimulus.capacity.is_(None), Stimulus.taken < Stimulus.capacity),
+        )
+        .values(taken=Stimulus.taken + 1)
+        .execution_options(synchronize_session=False)
+    )
+    return bool(result.rowcount)  # type: ignore[attr-defined]
+
+
+def release_expired(db: Db, study_id: int, now: datetime) -> None:
+    """Take back trials whose lease is over, some at a time."""
+    _drop(db, db.connection().execute(_OVER, {"study_id": study_id, "now": now}).all())
+
+
+def drop_all(db: Db, session: Session) -> None:
+    """Give up on all trials of a session that are out."""
+    _drop(db, db.connection().execute(_OUT, {"session_id": session.id}).all())
+
+
+def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
+    """Give up on trials that are out and locked; their stimuli go to somebody else."""
+    if not trials:
+        return
+    db.connection().execute(
+        update(Trial).where(Trial.id.in_([trial.id for trial in trials])).values(state=DROPPED)
+    )
+    # always in the same order, or two of these could wait for each other
+    for stimulus_id in sorted(trial.stimulus_id for trial in trials):
+        count(db, stimulus_id, -1)
+
+
+def give_back(db: Db, session: Session) -> None:
+    """Ask others for what a session has answered, since its answers do not count."""
+    answered = select(Trial.stimulus_id).where(
+        Trial.session_id == session.id, Trial.state == ANSWERED
+    )
+    for stimulus_id in sorted(db.scalars(answered)):
+        count(db, stimulus_id, -1)
+
+
+def recount(db: Db, study_id: int) -> None:
+    """Set how often each stimulus is taken to what trials say: out, or answered and counting."""
+    # first nobody else may count: trials that come meanwhile would be overwritten
+    db.execute(
+        select(Stimulus.id)
+        .where(Stimulus.study_id == study_id)
+        .order_by(Stimulus.id)
+        .with_for_update()
+    ).all()
+    excluded = exists().where(Exclusion.session_id == Trial.session_id)
+    counts = (
+        select(func.count())
+        .where(
+            Trial.stimulus_id == Stimulus.id,
+            or_(Trial.state == LIVE, and_(Trial.state == ANSWERED, ~excluded)),
+        )
+        .correlate(Stimulus)
+        .scalar_subquery()
+    )
+    db.execute(
+        update(Stimulus)
+        .where(Stimulus.study_id == study_id)
+        .values(taken=counts)
+        .execution_options(synchronize_session=False)
+    )

@@ -1,0 +1,136 @@
+"""Answers: stored once, however often they are sent; acknowledged when they are on disk."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sqlalchemy import Row, bindparam, insert, select, update
+from sqlalchemy.orm import Session as Db
+
+from eyechart.experiment.allocation import Admit, everybody, locked
+from eyechart.experiment.config import StudyConfig
+from eyechart.experiment.database import Database
+from eyechart.experiment.endings import end
+from eyechart.experiment.leases import take_again
+from eyechart.experiment.progress import has_failed, is_active, progress_of
+from eyechart.experiment.sessions import Refusal, State, state_of
+from eyechart.experiment.tables import (
+    ANSWERED,
+    DROPPED,
+    FAILED,
+    Response,
+    Session,
+    Stimulus,
+    Trial,
+)
+
+MOST_MS = 3_600_000.0
+"""No reaction time is longer than an hour."""
+
+AsStored = Row[int, str, str, int, datetime, str]
+
+# written down once, see allocation.py; locked, for the trial's lease may end at this moment
+_TRIAL = (
+    select(Trial.id, Trial.role, Trial.state, Trial.stimulus_id, Trial.served_at, Stimulus.truth)
+    .join(Stimulus)
+    .where(Trial.public_id == bindparam("public_id"), Trial.session_id == bindparam("session_id"))
+    .with_for_update(of=Trial)
+)
+_STORED = select(Response.body_hash).where(Response.trial_id == bindparam("trial_id"))
+_ANSWERED = update(Trial).where(Trial.id == bindparam("trial_id")).values(state=ANSWERED)
+
+
+@dataclass(frozen=True)
+class Given:
+    """An answer as it comes from the browser: see `tables.Response`."""
+
+    uuid: str
+    choice: str
+    rt_ms: float | None
+    stamps: Mapping[str, float]
+    flags: Sequence[str]
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of all of it."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).digest()
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the page is told of an answer. `truth`: of practice trials only."""
+
+    right: bool | None
+    truth: str | None
+    state: State
+
+
+def store(
+    database: Database,
+    config: StudyConfig,
+    secret: bytes,
+    session_id: int,
+    trial_id: str,
+    given: Given,
+    now: datetime,
+    admit: Admit = everybody,
+) -> Stored:
+    """Store an answer; the same again changes nothing, another one is refused."""
+    with database.writing() as db:
+        session = locked(db, session_id)
+        admit(session)
+        own = {"public_id": trial_id, "session_id": session.id}
+        trial = db.connection().execute(_TRIAL, own).one_or_none()
+        if trial is None:
+            raise Refusal(404, "no_trial", "There is no such trial in this session.")
+        stored = db.connection().execute(_STORED, {"trial_id": trial.id}).one_or_none()
+        if stored is None:
+            _store(db, config, session, trial, given, now)
+        elif stored.body_hash != given.digest:
+            raise Refusal(409, "answered", "This trial has another answer already.")
+        practice = trial.role == "practice"
+        return Stored(
+            given.choice == trial.truth if practice else None,
+            trial.truth if practice else None,
+            state_of(db, config, secret, session),
+        )
+
+
+def _store(
+    db: Db, config: StudyConfig, session: Session, trial: AsStored, given: Given, now: datetime
+) -> None:
+    if trial.state == DROPPED and not (is_active(session) and take_again(db, trial.stimulus_id)):
+        raise Refusal(410, "gone", "This trial was over, and others have answered it.")
+    connection = db.connection()
+    connection.execute(_ANSWERED, {"trial_id": trial.id})
+    row = {
+        "trial_id": trial.id,
+        "client_uuid": given.uuid,
+        "choice": given.choice,
+        "correct": given.choice == trial.truth,
+        "rt_ms": given.rt_ms,
+        "stamps": dict(given.stamps),
+        "flags": sorted({*given.flags, *_found(config, trial, given, now)}),
+        "body_hash": given.digest,
+        "received_at": now,
+    }
+    connection.execute(insert(Response), row)
+    # no other answer can make anybody fail
+    is_graded = trial.role == "qualification" and is_active(session)
+    if is_graded and has_failed(config, progress_of(db, session)):
+        end(db, session, FAILED, now)
+
+
+def _found(config: StudyConfig, trial: AsStored, given: Given, now: datetime) -> set[str]:
+    """Return what is odd about an answer as the server sees it."""
+    flags = set()
+    needed = config.fixation_ms + config.stimulus_ms + (given.rt_ms or 0)
+    if config.kind == "same-different":
+        needed = given.rt_ms or 0
+    if (now - trial.served_at).total_seconds() * 1000 < needed:
+        flags.add("too_soon")
+    if config.response_ms and given.rt_ms is not None and given.rt_ms > config.response_ms + 100:
+        flags.add("too_late")
+    return flags

@@ -1,0 +1,100 @@
+"""Robot participants: people with a known psychometric curve, and those who only want the money."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["attentive", "guesser", "one-button", "hasty"]
+SPAMMERS: tuple[Kind, ...] = ("guesser", "one-button", "hasty")
+
+HESITATION_MS = (450.0, 0.35)
+"""Median reaction time of an attentive robot after the grid is there, and its spread (log)."""
+
+
+@dataclass(frozen=True)
+class Psychometric:
+    """How often an attentive robot is right: falls from 1 − lapse to chance around `middle`.
+
+    `middle`: the Δv at which half is lost; `width`: how slowly, in Δv. `tell`: how often it is
+    right about two pictures of the main part of same/different, whatever their Δv.
+    """
+
+    middle: float = 0.65
+    width: float = 0.08
+    lapse: float = 0.02
+    tell: float = 0.9
+
+    def __call__(self, delta_v: float, choices: int) -> float:
+        """Return the probability of the right answer."""
+        chance = 1 / choices
+        lost = 1 / (1 + exp(-(delta_v - self.middle) / self.width))
+        # a clean picture loses nothing, however flat the curve is
+        lost_clean = 1 / (1 + exp(self.middle / self.width))
+        share = (lost - lost_clean) / (1 - lost_clean)
+        return chance + (1 - self.lapse - chance) * (1 - max(0.0, share))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a robot is asked: the right answer, how much was changed, and the trial's role."""
+
+    truth: str
+    delta_v: float
+    role: str
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What a robot does: "" for no answer, and how long after it could."""
+
+    choice: str
+    rt_ms: float
+
+
+class Robot:
+    """One robot. Answers at random in its own way, always the same for the same seed."""
+
+    def __init__(self, kind: Kind, seeds: Sequence[int], curve: Psychometric) -> None:
+        self.kind, self.curve = kind, curve
+        self._random = np.random.default_rng(seeds)
+        self._favourite: str | None = None
+
+    def react(self, asked: Asked, choices: Sequence[str], response_ms: int) -> Reaction:
+        """Return the answer to a stimulus, in the time that is given (0: any)."""
+        truth = asked.truth
+        if self.kind == "attentive":
+            right = self._random.random() < self._chance(asked, len(choices))
+            others = [each for each in choices if each != truth]
+            choice = truth if right else str(self._random.choice(others))
+        elif self.kind == "one-button":
+            self._favourite = self._favourite or str(self._random.choice(list(choices)))
+            choice = self._favourite
+        else:
+            choice = str(self._random.choice(list(choices)))
+        rt_ms = self._hesitate()
+        if response_ms and rt_ms > response_ms:
+            # who is attentive makes haste; whether the answer is right must not depend on it
+            rt_ms = response_ms * 0.9
+        return Reaction(choice, rt_ms)
+
+    def _chance(self, asked: Asked, choices: int) -> float:
+        if choices > 2:
+            return self.curve(asked.delta_v, choices)
+        return self.curve.tell if asked.role == "main" else 1 - self.curve.lapse
+
+    def _hesitate(self) -> float:
+        if self.kind == "hasty":
+            return float(self._random.uniform(20, 120))
+        median, spread = HESITATION_MS
+        return float(median * np.exp(spread * self._random.standard_normal()))
+
+
+def kinds_of(participants: int, spammers: int, seed: int) -> list[Kind]:
+    """Return what each participant is: so many spammers of all kinds, at random places."""
+    kinds: list[Kind] = ["attentive"] * (participants - spammers)
+    kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
+    order = np.random.default_rng((seed, 9)).permutation(participants)
+    return [kinds[place] for place in order]

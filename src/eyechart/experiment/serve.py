@@ -1,0 +1,93 @@
+"""Runs the server of a study until it is told to stop."""
+
+import errno
+import socket
+from collections.abc import Sequence
+
+import uvicorn
+
+from eyechart.core.errors import UsageError
+from eyechart.experiment.database import Database
+from eyechart.experiment.folder import StudyFolder
+from eyechart.experiment.leases import recount
+from eyechart.experiment.limits import PER_ADDRESS, PER_TOKEN, Pace
+from eyechart.experiment.server import is_built, make_app
+from eyechart.experiment.studies import open_answers
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket on which the server will answer; 0 takes any free port."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    own = socket.socket(kind, socket.SOCK_STREAM)
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        own.bind((host, port))
+        own.listen(512)
+    except (socket.gaierror, UnicodeError):
+        own.close()
+        raise UsageError(f"--host {host} is no address of this machine.") from None
+    except OSError as error:
+        own.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise UsageError(f"--host {host} is no address of this machine.") from None
+        what = (error.strerror or str(error)).lower()
+        raise UsageError(
+            f"Cannot serve on port {port} of {host} ({what}): choose another --port."
+        ) from None
+    return own
+
+
+def serve(
+    folder: StudyFolder,
+    own: socket.socket,
+    *,
+    more_hosts: Sequence[str] = (),
+    behind_proxy: bool = False,
+) -> None:
+    """Serve a study on a socket until a signal ends it."""
+    server, database = make_server(folder, more_hosts=more_hosts, behind_proxy=behind_proxy)
+    try:
+        server.run(sockets=[own])
+    finally:
+        database.close()
+
+
+def make_server(
+    folder: StudyFolder,
+    *,
+    more_hosts: Sequence[str] = (),
+    behind_proxy: bool = False,
+    pace: float = 1.0,
+) -> tuple[uvicorn.Server, Database]:
+    """Return a server that is ready to run, and the database that it writes to.
+
+    `behind_proxy`: believe the address that a proxy on this machine says a request came from.
+    `pace`: how much more often than usual one address and one token may ask, for robots.
+    """
+    if not is_built():
+        raise UsageError("The pages of the experiment are not built: run make frontend first.")
+    database, study = open_answers(folder)
+    with database.writing() as db:
+        # whatever ended the last run, what is still wanted is counted from the answers
+        recount(db, study.id)
+    app = make_app(
+        folder,
+        database,
+        study,
+        more_hosts=more_hosts,
+        per_token=Pace(PER_TOKEN.rate * pace, PER_TOKEN.burst * pace),
+        per_address=Pace(PER_ADDRESS.rate * pace, PER_ADDRESS.burst * pace),
+    )
+    config = uvicorn.Config(
+        app,
+        # addresses of participants are not kept, not even in a log
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=behind_proxy,
+        forwarded_allow_ips=["127.0.0.1", "::1"],
+        ws="none",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=5,
+    )
+    return uvicorn.Server(config), database

@@ -1,0 +1,302 @@
+"""The HTTP server of a study: each route checks who asks, and hands on to a function elsewhere."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Header, Path
+from fastapi.responses import Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
+from sqlalchemy import Row, bindparam, select
+from sqlalchemy.orm import Session as Db
+
+from eyechart.core.version import __version__
+from eyechart.experiment import schemas
+from eyechart.experiment.allocation import Handed, allocate
+from eyechart.experiment.choices import choices_of
+from eyechart.experiment.config import StudyConfig
+from eyechart.experiment.database import Database
+from eyechart.experiment.folder import StudyFolder
+from eyechart.experiment.limits import PER_ADDRESS, PER_TOKEN, Guard, Pace
+from eyechart.experiment.picking import has_room
+from eyechart.experiment.problems import explain_problems
+from eyechart.experiment.progress import planned
+from eyechart.experiment.recruiting import BadIds, Preview, arrive
+from eyechart.experiment.responses import store
+from eyechart.experiment.sessions import Refusal, claim_tab, finish, join, state_of
+from eyechart.experiment.tables import LIVE, Picture, Session, Study, Trial
+from eyechart.experiment.tokens import read_token, token_hash
+
+Clock = Callable[[], datetime]
+BEARER = HTTPBearer(auto_error=False, description="The token of a session.")
+PublicId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+PictureId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}-[01]$")]
+Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+Tab = Annotated[str, Header(max_length=36)]
+
+Known = Row[str, int, str | None]
+
+# written down once, see allocation.py
+_KNOWN = select(Session.token_hash, Session.study_id, Session.tab).where(
+    Session.id == bindparam("session_id")
+)
+_PICTURE = (
+    select(Picture.sha256)
+    .join(Trial, Trial.stimulus_id == Picture.stimulus_id)
+    .where(
+        Trial.public_id == bindparam("public_id"),
+        Trial.session_id == bindparam("session_id"),
+        Trial.state == LIVE,
+        Picture.place == bindparam("place"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """Who asks, as a signed token says; whether it is still valid only the database knows."""
+
+    session_id: int
+    token_hash: str
+
+
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    everywhere = (408, 413, 422, 429, 500, 503)
+    return {status: {"model": schemas.Problem} for status in (*statuses, *everywhere)}
+
+
+def make_app(
+    folder: StudyFolder,
+    database: Database,
+    study: Study,
+    *,
+    more_hosts: Sequence[str] = (),
+    per_token: Pace = PER_TOKEN,
+    per_address: Pace = PER_ADDRESS,
+    clock: Clock = lambda: datetime.now(UTC),
+) -> FastAPI:
+    """Return the server of one study.
+
+    `more_hosts`: besides Mechanical Turk's, where forms may go and who may show the pages.
+    """
+    config, secret = folder.config, folder.secret
+    hosts, choices = tuple(more_hosts), choices_of(config)
+    app = FastAPI(
+        title="eyechart experiment",
+        version=__version__,
+        description="Hands out pictures to participants of a study and takes their answers.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        # a redirection would go to whatever host the request names
+        redirect_slashes=False,
+    )
+    app.add_middleware(Guard, per_token=per_token, per_address=per_address, more_hosts=hosts)
+    explain_problems(app)
+
+    # not in a thread of its own, as all that waits for the database is: nothing here waits
+    async def signed(
+        sent: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
+    ) -> Bearer:
+        if sent is None:
+            raise Refusal(401, "no_token", "Join the study first.")
+        claim = read_token(secret, sent.credentials)
+        if claim is None:
+            raise Refusal(401, "bad_token", "This is no token of this study.")
+        if claim.expires_at <= clock():
+            raise Refusal(401, "expired_token", "The session is over: join again to go on.")
+        return Bearer(claim.session_id, token_hash(sent.credentials))
+
+    Signed = Annotated[Bearer, Depends(signed)]
+
+    def check(bearer: Bearer, known: Session | Known, tab: str | None = None) -> None:
+        """Refuse a token that is void, and a tab in which the session does not go on."""
+        if (known.study_id, known.token_hash) != (study.id, bearer.token_hash):
+            raise Refusal(401, "bad_token", "The session went on elsewhere.")
+        if tab is not None and tab != known.tab:
+            raise Refusal(409, "another_tab", "The session goes on in another tab.")
+
+    def admit(db: Db, bearer: Bearer, tab: str | None = None) -> int:
+        """Return the session of whoever asks."""
+        own = {"session_id": bearer.session_id}
+        check(bearer, db.connection().execute(_KNOWN, own).one(), tab)
+        return bearer.session_id
+
+    def own(name: str) -> None:
+        if name != config.name:
+            raise Refusal(404, "no_study", "There is no such study here.")
+
+    def current(bearer: Bearer) -> schemas.SessionState:
+        with database.reading() as db:
+            session = db.get_one(Session, admit(db, bearer))
+            return schemas.SessionState.of(state_of(db, config, secret, session))
+
+    @app.get("/healthz", responses=_problems())
+    def healthy() -> dict[str, str]:
+        """Say that the server and its database are there."""
+        with database.reading() as db:
+            db.execute(select(Study.id).limit(1))
+        return {"status": "ok"}
+
+    @app.get("/s/{name}", responses=_problems(404), response_class=Response)
+    def page(name: Name) -> Response:
+        """Return the page on which a study takes place."""
+        own(name)
+        return Response(_page(), media_type="text/html")
+
+    @app.get("/assets/{file}", responses=_problems(404), response_class=Response)
+    def asset(file: Annotated[str, Path(max_length=64)]) -> Response:
+        """Return the script or the style of the page."""
+        kind = ASSETS.get(file)
+        if kind is None:
+            raise Refusal(404, "no_page", "There is nothing here.")
+        return Response(_built(file), media_type=kind)
+
+    @app.get("/api/studies/{name}", responses=_problems(404))
+    def about(name: Name) -> schemas.StudyInfo:
+        """Say what a study asks for and what it shows."""
+        own(name)
+        with database.reading() as db:
+            status = db.scalar(select(Study.status).where(Study.id == study.id))
+            is_open = status == "open" and has_room(db, study.id, clock())
+        return _about(config, choices, is_open)
+
+    @app.post(
+        "/api/studies/{name}/sessions",
+        status_code=201,
+        responses=_problems(404, 409) | {200: {"model": schemas.Joined}},
+    )
+    def join_study(name: Name, body: schemas.Join, response: Response) -> schemas.Joined:
+        """Begin a session, or go on with the one that this person has here (200)."""
+        own(name)
+        try:
+            arrival = arrive(body.platform, body.ids, hosts)
+        except Preview:
+            raise Refusal(409, "preview", "Accept the task first.") from None
+        except BadIds as error:
+            raise Refusal(422, "bad_request", str(error)) from None
+        screen = body.screen.model_dump()
+        joined = join(database, study, config, secret, arrival, screen, clock())
+        if not joined.is_new:
+            response.status_code = 200
+        return schemas.Joined(token=joined.token, expires_at=joined.expires_at, state=joined.state)
+
+    @app.get("/api/session", responses=_problems(401))
+    def session_state(bearer: Signed) -> schemas.SessionState:
+        """Say how far the session is."""
+        return current(bearer)
+
+    @app.post("/api/session/tab", responses=_problems(401))
+    def take_tab(bearer: Signed, body: schemas.ClaimTab) -> schemas.SessionState:
+        """Let this tab go on with the session; trials that are out are given up."""
+        with database.reading() as db:
+            session_id = admit(db, bearer)
+        claim_tab(database, session_id, str(body.tab), body.hz, clock())
+        return current(bearer)
+
+    @app.post("/api/trials", responses=_problems(401, 409), response_model=schemas.NextTrial)
+    def next_trial(bearer: Signed, body: schemas.Ask, x_tab: Tab = "") -> Response:
+        """Hand out the next trial."""
+
+        def allowed(session: Session) -> None:
+            check(bearer, session, x_tab)
+
+        step = allocate(database, config, bearer.session_id, str(body.key), clock(), allowed)
+        return _json(schemas.NextTrial(next=step.next, trial=_trial(config, step.trial)))
+
+    @app.get(
+        "/api/pictures/{picture}",
+        responses=_problems(401, 404)
+        | {200: {"content": {"application/octet-stream": {"schema": BYTES}}}},
+        response_class=Response,
+    )
+    def picture(bearer: Signed, picture: PictureId) -> Response:
+        """Return a picture of a trial that is out: height × width × 3 bytes."""
+        trial_id, _, place = picture.partition("-")
+        with database.reading() as db:
+            own = {"session_id": admit(db, bearer)}
+            asked = own | {"public_id": trial_id, "place": int(place)}
+            name = db.connection().execute(_PICTURE, asked).scalar_one_or_none()
+        if name is None:
+            raise Refusal(404, "no_picture", "There is no such picture to be seen now.")
+        pixels = folder.read_pixels(name, config.side)
+        return Response(pixels, media_type="application/octet-stream")
+
+    @app.put(
+        "/api/trials/{trial}/response",
+        responses=_problems(401, 404, 409, 410),
+        response_model=schemas.Acknowledged,
+    )
+    def respond(bearer: Signed, trial: PublicId, body: schemas.Answer) -> Response:
+        """Store an answer. The same one again is no second one; another one is refused."""
+        if body.choice not in ("", *choices):
+            raise Refusal(422, "bad_request", "choice is none of the answers.")
+
+        def allowed(session: Session) -> None:
+            check(bearer, session)
+
+        given = body.given()
+        stored = store(database, config, secret, bearer.session_id, trial, given, clock(), allowed)
+        return _json(schemas.Acknowledged.of(stored))
+
+    @app.post("/api/session/finish", responses=_problems(401, 409))
+    def finish_session(bearer: Signed, x_tab: Tab = "") -> schemas.SessionState:
+        """End a session that has all its answers, and say how to go back."""
+        with database.reading() as db:
+            session_id = admit(db, bearer, x_tab)
+        return schemas.SessionState.of(finish(database, config, secret, session_id, clock()))
+
+    return app
+
+
+BYTES = {"type": "string", "format": "binary"}
+ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
+
+
+def is_built() -> bool:
+    """Whether the script and the style of the page are there."""
+    return all((files("eyechart.experiment") / "static" / name).is_file() for name in ASSETS)
+
+
+def _built(file: str) -> bytes:
+    return (files("eyechart.experiment") / "static" / file).read_bytes()
+
+
+def _page() -> bytes:
+    return (files("eyechart.experiment") / "pages" / "study.html").read_bytes()
+
+
+def _about(config: StudyConfig, choices: Sequence[str], is_open: bool) -> schemas.StudyInfo:
+    wanted = planned(config)
+    timing = {name: getattr(config, name) for name in schemas.Timing.model_fields}
+    counts = {name: wanted[name] for name in ("practice", "qualification")}
+    told = asdict(config)
+    names = ("name", "title", "kind", "consent", "contact", "payment", "minutes", "block", "side")
+    return schemas.StudyInfo.model_validate(
+        {name: told[name] for name in names}
+        | {"counts": counts | {"trials": wanted["main"]}, "timing": timing}
+        | {"choices": list(choices), "open": is_open}
+    )
+
+
+def _json(body: BaseModel) -> Response:
+    """Return a reply that is what it says: checked here, and not a second time in a thread."""
+    return Response(body.model_dump_json(), media_type="application/json")
+
+
+def _trial(config: StudyConfig, trial: Handed | None) -> schemas.TrialInfo | None:
+    if trial is None:
+        return None
+    phase = "main" if trial.role == "catch" else trial.role
+    return schemas.TrialInfo.model_validate(
+        {
+            "id": trial.public_id,
+            "phase": phase,
+            "pictures": [f"{trial.public_id}-{place}" for place in range(trial.pictures)],
+            "number": trial.number,
+            "of": sum(planned(config).values()),
+        }
+    )

@@ -1,0 +1,73 @@
+"""Secrets at work: pseudonyms of participants, session tokens, completion codes."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
+"""No letters or digits that are mistaken for each other when they are copied by hand."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a token says, if its signature is right: which session, and until when."""
+
+    session_id: int
+    expires_at: datetime
+
+
+def pseudonym_digest(secret: bytes, platform: str, platform_id: str) -> str:
+    """Return the keyed hash by which a person is known again, 64 hexadecimal digits."""
+    return _mac(secret, "participant", f"{platform}\0{platform_id}").hex()
+
+
+def new_code() -> str:
+    """Return a participant's pseudonym: a letter and ten random ones."""
+    return "P" + "".join(secrets.choice(CODE_LETTERS) for _ in range(10))
+
+
+def new_public_id() -> str:
+    """Return an id that says nothing and cannot be guessed: 128 random bits."""
+    return secrets.token_hex(16)
+
+
+def completion_code(secret: bytes, session_id: int) -> str:
+    """Return the code that proves that a session was finished: eight letters."""
+    number = int.from_bytes(_mac(secret, "completion", str(session_id))[:8])
+    letters = []
+    for _ in range(8):
+        number, place = divmod(number, len(CODE_LETTERS))
+        letters.append(CODE_LETTERS[place])
+    return "".join(letters)
+
+
+def make_token(secret: bytes, session_id: int, expires_at: datetime) -> str:
+    """Return a signed token for a session: another one each time."""
+    body = f"{session_id}.{int(expires_at.timestamp())}.{secrets.token_hex(8)}"
+    return f"{body}.{_signature(secret, body)}"
+
+
+def read_token(secret: bytes, token: str) -> Claim | None:
+    """Return what a token says; None if it was not signed here. Whether it is over is not asked."""
+    body, _, signature = token.rpartition(".")
+    if not hmac.compare_digest(signature.encode(), _signature(secret, body).encode()):
+        return None
+    session_id, expires, _ = body.split(".")
+    return Claim(int(session_id), datetime.fromtimestamp(int(expires), UTC))
+
+
+def token_hash(token: str) -> str:
+    """Return what is stored of a token: enough to know it again, not to use it."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _signature(secret: bytes, body: str) -> str:
+    return base64.urlsafe_b64encode(_mac(secret, "token", body)).decode().rstrip("=")
+
+
+def _mac(secret: bytes, purpose: str, text: str) -> bytes:
+    """Return the keyed hash of a text; for each purpose as if the secret were another."""
+    return hmac.digest(secret, f"{purpose}\0{text}".encode(), "sha256")

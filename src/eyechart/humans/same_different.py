@@ -1,0 +1,237 @@
+"""Can people tell two corruptions apart? From single judgements, same or different, of pairs.
+
+Answers of one person are not independent. So beside the pooled binomial test stands one in which
+people are what is exchanged, and the interval of the accuracy allows for how much people differ.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import beta, binomtest, norm, t
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.humans.tables import Row, read_rows
+
+SAME, DIFFERENT = "same", "different"
+FILE = "judgements.csv"
+COLUMNS = ("a", "b", "subject", "shown", "said")
+LEVEL = 0.95
+
+ALIKE = 0.6
+"""Two corruptions are taken to look alike if the whole interval of the accuracy is below this.
+
+Near chance with few answers is no sign of likeness: then the interval is wide, and nothing is said.
+"""
+
+LEAST_PEOPLE, LEAST_ANSWERS = 6, 30
+"""With five people who all lean to one side, exchanging signs gives 2/2⁵ = 0.06 at best."""
+
+RISK = 0.05
+TOLD_APART, HARDLY, NOT_TOLD, UNDECIDED, TOO_FEW = (
+    "told apart", "hardly told apart", "not told apart", "undecided", "too few answers",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One answer to a pair, `a` before `b`: what was shown and said, "same" or "different".
+
+    `said` is "" where there was no answer in time.
+    """
+
+    a: str
+    b: str
+    subject: str
+    shown: str
+    said: str
+
+    @property
+    def correct(self) -> bool:
+        """Whether it was said as it was shown."""
+        return self.shown == self.said
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """What people could tell of a pair.
+
+    `said_same`: how often that was said of pictures with the same corruption and of others.
+    `pooled`: p-value of the binomial test against one half; `by_people`: of the test by people;
+    `pooled_holm`, `by_people_holm`: the same, corrected over all pairs. `sensitivity`, `bias`: d′
+    and criterion of saying "different" (positive: it is said too rarely), in standard deviations.
+    """
+
+    a: str
+    b: str
+    answers: int
+    unanswered: int
+    people: int
+    right: int
+    interval: tuple[float, float]
+    said_same: tuple[float, float]
+    sensitivity: float
+    bias: float
+    pooled: float
+    by_people: float
+    pooled_holm: float
+    by_people_holm: float
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers."""
+        return self.right / self.answers
+
+    @property
+    def verdict(self) -> str:
+        """What may be said of the pair, by the test by people and the interval."""
+        if self.people < LEAST_PEOPLE or self.answers < LEAST_ANSWERS:
+            return TOO_FEW
+        is_alike = self.interval[1] < ALIKE
+        if self.by_people_holm < RISK and self.accuracy > 0.5:
+            return HARDLY if is_alike else TOLD_APART
+        return NOT_TOLD if is_alike else UNDECIDED
+
+
+def read_single_judgements(path: Path) -> list[Judgement]:
+    """Return the judgements in a CSV file with the columns a, b, subject, shown and said."""
+    return [_judgement(row) for row in read_rows(path, COLUMNS)]
+
+
+def _judgement(row: Row) -> Judgement:
+    if row["shown"] not in (SAME, DIFFERENT):
+        raise row.refusal(f"shown must be same or different, got '{row['shown']}'")
+    if row["said"] not in (SAME, DIFFERENT, ""):
+        raise row.refusal(f"said must be same, different or empty, got '{row['said']}'")
+    first, second = sorted((row.filled("a"), row.filled("b")))
+    return Judgement(first, second, row.filled("subject"), row["shown"], row["said"])
+
+
+def analyse(judgements: Iterable[Judgement]) -> list[PairResult]:
+    """Return what people could tell of every pair, by name; p-values corrected over all of them."""
+    by_pair = sorted(judgements, key=lambda each: (each.a, each.b))
+    groups = groupby(by_pair, lambda each: (each.a, each.b))
+    found = [result for pair, own in groups if (result := _pair(*pair, list(own))) is not None]
+    pooled = holm([each.pooled for each in found])
+    by_people = holm([each.by_people for each in found])
+    return [
+        replace(each, pooled_holm=one, by_people_holm=two)
+        for each, one, two in zip(found, pooled, by_people, strict=True)
+    ]
+
+
+def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
+    given = [each for each in judgements if each.said]
+    if not given:
+        return None
+    people = sorted({each.subject for each in given})
+    place = {name: number for number, name in enumerate(people)}
+    owner = [place[each.subject] for each in given]
+    counts = np.bincount(owner)
+    right = np.bincount(owner, [each.correct for each in given]).astype(np.int64)
+    of_same, of_other = ([e for e in given if e.shown == kind] for kind in (SAME, DIFFERENT))
+    said = [_said_different(own) for own in (of_same, of_other)]
+    total, hits = len(given), int(right.sum())
+    alarms, found = (norm.ppf((said_so + 0.5) / (asked + 1)) for said_so, asked in said)
+    pooled, by_people = float(binomtest(hits, total, 0.5).pvalue), sign_flip(2 * right - counts)
+    return PairResult(
+        a,
+        b,
+        total,
+        len(judgements) - total,
+        len(people),
+        hits,
+        accuracy_interval(right, counts),
+        (_rate(said[0]), _rate(said[1])),
+        float(found - alarms),
+        float(-(found + alarms) / 2),
+        pooled,
+        by_people,
+        pooled,
+        by_people,
+    )
+
+
+def _said_different(judgements: Sequence[Judgement]) -> tuple[int, int]:
+    return sum(each.said == DIFFERENT for each in judgements), len(judgements)
+
+
+def _rate(said_different: tuple[int, int]) -> float:
+    count, total = said_different
+    return 1 - count / total if total else float("nan")
+
+
+def sign_flip(sums: NDArray[np.int64]) -> float:
+    """Return the two-sided p-value of sums that are symmetric around 0 if nobody can tell.
+
+    A person's sum is of right minus wrong answers. Whoever cannot tell would as likely have had the
+    opposite one, however their answers hang together; all such outcomes are counted, none is drawn.
+    With one answer from each person it is the binomial test.
+    """
+    sizes = np.abs(np.asarray(sums, dtype=np.int64))
+    chances = np.ones(1)
+    for size in sizes.tolist():
+        wider = np.zeros(len(chances) + 2 * size)
+        wider[: len(chances)] += chances / 2
+        wider[2 * size :] += chances / 2
+        chances = wider
+    total = int(sizes.sum())
+    outcomes = np.arange(-total, total + 1)
+    return min(1.0, float(chances[np.abs(outcomes) >= abs(int(np.sum(sums)))].sum()))
+
+
+def accuracy_interval(
+    right: NDArray[np.int64], counts: NDArray[np.int64], level: float = LEVEL
+) -> tuple[float, float]:
+    """Return the interval of the accuracy over people, for any number of answers of each.
+
+    After Korn and Graubard: the exact binomial interval with as many answers as would be worth as
+    much if all were independent, fewer the more people differ and the fewer they are. One person
+    says nothing of others.
+    """
+    people, total, hits = len(counts), int(counts.sum()), int(right.sum())
+    if people < 2:
+        return 0.0, 1.0
+    rate = hits / total
+    variance = people / (people - 1) * float(((right - rate * counts) ** 2).sum()) / total**2
+    worth = min(rate * (1 - rate) / variance, total) if variance > 0 else float(total)
+    tail = (1 - level) / 2
+    worth *= float(t.ppf(tail, total - 1) / t.ppf(tail, people - 1)) ** 2
+    hit, missed = rate * worth, (1 - rate) * worth
+    low = float(beta.ppf(tail, hit, missed + 1)) if hit > 0 else 0.0
+    high = float(beta.ppf(1 - tail, hit + 1, missed)) if missed > 0 else 1.0
+    return low, high
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values corrected so that any wrong rejection at all is as rare as stated."""
+    order = np.argsort(p_values, kind="stable")
+    corrected, largest = [0.0] * len(order), 0.0
+    for rank, place in enumerate(order.tolist()):
+        largest = max(largest, min(1.0, p_values[place] * (len(order) - rank)))
+        corrected[place] = largest
+    return corrected
+
+
+def judgements_file(path: Path) -> Path | None:
+    """Return the file of single judgements in a study's or an export's folder, if there is one."""
+    for own in (path / FILE, path / "export" / FILE):
+        if own.is_file():
+            return own
+    return None
+
+
+def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:
+    """Return the result of one pair; a pair of which nobody was asked is refused."""
+    names = {name for each in results for name in (each.a, each.b)}
+    for name in (a, b):
+        if name not in names:
+            raise unknown_name("corruption", name, names)
+    for result in results:
+        if {result.a, result.b} == {a, b}:
+            return result
+    raise UsageError(f"Nobody was asked whether {a} and {b} are the same: give another pair.")

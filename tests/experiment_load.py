@@ -1,0 +1,265 @@
+"""Many participants at once, without browsers: ask, look, answer and try again as the page does.
+
+Runs as a process of its own, `python experiment_load.py LOAD.json RESULT.json`, so that its work is
+not counted as the server's.
+"""
+
+import asyncio
+import hashlib
+import json
+import random
+import sys
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+
+AHEAD = 2
+"""Trials that are fetched beside the one that is looked at."""
+
+FIRST_S, LONGEST_S, PATIENCE_S, MOMENT_S = 0.5, 15.0, 20.0, 1.0
+"""The page's own pauses: after a failure, at most, for a reply, and before asking again."""
+
+FLUSH_S = 40.0
+"""How long after the end answers may still be on their way."""
+
+TRIALS = "/api/trials"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is asked of a server. `think_s`: between two answers of one participant.
+
+    `key`: a JSON file with what each picture shows, by the SHA-256 of its pixels, as [right answer,
+    number of the photograph]. `others`: further answers for those who guess. `guessers`: one in so
+    many passes the qualification and guesses from then on, 0 for nobody.
+    """
+
+    base: str
+    study: str
+    key: str
+    seconds: float
+    participants: int = 64
+    think_s: float = 2.0
+    others: tuple[str, ...] = ("cat", "dog")
+    guessers: int = 0
+
+
+@dataclass
+class Result:
+    """What came of it.
+
+    `latencies`: of each reply to a request for a trial, [time, ms]. `acknowledged` and `sent`:
+    trial → [uuid, choice]. `seen`: for each participant the photographs, in order. `statuses`: how
+    often each reply came, "lost" for none. `ends`: what became of participants.
+    """
+
+    latencies: list[tuple[float, float]] = field(default_factory=list)
+    acknowledged: dict[str, list[str]] = field(default_factory=dict)
+    sent: dict[str, list[str]] = field(default_factory=dict)
+    seen: list[list[int]] = field(default_factory=list)
+    statuses: Counter[str] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+
+
+class Crowd:
+    """All participants: so many at once, and whoever is done is followed by another one."""
+
+    def __init__(self, load: Load, client: httpx2.AsyncClient) -> None:
+        self.load, self.client, self.result = load, client, Result()
+        self.key = json.loads(Path(load.key).read_text(encoding="utf-8"))
+        self.until = time.monotonic() + load.seconds
+        self.came = 0
+        self.busy = 0
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self.until
+
+    async def run(self) -> Result:
+        async with asyncio.TaskGroup() as group:
+            for place in range(self.load.participants):
+                group.create_task(self._place(place / self.load.participants))
+        return self.result
+
+    async def _place(self, share: float) -> None:
+        """One after another, until the time is over or the study needs nobody any more."""
+        await asyncio.sleep(share * max(self.load.think_s, 0.5))
+        while not self.is_over:
+            self.came += 1
+            guesses = self.load.guessers > 0 and self.came % self.load.guessers == 0
+            self.busy += 1
+            try:
+                end = await Person(self, guesses).take_part()
+            finally:
+                self.busy -= 1
+            self.result.ends[end] += 1
+            if end == "full":
+                # whoever is still at it may be excluded, and then there is room again
+                if not self.busy:
+                    return
+                await asyncio.sleep(MOMENT_S / 2)
+
+
+class Person:
+    """One participant."""
+
+    def __init__(self, crowd: Crowd, guesses: bool) -> None:
+        self.crowd, self.guesses = crowd, guesses
+        self.headers: dict[str, str] = {}
+        self.ready: deque[tuple[Any, str]] = deque()
+        self.fetching: asyncio.Task[str] | None = None
+        self.sending: asyncio.Task[None] | None = None
+        self.trial_key = str(uuid4())
+        self.seen: list[int] = []
+
+    async def take_part(self) -> str:
+        """Return how it ended: full, failed, finished, done, or stopped when the time was over."""
+        study = self.crowd.load.study
+        body = {"platform": "link", "ids": {"client": str(uuid4())}, "consent": True, "screen": {}}
+        joined = await self._ask("POST", f"/api/studies/{study}/sessions", body)
+        if joined.status_code == 409:
+            return str(joined.json()["code"])
+        tab = str(uuid4())
+        self.headers = {"Authorization": f"Bearer {joined.json()['token']}", "X-Tab": tab}
+        await self._ask("POST", "/api/session/tab", {"tab": tab, "hz": 60})
+        self.crowd.result.seen.append(self.seen)
+        try:
+            end = await self._work()
+        finally:
+            await self._settle()
+        if end == "finish":
+            reply = await self._ask("POST", "/api/session/finish")
+            end = reply.json().get("state", f"finish {reply.status_code}")
+        return end
+
+    async def _work(self) -> str:
+        while not self.crowd.is_over:
+            found = await self._next()
+            if isinstance(found, str):
+                return found
+            self._poke()
+            think = self.crowd.load.think_s
+            await asyncio.sleep(think * random.uniform(0.9, 1.1))
+            self._answer(*found)
+        return "stopped"
+
+    async def _settle(self) -> None:
+        """Let what is under way come to its end: every answer is to be acknowledged."""
+        if self.fetching is not None:
+            await asyncio.wait([self.fetching])
+        await self._flush()
+
+    async def _next(self) -> tuple[Any, str] | str:
+        """Return the next trial and the answer to it, or how the session ends."""
+        asked = 0
+        while True:
+            if self.ready:
+                return self.ready.popleft()
+            said = await self._fetch()
+            if said == "trial":
+                continue
+            if said != "wait":
+                return said
+            await self._flush()
+            if asked:
+                await asyncio.sleep(MOMENT_S)
+            asked += 1
+
+    def _poke(self) -> None:
+        """Fetch ahead in the background."""
+
+        def more(task: asyncio.Task[str]) -> None:
+            if not task.cancelled() and task.exception() is None and task.result() == "trial":
+                self._poke()
+
+        if len(self.ready) < AHEAD and not self.crowd.is_over:
+            self._fetch().add_done_callback(more)
+
+    def _fetch(self) -> asyncio.Task[str]:
+        if self.fetching is None or self.fetching.done():
+            self.fetching = asyncio.create_task(self._fetch_one())
+        return self.fetching
+
+    async def _fetch_one(self) -> str:
+        reply = await self._ask("POST", TRIALS, {"key": self.trial_key})
+        said = reply.json()
+        if reply.status_code != 200:
+            return f"trial {reply.status_code} {said['code']}"
+        trial = said["trial"]
+        if trial is None:
+            return str(said["next"])
+        self.trial_key = str(uuid4())
+        choice = ""
+        for name in trial["pictures"]:
+            picture = await self._ask("GET", f"/api/pictures/{name}")
+            if picture.status_code == 404:
+                # its lease was over before its picture came
+                return "trial"
+            digest = hashlib.sha256(picture.content).hexdigest()
+            choice, photograph = self.crowd.key[digest]
+            self.seen.append(photograph)
+        if self.guesses and trial["phase"] == "main":
+            choice = random.choice(self.crowd.load.others)
+        self.ready.append((trial, choice))
+        return "trial"
+
+    def _answer(self, trial: Any, choice: str) -> None:
+        body = {"uuid": str(uuid4()), "choice": choice, "rt_ms": 500.0, "flags": [],
+                "stamps": {"fixation": 0.0, "stimulus": 300.0, "hz": 60.0}}  # fmt: skip
+        self.sending = asyncio.create_task(self._send(trial["id"], body, self.sending))
+
+    async def _send(self, trial: str, body: Any, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        result = self.crowd.result
+        result.sent[trial] = [body["uuid"], body["choice"]]
+        reply = await self._ask("PUT", f"{TRIALS}/{trial}/response", body)
+        if reply.status_code == 200:
+            result.acknowledged[trial] = [body["uuid"], body["choice"]]
+
+    async def _flush(self) -> None:
+        if self.sending is not None:
+            await self.sending
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> httpx2.Response:
+        """Return the reply, however often it takes; each time with the same body."""
+        result, failed = self.crowd.result, 0
+        while True:
+            began = time.monotonic()
+            try:
+                reply = await self.crowd.client.request(
+                    method, path, json=body, headers=self.headers
+                )
+            except httpx2.TransportError:
+                result.statuses["lost"] += 1
+            else:
+                if path == TRIALS:
+                    spent = time.monotonic() - began
+                    result.latencies.append((time.time(), 1000 * spent))
+                result.statuses[str(reply.status_code)] += 1
+                if reply.status_code < 500 and reply.status_code != 429:
+                    return reply
+            if time.monotonic() > self.crowd.until + FLUSH_S:
+                raise TimeoutError(f"{method} {path} had no answer in time")
+            failed += 1
+            pause = min(LONGEST_S, FIRST_S * 2 ** (failed - 1))
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))
+
+
+async def _main(load: Load) -> Result:
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx2.AsyncClient(
+        base_url=load.base, timeout=PATIENCE_S, limits=limits, trust_env=False
+    ) as client:
+        return await Crowd(load, client).run()
+
+
+if __name__ == "__main__":
+    given, target = map(Path, sys.argv[1:])
+    found = asyncio.run(_main(Load(**json.loads(given.read_text(encoding="utf-8")))))
+    target.write_text(json.dumps(vars(found)), encoding="utf-8")

@@ -1,0 +1,204 @@
+"""Runs a load against a study's server in a process of its own, which is killed now and then."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sqlalchemy import insert, select
+
+from experiment_load import Load, Result
+from experiment_studies import Sizes, make_study
+from eyechart.experiment.database import open_database
+from eyechart.experiment.folder import StudyFolder, open_study
+from eyechart.experiment.tables import Picture, SourceImage, Stimulus, Study
+from eyechart.labels.categories import CATEGORIES
+
+HERE = Path(__file__).parent
+SIDE, NOISY = 224, 20
+NAME = "load"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Figures of a run; times in ms, of replies to requests for a trial, as the client saw them."""
+
+    requests: int
+    p50: float
+    p99: float
+    worst: float
+    acknowledged: int
+    lost: int
+    kills: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.requests} requests for a trial, p50 {self.p50:.0f} ms, p99 {self.p99:.0f} ms,"
+            f" longest {self.worst:.0f} ms; {self.acknowledged} answers acknowledged,"
+            f" {self.lost} replies lost, {self.kills} kills"
+        )
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures of numbered photographs in a folder, and what they show."""
+
+    folder: Path
+    names: tuple[str, ...]
+
+    @property
+    def key(self) -> Path:
+        """By the digest of the pixels: the category, and the number of the photograph."""
+        return self.folder / "key.json"
+
+
+def draw(folder: Path, counts: Sizes) -> Pictures:
+    """Write different pictures of numbered photographs: of the main part first, then others."""
+    folder.mkdir()
+    noise = np.random.default_rng(0).integers(0, 256, (NOISY, SIDE, 3), dtype=np.uint8)
+    key: dict[str, tuple[str, int]] = {}
+    for number, photograph in enumerate(_photographs(counts)):
+        pixels = np.full((SIDE, SIDE, 3), 128, np.uint8)
+        pixels[:NOISY] = noise
+        pixels[-1].reshape(-1)[:4] = np.frombuffer(number.to_bytes(4), np.uint8)
+        digest = hashlib.sha256(pixels.tobytes()).hexdigest()
+        Image.fromarray(pixels).save(folder / f"{digest}.png", compress_level=1)
+        key[digest] = (CATEGORIES[photograph % 16], photograph)
+    (folder / "key.json").write_text(json.dumps(key), encoding="utf-8")
+    return Pictures(folder, tuple(key))
+
+
+def _photographs(counts: Sizes) -> list[int]:
+    """Return which photograph each stimulus shows."""
+    main = [number for number in range(counts.main) for _ in range(counts.stimuli)]
+    others = counts.practice + counts.qualification + counts.catch
+    return main + list(range(counts.main, counts.main + others))
+
+
+def make_load_study(
+    path: Path,
+    pictures: Pictures,
+    counts: Sizes,
+    url: str | None = None,
+    **more: float,
+) -> StudyFolder:
+    """Return a study of numbered photographs: first those of the main part, then the others."""
+    make_study(path, NAME, Sizes(0, 0, 0, 0, 0), url=url, side=SIDE, **more)
+    for name in pictures.names:
+        os.link(pictures.folder / f"{name}.png", path / "stimuli" / f"{name}.png")
+    folder = open_study(path)
+    roles = ["main"] * counts.main
+    for role in ("practice", "qualification", "catch"):
+        roles += [role] * getattr(counts, role)
+    database = open_database(folder.database_url)
+    random = np.random.default_rng(1)
+    with database.writing() as db:
+        study = db.scalars(select(Study.id)).one()
+        sources = [
+            {"id": number + 1, "digest": hashlib.sha256(f"p{number}".encode()).hexdigest(),
+             "name": f"{number}.png", "category": CATEGORIES[number % 16]}
+            for number in range(len(roles))
+        ]  # fmt: skip
+        db.execute(insert(SourceImage), sources)
+        stimuli, shown = [], []
+        for number, photograph in enumerate(_photographs(counts)):
+            role = roles[photograph]
+            stimuli.append({
+                "id": number + 1, "study_id": study, "role": role, "taken": 0, "pair": None,
+                "truth": CATEGORIES[photograph % 16], "shuffle": float(random.random()),
+                "capacity": folder.config.k if role == "main" else None,
+            })  # fmt: skip
+            shown.append({
+                "stimulus_id": number + 1, "place": 0, "source_id": photograph + 1, "row": 0,
+                "corruption": "clean", "parameters": {}, "delta_v": 0.0,
+                "sha256": pictures.names[number],
+            })  # fmt: skip
+        db.execute(insert(Stimulus), stimuli)
+        db.execute(insert(Picture), shown)
+    database.close()
+    return folder
+
+
+@contextmanager
+def process(*words: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a Python file of this folder; it is gone afterwards, whatever happened."""
+    with log.open("ab") as out:
+        one = subprocess.Popen([sys.executable, str(HERE / words[0]), *words[1:]],
+                               stdout=subprocess.PIPE, stderr=out)  # fmt: skip
+    try:
+        yield one
+    finally:
+        one.kill()
+        one.wait()
+        assert one.stdout is not None
+        one.stdout.close()
+
+
+class Server:
+    """A server process on one port, which can be killed and started again."""
+
+    def __init__(self, folder: StudyFolder, pace: float, mode: str = "usual") -> None:
+        self.folder, self.pace, self.mode = folder, pace, mode
+        self.log = folder.path / "server.log"
+        self.port = 0
+        self._one: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it answers on its port."""
+        words = [str(self.folder.path), str(self.port), str(self.pace), self.mode]
+        with self.log.open("ab") as out:
+            self._one = subprocess.Popen(
+                [sys.executable, str(HERE / "experiment_load_server.py"), *words],
+                stdout=subprocess.PIPE, stderr=out,
+            )  # fmt: skip
+        assert self._one.stdout is not None
+        line = self._one.stdout.readline()
+        assert line, self.log.read_text(encoding="utf-8")
+        self.port = int(line)
+
+    def kill(self) -> None:
+        """End it as a loss of power to the process would: signal 9."""
+        if self._one is not None:
+            self._one.kill()
+            self._one.wait()
+            assert self._one.stdout is not None
+            self._one.stdout.close()
+            self._one = None
+
+
+def run_load(server: Server, load: Load, kills_at: Sequence[float] = ()) -> tuple[Summary, Result]:
+    """Run a load; the server is killed and started again after so many seconds each."""
+    path = server.folder.path
+    given, target = path / "load.json", path / "result.json"
+    given.write_text(json.dumps(asdict(load)), encoding="utf-8")
+    began = time.monotonic()
+    with process("experiment_load.py", str(given), str(target), log=path / "load.log") as crowd:
+        kills = 0
+        for moment in kills_at:
+            time.sleep(max(0.0, began + moment - time.monotonic()))
+            if crowd.poll() is not None:
+                break
+            server.kill()
+            kills += 1
+            server.start()
+        crowd.wait(timeout=load.seconds + 90)
+    assert crowd.returncode == 0, (path / "load.log").read_text(encoding="utf-8")
+    result = Result(**json.loads(target.read_text(encoding="utf-8")))
+    return _summary(result, kills), result
+
+
+def _summary(result: Result, kills: int) -> Summary:
+    spent = [ms for _, ms in result.latencies]
+    p50, p99 = np.percentile(spent, [50, 99])
+    return Summary(
+        len(spent), float(p50), float(p99), max(spent),
+        len(result.acknowledged), result.statuses.get("lost", 0), kills,
+    )  # fmt: skip

@@ -1,0 +1,417 @@
+"""The experiment in a real browser, from consent to the way back, whatever happens in between."""
+
+from collections import Counter
+from contextlib import contextmanager
+from time import monotonic
+from urllib.parse import urlencode
+
+import pytest
+from sqlalchemy import func, select
+
+from browser import AXE, launched, skip_without_browser, violations
+from experiment_studies import Sizes, make_study
+from mturk_stub import mechanical_turk
+
+skip_without_browser()
+
+from eyechart.experiment.robots import Psychometric, Robot  # noqa: E402
+from eyechart.experiment.server import is_built  # noqa: E402
+from eyechart.experiment.simulate_browser import LOOK, serving, take_part  # noqa: E402
+from eyechart.experiment.studies import open_answers  # noqa: E402
+from eyechart.experiment.tables import (  # noqa: E402
+    Participant,
+    Picture,
+    Response,
+    Session,
+    Trial,
+)
+
+if not is_built():
+    pytest.skip("no pages: run make frontend", allow_module_level=True)
+
+QUICK = {
+    "practice": 1, "qualification": 1, "catch": 1, "trials": 4, "block": 3, "side": 64, "k": 50,
+    "fixation_ms": 60, "stimulus_ms": 100, "mask_ms": 60, "response_ms": 0, "show_ms": 0,
+}  # fmt: skip
+PLANNED = 7
+SURE = Psychometric(middle=2.0, lapse=0.0, tell=1.0)
+TURK = {"assignmentId": "A1", "hitId": "H1", "workerId": "W1"}
+PROLIFIC = {"PROLIFIC_PID": "p1", "STUDY_ID": "s1", "SESSION_ID": "x1"}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with launched() as one:
+        yield one
+
+
+class Place:
+    """A study that is served, with what the tests look at."""
+
+    def __init__(self, folder, base, database):
+        self.folder, self.base, self.database = folder, base, database
+        self.problems = []
+
+    def address(self, **ids):
+        return f"{self.base}/s/{self.folder.config.name}" + (f"?{urlencode(ids)}" if ids else "")
+
+    def watch(self, page):
+        """Note whatever goes wrong in a page; the policy's refusals are errors of the console."""
+        page.set_default_timeout(20_000)
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on(
+            "console",
+            lambda said: self.problems.append(said.text) if is_problem(said) else None,
+        )
+        return page
+
+    def go(self, page, robot=None, **more):
+        robot = robot or Robot("attentive", (1,), SURE)
+        return take_part(page, robot, self.folder, self.database, **more)
+
+    def count(self, table, *conditions):
+        with self.database.reading() as db:
+            return db.scalar(select(func.count()).select_from(table).where(*conditions))
+
+    def check(self, planned=PLANNED, people=1):
+        """Every answer is there once, and nobody saw a photograph twice."""
+        assert self.count(Trial, Trial.state == "answered") == planned * people
+        assert self.count(Trial, Trial.state == "live") == 0
+        assert self.count(Response) == planned * people
+        with self.database.reading() as db:
+            rows = db.execute(
+                select(Session.participant_id, Picture.source_id)
+                .select_from(Trial)
+                .join(Session)
+                .join(Picture, Picture.stimulus_id == Trial.stimulus_id)
+            ).all()
+        assert len(rows) == len(set(rows))
+        assert not self.problems
+
+
+def is_problem(said):
+    # a reply that is lost or refused is noted by the browser itself
+    return said.type in ("error", "warning") and "Failed to load resource" not in said.text
+
+
+@contextmanager
+def place(tmp_path, more_hosts=(), **config):
+    # every reload gives up what was fetched ahead, so there must be plenty
+    sizes = Sizes(main=60, stimuli=1, practice=24, qualification=24, catch=24)
+    folder = make_study(tmp_path / "study", sizes=sizes, **(QUICK | config))
+    database, _ = open_answers(folder)
+    with serving(folder, more_hosts=more_hosts) as base:
+        yield Place(folder, base, database)
+    database.close()
+
+
+@contextmanager
+def new_page(browser, where, **settings):
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
+    try:
+        yield where.watch(context.new_page())
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("kind", ["categorise", "same-different"])
+def test_a_plain_link_leads_from_consent_to_a_code(browser, tmp_path, kind):
+    with place(tmp_path, kind=kind) as here, new_page(browser, here) as page:
+        page.goto(here.address())
+        assert here.go(page) == "debrief"
+        with here.database.reading() as db:
+            person = db.scalar(select(Participant))
+        assert page.locator("[data-code='completion']").inner_text().strip()
+        assert person.code in page.inner_text("body")
+        here.check()
+        # whoever comes again sees the end again
+        page.reload()
+        page.wait_for_selector("[data-screen='debrief']")
+        here.check()
+
+
+@pytest.mark.parametrize("kind", ["categorise", "same-different"])
+def test_mechanical_turk_frames_the_study_and_gets_its_form_once(browser, tmp_path, kind):
+    with (
+        mechanical_turk() as turk,
+        place(tmp_path, more_hosts=(turk.host,), kind=kind) as here,
+        new_page(browser, here) as page,
+    ):
+        turk.task = here.address(**TURK, turkSubmitTo=turk.host + "/")
+        page.goto(turk.host)
+        frame = page.frame_locator("iframe").owner.element_handle().content_frame()
+        assert here.go(frame) == "debrief"
+        here.check()
+        frame.locator("[data-action='complete']").dblclick()
+        frame.wait_for_selector("#result")
+        assert frame.inner_text("#result") == "Thank you"
+        assert turk.submitted["A1"]["outcome"] == "complete" and not turk.refused
+
+
+def test_a_preview_shows_what_awaits_and_creates_nothing(browser, tmp_path):
+    with (
+        mechanical_turk() as turk,
+        place(tmp_path, more_hosts=(turk.host,)) as here,
+        new_page(browser, here) as page,
+    ):
+        page.goto(
+            here.address(
+                assignmentId="ASSIGNMENT_ID_NOT_AVAILABLE", hitId="H1", turkSubmitTo=turk.host
+            )
+        )
+        page.wait_for_selector("[data-screen='preview']")
+        for table in (Participant, Session, Trial):
+            assert here.count(table) == 0
+
+
+def test_a_form_may_not_go_to_any_other_host(browser, tmp_path):
+    with place(tmp_path) as here, new_page(browser, here) as page:
+        page.goto(here.address(**TURK, turkSubmitTo="https://evil.example"))
+        page.locator("[data-action='agree']").click()
+        page.wait_for_function("document.querySelector('[data-screen=consent]') === null")
+        assert here.count(Participant) == 0
+
+
+@pytest.mark.parametrize("kind", ["categorise", "same-different"])
+def test_prolific_gets_its_participants_back_when_every_answer_is_stored(browser, tmp_path, kind):
+    with place(tmp_path, kind=kind) as here, new_page(browser, here) as page:
+        visited = []
+
+        def prolific(route):
+            visited.append((route.request.url, here.count(Response)))
+            route.fulfill(body="<h1>Prolific</h1>", content_type="text/html")
+
+        page.route("https://app.prolific.com/**", prolific)
+        page.goto(here.address(**PROLIFIC))
+        assert here.go(page) == "debrief"
+        if not visited:
+            page.locator("[data-action='complete']").click()
+        page.wait_for_url("https://app.prolific.com/**")
+        assert visited == [("https://app.prolific.com/submissions/complete?cc=CDONE", PLANNED)]
+        here.check()
+
+
+def test_a_reload_at_every_kind_of_moment_loses_and_repeats_nothing(browser, tmp_path):
+    config = {"practice": 2, "qualification": 2, "trials": 6, "pass_share": 0.0}
+    with place(tmp_path, **config) as here, new_page(browser, here) as page:
+        page.goto(here.address())
+        done, acknowledged = set(), []
+        page.on(
+            "response",
+            lambda reply: (
+                acknowledged.append(reply.url)
+                if reply.request.method == "PUT" and reply.status == 200
+                else None
+            ),
+        )
+
+        def reload_once(seen):
+            moment = (seen["screen"], seen["part"], seen["phase"])
+            if not seen["screen"] or moment in done or seen["screen"] == "continue":
+                return False
+            done.add(moment)
+            page.reload()
+            page.wait_for_selector("[data-screen]")
+            return True
+
+        assert here.go(page, meddle=reload_once) == "debrief"
+        here.check(planned=11)
+        stored = {url.split("/")[-2] for url in acknowledged}
+        with here.database.reading() as db:
+            assert stored <= set(db.scalars(select(Trial.public_id).join(Response)))
+        screens = {screen for screen, _, _ in done}
+        assert {"consent", "instructions", "trial", "feedback", "break", "debrief"} <= screens
+        for part in ("practice", "qualification", "main"):
+            phases = {phase for screen, own, phase in done if own == part}
+            assert {"fixation", "picture", "mask", "answer", ""} <= phases
+        assert here.count(Participant) == 1
+
+
+def test_a_second_tab_goes_on_and_the_first_can_take_it_back(browser, tmp_path):
+    with place(tmp_path) as here, new_page(browser, here) as first:
+        first.goto(here.address())
+
+        def until_main(seen):
+            return False
+
+        second = here.watch(first.context.new_page())
+        moved = []
+
+        def open_second(seen):
+            if seen["phase"] == "answer" and not moved and here.count(Response) >= 3:
+                moved.append(seen["trial"])
+                second.goto(here.address())
+                second.locator("[data-action='continue'], [data-action='start']").first.click()
+                second.wait_for_selector("[data-phase='answer']")
+                return True
+            if seen["screen"] == "another-tab":
+                moved.append("told")
+                first.locator("[data-action='take-over']").click()
+                first.wait_for_function("!document.querySelector('[data-screen=another-tab]')")
+                return True
+            return until_main(seen)
+
+        assert here.go(first, meddle=open_second) == "debrief"
+        assert moved[-1] == "told"
+        here.check()
+        second.wait_for_selector("[data-screen='another-tab'], [data-screen='debrief']")
+
+
+def offline(browser, tmp_path, seconds):
+    with place(tmp_path) as here, new_page(browser, here) as page:
+        page.goto(here.address())
+        cut = []
+
+        def cut_off(seen):
+            if not cut and seen["phase"] == "answer" and here.count(Response) >= 3:
+                cut.append(monotonic())
+                page.context.set_offline(True)
+            if cut and cut[-1] and monotonic() - cut[0] > seconds:
+                page.context.set_offline(False)
+                cut.append(0)
+            return False
+
+        assert here.go(page, meddle=cut_off) == "debrief"
+        assert cut[-1] == 0
+        here.check()
+
+
+def test_without_a_connection_for_some_seconds_nothing_is_lost(browser, tmp_path):
+    offline(browser, tmp_path, 6)
+
+
+@pytest.mark.slow
+def test_without_a_connection_for_thirty_seconds_nothing_is_lost(browser, tmp_path):
+    offline(browser, tmp_path, 30)
+
+
+def test_an_answer_whose_reply_is_lost_is_sent_again_and_stored_once(browser, tmp_path):
+    with place(tmp_path) as here, new_page(browser, here) as page:
+        lost = Counter()
+
+        def lose(route):
+            trial = route.request.url.split("/")[-2]
+            lost[trial] += 1
+            if lost[trial] > 1:
+                route.continue_()
+                return
+            # it reaches the server, and is on disk, but the page never hears of it
+            route.fetch()
+            route.abort()
+
+        page.route("**/api/trials/*/response", lose)
+        page.goto(here.address())
+        assert here.go(page) == "debrief"
+        assert len(lost) == PLANNED and min(lost.values()) == 2
+        here.check()
+
+
+def test_whoever_fails_the_qualification_is_sent_back_kindly(browser, tmp_path):
+    with place(tmp_path, qualification=3) as here, new_page(browser, here) as page:
+        page.goto(here.address())
+        robot = Robot("one-button", (5,), SURE)
+        robot._favourite = "oven"
+        with here.database.reading() as db:
+            ovens = db.scalar(select(func.count()).select_from(Picture))
+        assert ovens
+        assert here.go(page, robot) == "failed"
+        assert here.count(Trial, Trial.role == "main") == 0
+        assert page.locator("[data-code='completion']").count() == 1
+
+
+def test_the_keyboard_is_enough(browser, tmp_path):
+    with place(tmp_path, response_ms=1500) as here, new_page(browser, here) as page:
+        page.goto(here.address())
+        page.wait_for_selector("[data-action='agree']")
+        pressed, since = 0, monotonic()
+        while (seen := page.evaluate(LOOK))["screen"] not in ("debrief", "failed"):
+            assert monotonic() - since < 60
+            if seen["phase"] == "answer":
+                page.keyboard.press("q")
+                pressed += 1
+                page.wait_for_timeout(50)
+            elif seen["action"]:
+                page.locator(f"[data-action='{seen['action']}']").focus()
+                page.keyboard.press("Enter")
+                page.wait_for_timeout(50)
+            else:
+                page.wait_for_timeout(20)
+        assert pressed
+        with here.database.reading() as db:
+            assert set(db.scalars(select(Response.choice))) <= {"airplane", "bicycle", "knife", ""}
+
+
+def test_phones_are_refused_kindly(browser, tmp_path):
+    with place(tmp_path) as here:
+        context = browser.new_context(
+            viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True
+        )
+        page = here.watch(context.new_page())
+        page.goto(here.address())
+        page.wait_for_selector("[data-screen='phone']")
+        assert here.count(Participant) == 0
+        context.close()
+
+
+def test_a_full_study_says_so(browser, tmp_path):
+    with place(tmp_path) as here, new_page(browser, here) as page:
+        from sqlalchemy import update
+
+        from eyechart.experiment.tables import Stimulus
+
+        with here.database.writing() as db:
+            db.execute(update(Stimulus).values(taken=50))
+        page.goto(here.address())
+        page.wait_for_selector("[data-screen='full'], [data-screen='closed']")
+
+
+def test_the_browser_obeys_the_policy_and_nothing_outside_is_asked(browser, tmp_path):
+    with place(tmp_path) as here, new_page(browser, here) as page:
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        reply = page.goto(here.address())
+        policy = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors" in policy
+        assert "unsafe" not in policy and "*" not in policy
+        # an inline script does not run, and no other site may frame the page
+        page.evaluate(
+            "() => { const s = document.createElement('script'); s.textContent = 'window.bad = 1';"
+            " document.head.append(s); }"
+        )
+        assert page.evaluate("window.bad") is None
+        here.problems.clear()
+        assert here.go(page) == "debrief"
+        assert all(url.startswith((here.base, "blob:", "data:")) for url in asked)
+        here.check()
+
+
+def test_another_site_may_not_frame_the_study(browser, tmp_path):
+    with mechanical_turk() as other, place(tmp_path) as here, new_page(browser, here) as page:
+        other.task = here.address()
+        page.goto(other.host)
+        page.wait_for_timeout(500)
+        frame = page.frames[-1]
+        assert frame.locator("[data-screen]").count() == 0
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there: make browser gets it")
+def test_pages_keep_nobody_out(browser, tmp_path):
+    class Seen:
+        pass
+
+    with place(tmp_path) as here, new_page(browser, here) as page:
+        page.goto(here.address())
+        looked, found = set(), []
+
+        def look(seen):
+            if seen["screen"] in ("", "trial") or seen["screen"] in looked:
+                return False
+            looked.add(seen["screen"])
+            opened = Seen()
+            opened.page = page
+            found.extend(f"{seen['screen']}: {each}" for each in violations(opened))
+            return False
+
+        assert here.go(page, meddle=look) == "debrief"
+        assert not found
+        assert {"consent", "instructions", "break", "debrief"} <= looked

@@ -1,0 +1,525 @@
+"""From a study's database to files, to people's curves, to a model's score beside them."""
+
+import csv
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+
+import eyechart as ec
+from commands import assert_refused
+from experiment_studies import Sizes, make_study
+from eyechart.experiment.csv_files import safe, write_csv
+from eyechart.experiment.export import export
+from eyechart.experiment.folder import open_study
+from eyechart.experiment.status import Group, read_status
+from eyechart.experiment.studies import open_answers
+from eyechart.experiment.tables import Response, Session, Trial
+from eyechart.humans.agreement import find_rule
+from eyechart.humans.importers import import_answers
+from eyechart.humans.records import read_answers
+from eyechart.humans.reference import find_reference
+from eyechart.labels.imagenet import wordnet_ids
+from filled_studies import START, Robot, always, attentive, fill, right_with
+from small_models import save_pictures
+
+GOOD = Robot(right_with(attentive))
+FLAGGED = Robot(right_with(attentive), flags=[("timing", 0.08)])
+SPAMMER = Robot(always("dog"))
+SHAPE = {"qualification": 4, "catch": 4, "trials": 24, "practice": 2, "k": 5, "stimulus_ms": 200}
+BUTTONS = ("same", "different")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A study with 10 attentive people, one with an old screen, 2 spammers, one who left early."""
+    path = tmp_path_factory.mktemp("made") / "small"
+    folder = make_study(path, **SHAPE)
+    fill(folder, [GOOD] * 10 + [FLAGGED] + [SPAMMER] * 2)
+    fill(folder, [GOOD], counts={"main": 5, "catch": 1}, state="active", names="Q", seed=5)
+    return path
+
+
+@pytest.fixture
+def study(made, tmp_path):
+    return open_study(shutil.copytree(made, tmp_path / "small"))
+
+
+def query(study, text):
+    """Ask the database itself, without anything of ours in between."""
+    with closing(sqlite3.connect(study.path / "answers.sqlite")) as connection:
+        return connection.execute(text).fetchall()
+
+
+def table(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# What counts
+
+
+def test_exported_answers_are_those_that_a_query_of_the_database_counts(study):
+    told = export(study)
+    answers = read_answers(study.path / "export" / "answers.parquet")
+    rows = query(
+        study,
+        """
+        select c.code, s.name, p.corruption, p.delta_v, st.truth, r.choice
+        from response r join trial t on t.id = r.trial_id join session e on e.id = t.session_id
+        join participant c on c.id = e.participant_id join stimulus st on st.id = t.stimulus_id
+        join picture p on p.stimulus_id = st.id join source_image s on s.id = p.source_id
+        where t.role = 'main' and r.flags not like '%timing%' and c.code not in ('P011', 'P012')
+        """,
+    )
+    assert sorted(rows) == sorted(
+        zip(
+            answers.subject.tolist(), answers.picture.tolist(), answers.corruption.tolist(),
+            answers.delta_v.tolist(), answers.label.tolist(), answers.answer.tolist(),
+            strict=True,
+        )
+    )  # fmt: skip
+    assert told.counted == len(answers) == len(rows)
+    assert told.people == 12 and told.excluded == 2 and told.left_out > 0
+    assert told.answers == query(study, "select count(*) from response")[0][0]
+    assert (answers.choices, answers.label_space) == (16, "entry16")
+    assert (answers.source, answers.citation) == ("eyechart experiment", "A small study")
+
+
+def test_all_answers_are_in_the_table_of_trials_with_why_they_do_not_count(study):
+    export(study)
+    rows = table(study.path / "export" / "trials.csv")
+    assert len(rows) == query(study, "select count(*) from response")[0][0]
+    by_role = dict(query(study, "select role, count(*) from trial group by role"))
+    for role, count in by_role.items():
+        assert sum(row["role"] == role for row in rows) == count
+    assert {row["participant"] for row in rows if "catch" in row["excluded_by"]} == {"P011", "P012"}
+    flagged = [row for row in rows if row["flags"]]
+    assert flagged and all(row["trial_left_out"] == row["flags"] == "timing" for row in flagged)
+    assert {row["session_state"] for row in rows} == {"finished", "active"}
+    row = next(row for row in rows if row["corruption"] != "clean")
+    assert json.loads(row["parameters"]) == {"strength": 0.5}
+    assert 0 < float(row["delta_v"]) < 1 and len(row["sha256"]) == 64
+    assert (row["t_stimulus"], row["t_hz"], row["measured_hz"]) == ("0.0", "60", "60.0")
+    assert row["correct"] == str(int(row["choice"] == row["truth"]))
+
+
+def test_exclusions_say_who_by_which_rule_and_figure(study):
+    export(study)
+    rows = table(study.path / "export" / "exclusions.csv")
+    assert {row["participant"] for row in rows} == {"P011", "P012"}
+    assert {row["version"] for row in rows} == {"1"}
+    one = next(row for row in rows if row["rule"] == "one_button")
+    assert one["detail"].startswith("0.00 bits")
+    stored = query(study, "select count(*) from exclusion")
+    assert stored == [(len(rows),)]
+    assert "version 1" in (study.path / "export" / "rules.txt").read_text("utf-8")
+    copy = (study.path / "export" / "study.yaml").read_text("utf-8")
+    assert copy == (study.path / "study.yaml").read_text("utf-8")
+
+
+def test_the_excluded_can_be_kept(study, tmp_path):
+    told = export(study, tmp_path / "all", include_excluded=True)
+    answers = read_answers(tmp_path / "all" / "answers.parquet")
+    assert {"P011", "P012"} <= set(answers.subject.tolist()) and told.people == 14
+    assert "kept all the same" in (tmp_path / "all" / "rules.txt").read_text("utf-8")
+
+
+def test_nothing_is_deleted_by_being_exported(study):
+    before = query(study, "select * from response order by trial_id")
+    export(study)
+    export(study)
+    assert query(study, "select * from response order by trial_id") == before
+
+
+def test_two_photographs_of_one_name_are_kept_apart(study):
+    with closing(sqlite3.connect(study.path / "answers.sqlite")) as connection, connection:
+        connection.execute("update source_image set name = 'same.png' where id in (1, 2)")
+    export(study)
+    answers = read_answers(study.path / "export" / "answers.parquet")
+    digests = {row[0] for row in query(study, "select digest from source_image where id < 3")}
+    assert digests <= set(answers.picture.tolist()) and "same.png" not in answers.picture
+
+
+# Other formats
+
+
+def test_tables_of_model_vs_human_are_read_again_as_the_same_answers(study, run, tmp_path):
+    export(study)
+    files = sorted((study.path / "export" / "model-vs-human").iterdir())
+    assert len(files) == 12 and files[0].name == "P000_session_1.csv"
+    with files[0].open(encoding="utf-8") as file:
+        head = next(csv.reader(file))
+    assert head[:8] == [
+        "subj", "session", "trial", "rt", "object_response", "category", "condition", "imagename",
+    ]  # fmt: skip
+    out = tmp_path / "again.parquet"
+    result = run("humans", "import", *files, "--format", "model-vs-human", "--out", out)
+    assert result.status == 0, result.err
+    again, answers = read_answers(out), read_answers(study.path / "export" / "answers.parquet")
+    order = np.argsort(answers.subject, kind="stable")
+    for name in ("subject", "corruption", "picture", "label", "answer", "delta_v", "correct"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(answers, name)[order])
+    assert (again.choices, again.label_space) == (16, "entry16")
+
+
+def test_reaction_times_are_in_seconds_and_no_answer_is_na(study):
+    database, _ = open_answers(study)
+    with database.writing() as db:
+        first = db.scalars(
+            select(Response).join(Trial).where(Trial.role == "main", Trial.session_id == 1)
+        ).first()
+        first.choice, first.rt_ms, first.correct = "", None, False
+    database.close()
+    export(study)
+    rows = table(study.path / "export" / "model-vs-human" / "P000_session_1.csv")
+    assert (rows[0]["object_response"], rows[0]["rt"]) == ("na", "")
+    times = query(
+        study,
+        "select rt_ms from response join trial on id = trial_id"
+        " where session_id = 1 and role = 'main' order by number",
+    )
+    assert [float(row["rt"]) for row in rows[1:]] == pytest.approx([t / 1000 for (t,) in times[1:]])
+    assert [int(row["trial"]) for row in rows] == list(range(1, len(rows) + 1))
+    again = import_answers(
+        [study.path / "export" / "model-vs-human" / "P000_session_1.csv"], "model-vs-human"
+    )
+    assert again.answer[0] == "" and again.correct[0] == 0
+
+
+def test_a_table_of_model_vs_human_that_does_not_say_what_was_done_still_needs_to_be_told(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "subj,object_response,category,condition,imagename,delta_v\na,dog,dog,1,x,0.2\n"
+    )
+    with pytest.raises(ec.UsageError, match="give a placement or a corruption"):
+        import_answers([path], "model-vs-human")
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_no_cell_is_a_formula_or_breaks_its_line(tmp_path, start):
+    path = tmp_path / "t.csv"
+    write_csv(path, ("a", "b", "c"), [(f"{start}1+1", -1.5, None), ("x", 2, float("nan"))])
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    shown = " " if start in "\r\n" else start
+    assert rows == [["a", "b", "c"], [f"'{shown}1+1", "-1.5", ""], ["x", "2", ""]]
+    assert safe(True) == "1"
+
+
+def test_what_a_browser_says_of_itself_cannot_become_a_formula(study):
+    evil = '=HYPERLINK("http://x")'
+    database, _ = open_answers(study)
+    with database.writing() as db:
+        db.get_one(Session, 1).screen = {"width": evil, "height": "@SUM(1)", "ratio": -2}
+        response = db.scalars(select(Response)).first()
+        response.flags, response.choice = ["+1", "late"], "-1+1"
+        response.stamps = {"end": "\t=1", evil: 1}
+    database.close()
+    export(study)
+    for path in (study.path / "export").rglob("*.csv"):
+        for row in table(path):
+            for cell in row.values():
+                if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+                    float(cell)
+    assert any(row["screen_width"] == f"'{evil}" for row in table(study.path / "export/trials.csv"))
+    assert any(row["screen_ratio"] == "-2" for row in table(study.path / "export/trials.csv"))
+
+
+# The folder
+
+
+def test_exporting_again_replaces_what_was_there_and_who_withdrew_is_gone(study, run):
+    result = run("experiment", "export", study.path)
+    assert result.status == 0, result.err
+    assert "2 sessions break a rule" in result.out and "eyechart evaluate --humans" in result.out
+    result = run("experiment", "withdraw", study.path, "P003")
+    assert result.status == 0, result.err
+    assert run("experiment", "export", study.path).status == 0
+    for path in (study.path / "export").rglob("*"):
+        assert "P003" not in path.name
+        assert not path.is_file() or b"P003" not in path.read_bytes()
+    assert "P003" not in read_answers(study.path / "export" / "answers.parquet").subject
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (lambda out: (out.mkdir(), (out / "notes.txt").write_text("mine")), "notes.txt"),
+        (lambda out: (out.mkdir(), (out / "trials.csv").write_text("mine")), "trials.csv"),
+        (lambda out: out.write_text("mine"), "it is a file"),
+        (lambda out: None, None),
+    ],
+)
+def test_a_folder_with_other_files_is_left_alone(study, run, tmp_path, prepare, words):
+    out = tmp_path / "out"
+    prepare(out)
+    before = {path: path.read_bytes() for path in tmp_path.glob("out/*")}
+    result = run("experiment", "export", study.path, "--out", out)
+    if words is None:
+        assert result.status == 0, result.err
+        return
+    assert_refused(result, words)
+    assert {path: path.read_bytes() for path in tmp_path.glob("out/*")} == before
+
+
+def test_the_study_itself_and_another_studys_export_are_no_place_for_it(study, run, tmp_path):
+    assert_refused(run("experiment", "export", study.path, "--out", study.path), "other files")
+    export(study, tmp_path / "out")
+    other = make_study(tmp_path / "other", "other", **SHAPE)
+    fill(other, [GOOD])
+    assert_refused(
+        run("experiment", "export", other.path, "--out", tmp_path / "out"), "the study small"
+    )
+    inner = tmp_path / "out" / "model-vs-human" / "notes.txt"
+    inner.write_text("mine")
+    assert_refused(run("experiment", "export", study.path, "--out", tmp_path / "out"), "notes.txt")
+    assert inner.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["--rules", 7], "no quality rules of version 7"),
+        (["--out", "none/there"], "No such folder"),
+        (["--out", ""], "not an empty text"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(study, run, arguments, word):
+    assert_refused(run("experiment", "export", study.path, *arguments), word)
+    assert not (study.path / "export").exists()
+
+
+def test_a_study_without_answers_is_not_exported(run, tmp_path):
+    folder = make_study(tmp_path / "empty", "empty")
+    assert_refused(run("experiment", "export", folder.path), "no answers yet")
+    assert not (folder.path / "export").exists()
+    assert_refused(run("experiment", "export", tmp_path), "is no study")
+
+
+def test_where_nothing_counts_there_are_tables_but_no_reference(study, run, tmp_path):
+    folder = make_study(tmp_path / "bad", "bad", **SHAPE)
+    fill(folder, [SPAMMER])
+    result = run("experiment", "export", folder.path)
+    assert result.status == 0 and "Nothing that counts yet" in result.out
+    assert (folder.path / "export" / "trials.csv").exists()
+    assert_refused(run("humans", "list", folder.path), "experiment export")
+
+
+# People to compare with
+
+
+def test_a_studys_folder_is_a_reference_once_it_is_exported(study, run):
+    assert_refused(run("humans", "list", study.path), f"eyechart experiment export {study.path}")
+    export(study)
+    for path in (study.path, study.path / "export"):
+        reference = find_reference(str(path))
+        assert reference.name == "small"
+        assert reference.clean_answers == "majority" == find_rule(None, reference.answers)
+    result = run("humans", "list", study.path)
+    assert result.status == 0 and "A small study" in result.out
+
+
+def test_consistency_compares_with_other_people(study):
+    export(study)
+    reference = find_reference(str(study.path))
+    judged, answers = reference._judged, reference.answers
+    clean = answers.corruption == "clean"
+    known = np.flatnonzero(~np.isnan(judged.consistent))
+    assert len(known) > 50
+    for row in known.tolist():
+        others = (
+            clean
+            & (answers.picture == answers.picture[row])
+            & (answers.subject != answers.subject[row])
+            & (answers.answer != "")
+        )
+        said, counts = np.unique(answers.answer[others], return_counts=True)
+        best = set(said[counts == counts.max()].tolist())
+        if len(best) == 1:
+            assert judged.consistent[row] == (answers.answer[row] in best)
+        else:
+            assert answers.answer[row] in best or judged.consistent[row] == 0
+    # nobody sees a photograph both ways
+    own = set(zip(answers.subject[clean].tolist(), answers.picture[clean].tolist(), strict=True))
+    seen = zip(answers.subject[~clean].tolist(), answers.picture[~clean].tolist(), strict=True)
+    assert not own & set(seen)
+
+
+def test_a_model_is_scored_beside_the_people_of_a_study(run, tmp_path):
+    """Test set, study, answers, export, evaluation: each with the command that a user types."""
+    home = save_pictures(tmp_path / "photos", each=8, tints=("blue", "green", "red"))
+    for tint, place in (("blue", 281), ("green", 207), ("red", 404)):
+        (home / tint).rename(home / wordnet_ids()[place])
+    testset, where = tmp_path / "testset.parquet", tmp_path / "people"
+    one = ("--corruption", "gaussian_noise")
+    said = run(
+        "testset", "make", home, "--out", testset, "--n", 90, *one, "--labels", "entry16",
+        "--stimulus", "native",
+    )  # fmt: skip
+    assert said.status == 0, said.err
+    said = run(
+        "experiment", "new", where, "--testset", testset, "--images", home, "--k", 16,
+        "--clean-k", 10, "--trials", 12, "--practice", 0, "--qualification", 2, "--catch", 4,
+        "--catch-pool", 4, "--title", "Three animals and things",
+    )  # fmt: skip
+    assert said.status == 0, said.err
+    folder = open_study(where)
+    fill(folder, [GOOD] * 110)
+    assert run("experiment", "export", where).status == 0
+    said = run(
+        "evaluate", "small_models:thousand", "--images", home, "--testset", testset, "--humans",
+        where, "--labels", "entry16", "--stimulus", "native", "--bins", 9, "--least", 3,
+        "--replicates", 30, "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert said.status == 0, said.err
+    found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    own = found["models"][0]["spaces"]["entry16"]["corruptions"]["vcr/gaussian_noise"]
+    reference = find_reference(str(where))
+    for which, key in (("accuracy", "accuracy"), ("consistency", "consistency")):
+        people = own[key]["people"]
+        curve = reference.curve("vcr/gaussian_noise", which, replicates=30)
+        assert people["areas"]["human"] == pytest.approx(curve.area, abs=1e-9)
+        assert people["kind"] == "direct"
+        assert 0 <= people["hmri"]["value"] <= 1 and people["mrsi"]["value"] >= 0
+    # people's curve is that of the robots, where both were observed
+    start = reference.left_end("vcr/gaussian_noise")
+    assert start.rate == pytest.approx(attentive(0.0), abs=0.06)
+
+
+# Same or different
+
+
+def test_same_different_answers_become_judgements_that_similar_reads(run, tmp_path):
+    folder = make_study(
+        tmp_path / "pairs", "pairs", Sizes(main=80, stimuli=1, practice=2), kind="same-different",
+        qualification=4, catch=4, trials=24, practice=2, k=10, response_ms=0,
+    )  # fmt: skip
+    robot = Robot(right_with(lambda v: 0.97 if v == 0 else 0.85, BUTTONS), (900, 200))
+    fill(folder, [robot] * 14)
+    fill(folder, [Robot(always("same"), (900, 200))], names="S", seed=3)
+    result = run("experiment", "export", folder.path)
+    assert result.status == 0 and "humans similar" in result.out, result.err
+    out = folder.path / "export"
+    assert {path.name for path in out.iterdir()} == {
+        "judgements.csv", "trials.csv", "exclusions.csv", "rules.txt", "study.yaml",
+    }  # fmt: skip
+    rows = table(out / "judgements.csv")
+    right = query(
+        folder,
+        "select count(*), sum(correct) from response join trial t on t.id = trial_id"
+        " join session e on e.id = session_id join participant c on c.id = participant_id"
+        " where role = 'main' and c.code != 'S000'",
+    )
+    assert [(len(rows), sum(row["shown"] == row["said"] for row in rows))] == right
+    for row in rows:
+        assert (row["a"], row["b"]) == ("vcr/gaussian_noise", "vcr/median_blur")
+        alike = row["corruption_left"] == row["corruption_right"]
+        assert row["shown"] == ("same" if alike else "different")
+        assert 0 < float(row["delta_v_left"]) < 1
+    result = run("humans", "similar", folder.path)
+    assert result.status == 0 and "told apart" in result.out
+    assert f"{len(rows):,}" in result.out
+    assert_refused(run("humans", "list", folder.path), "eyechart humans similar")
+    told = status_of(folder)
+    assert told.pairs[0].answers == len(rows) and told.pairs[0].verdict == "told apart"
+    said = run("experiment", "status", folder.path)
+    assert said.status == 0 and "vcr/gaussian_noise and vcr/median_blur" in said.out
+
+
+# Status
+
+
+def status_of(folder, now=START):
+    database, study = open_answers(folder)
+    with database.reading() as db:
+        found = read_status(db, study, folder.config, now)
+    database.close()
+    return found
+
+
+def test_status_counts_answers_people_and_reasons(study):
+    told = status_of(study, START + timedelta(minutes=1))
+    answers = {own.name: own.answers for own in told.groups}
+    export(study)
+    names, counts = np.unique(
+        read_answers(study.path / "export" / "answers.parquet").corruption, return_counts=True
+    )
+    assert answers == dict(zip(names.tolist(), counts.tolist(), strict=True))
+    wanted = dict(
+        query(
+            study,
+            "select corruption, sum(capacity) from stimulus s join picture p on s.id ="
+            " p.stimulus_id where role = 'main' group by corruption",
+        )
+    )
+    assert {own.name: own.wanted for own in told.groups} == wanted
+    assert told.people == {
+        "active now": 1, "finished": 13, "not qualified": 0, "dropped out": 0,
+    }  # fmt: skip
+    assert told.excluded == 2 and told.reasons["catch"] == 2
+    assert told.minutes == pytest.approx(6)
+    later = status_of(study, START + timedelta(hours=1))
+    assert later.people["dropped out"] == 1 and later.people["active now"] == 0
+
+
+def test_status_shows_the_running_curve_of_the_answers_so_far(tmp_path):
+    folder = make_study(
+        tmp_path / "many", "many", Sizes(main=100, stimuli=2), qualification=4, catch=4, trials=50,
+        practice=0, k=12,
+    )  # fmt: skip
+    fill(folder, [GOOD] * 24)
+    told = status_of(folder)
+    rates = told.curves["vcr/median_blur"]
+    for place, rate in zip((0.2, 0.4, 0.6, 0.8), rates, strict=True):
+        assert rate.low <= rate.value <= rate.high
+        assert rate.low - 0.1 <= attentive(place) <= rate.high + 0.1
+    assert told.clean.low <= attentive(0) <= told.clean.high
+
+
+def test_status_fits_on_a_screen_and_writes_nothing(study, run):
+    before = query(study, "select count(*) from exclusion")
+    result = run("experiment", "status", study.path)
+    assert result.status == 0, result.err
+    lines = result.out.splitlines()
+    assert len(lines) <= 24 and all(len(line.rstrip()) <= 100 for line in lines)
+    assert "small, open:" in lines[0] and "13 finished" in result.out
+    assert "Left out: 2 sessions (" in result.out and "vcr/median_blur" in result.out
+    assert query(study, "select count(*) from exclusion") == before
+
+
+def test_of_many_pairs_those_that_lack_most_are_shown(study, run, monkeypatch):
+    told = status_of(study)
+    groups = tuple(Group(f"a|b{place:02d}", 4, 0, place, 60) for place in range(60))
+    told = replace(told, kind="same-different", groups=groups[::-1], curves={})
+    monkeypatch.setattr("eyechart.cli.experiment_status._look", lambda found: told)
+    result = run("experiment", "status", study.path)
+    lines = result.out.splitlines()
+    assert len(lines) <= 32 and "… and 36 more" in lines[-1]
+    assert "a and b00" in result.out and "a and b23" in result.out and "b24" not in result.out
+
+
+def test_watching_ends_with_ctrl_c_and_status_0(study, run, monkeypatch):
+    looked = []
+
+    def interrupt(seconds):
+        looked.append(seconds)
+        if len(looked) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("eyechart.cli.experiment_status.time.sleep", interrupt)
+    result = run("experiment", "status", study.path, "--watch", "--every", 0.5)
+    assert result.status == 0 and not result.err
+    assert looked == [0.5] * 3 and "small, open:" in result.out
+
+
+def test_a_path_with_a_study_that_is_not_made_is_refused(run, tmp_path):
+    assert_refused(run("experiment", "status", tmp_path), "is no study")
+    assert_refused(run("experiment", "status", Path("nowhere")), "No such folder")

@@ -1,0 +1,446 @@
+"""The server of a study, asked as the page asks it, on SQLite and on PostgreSQL."""
+
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import func, select
+
+from experiment_postgres import postgresql
+from experiment_studies import SIDE, Sizes, Visitor, in_process, make_study
+from eyechart.experiment.tables import (
+    Exclusion,
+    Exposure,
+    Identity,
+    Participant,
+    Picture,
+    Response,
+    Session,
+    SourceImage,
+    Stimulus,
+    Trial,
+)
+from eyechart.experiment.withdraw import forget_identities, withdraw
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def urls(request, tmp_path_factory):
+    """Give a function that returns the URL of a new database."""
+    if request.param == "sqlite":
+        folder = tmp_path_factory.mktemp("databases")
+        yield lambda: f"sqlite:///{folder}/{uuid4().hex}.sqlite"
+        return
+    import psycopg
+    from sqlalchemy import make_url
+
+    with postgresql() as url:
+
+        def fresh():
+            name = f"d{uuid4().hex}"
+            with psycopg.connect(
+                host=make_url(url).query["host"],
+                user="eyechart",
+                dbname="postgres",
+                autocommit=True,
+            ) as one:
+                one.execute(f"CREATE DATABASE {name}")
+            return url.replace("/postgres?", f"/{name}?")
+
+        yield fresh
+
+
+@pytest.fixture
+def client(tmp_path, urls):
+    with in_process(make_study(tmp_path / "study", url=urls())) as one:
+        yield one
+
+
+def truth(client, trial):
+    with client.database.reading() as db:
+        return db.scalar(select(Stimulus.truth).join(Trial).where(Trial.public_id == trial))
+
+
+def go_on(visitor, right=True, until=None):
+    """Answer trials until there are none, or until a phase begins; return what comes then."""
+    while True:
+        step = visitor.next()
+        if step["next"] != "trial" or step["trial"]["phase"] == until:
+            return step
+        said = truth(visitor.client, step["trial"]["id"])
+        if not right:
+            said = "cat" if said != "cat" else "dog"
+        assert visitor.answer(step["trial"]["id"], said).status_code == 200
+
+
+def taken(client):
+    """Return how often each main stimulus is taken, as the column says and as the trials say."""
+    with client.database.reading() as db:
+        says = dict(
+            db.execute(select(Stimulus.id, Stimulus.taken).where(Stimulus.role == "main")).all()
+        )
+        out = Counter(
+            db.scalars(
+                select(Trial.stimulus_id)
+                .join(Stimulus)
+                .where(Stimulus.role == "main", Trial.state.in_(("live", "answered")))
+            )
+        )
+    return says, {key: out[key] for key in says}
+
+
+def test_a_participant_goes_from_consent_to_a_completion_code(client):
+    visitor = Visitor(client).begin()
+    phases = []
+    while True:
+        step = visitor.next()
+        if step["next"] != "trial":
+            break
+        trial = step["trial"]
+        phases.append(trial["phase"])
+        reply = visitor.picture(trial["pictures"][0])
+        assert len(reply.content) == SIDE * SIDE * 3
+        feedback = visitor.answer(trial["id"], truth(client, trial["id"])).json()["feedback"]
+        assert (feedback is not None) == (trial["phase"] == "practice")
+    assert Counter(phases) == {"practice": 2, "qualification": 4, "main": 10}
+    assert phases == sorted(phases, key=["practice", "qualification", "main"].index)
+    assert step["next"] == "finish"
+    done = visitor.finish().json()
+    assert done["state"] == "finished" and len(done["completion"]["code"]) == 8
+    assert visitor.finish().json() == done
+    assert visitor.next()["next"] == "done"
+
+
+def test_catch_trials_are_there_and_look_like_any_other(client):
+    visitor = Visitor(client).begin()
+    go_on(visitor)
+    with client.database.reading() as db:
+        roles = Counter(db.scalars(select(Trial.role)))
+    assert roles == {"practice": 2, "qualification": 4, "catch": 2, "main": 8}
+
+
+def test_whoever_fails_the_qualification_is_thanked_and_sees_no_more(client):
+    visitor = Visitor(client).begin()
+    step = go_on(visitor, right=False)
+    assert step == {"trial": None, "next": "failed"}
+    state = visitor.state()
+    assert state["state"] == "failed" and state["answered"]["main"] == 0
+    assert state["completion"]["way"] == "code"
+
+
+def test_nobody_sees_a_photograph_twice_not_even_in_another_study(tmp_path, urls):
+    url = urls()
+    first = make_study(tmp_path / "first", "first", Sizes(main=14), url=url)
+    secret = (tmp_path / "first" / "secret").read_text()
+    second = make_study(tmp_path / "second", "second", Sizes(main=14), url=url, secret=secret)
+    ids = {"client": "the-same-person"}
+    for folder, name in ((first, "first"), (second, "second")):
+        with in_process(folder) as client:
+            visitor = Visitor(client, name, ids=ids).begin()
+            assert go_on(visitor)["next"] == "finish"
+            assert visitor.finish().status_code == 200
+            with client.database.reading() as db:
+                shown = db.scalars(
+                    select(Picture.source_id).join(Trial, Trial.stimulus_id == Picture.stimulus_id)
+                ).all()
+                people = db.scalar(select(func.count(Participant.id)))
+                main = db.scalar(select(func.count(Trial.id)).where(Trial.role == "main"))
+    assert people == 1
+    assert len(shown) == len(set(shown)) > 16
+    # 8 of the 14 photographs of the main part are gone after the first study, so 6 trials are left
+    assert main == 8 + 6
+
+
+def test_many_at_once_never_take_a_stimulus_too_often_or_a_photograph_twice(tmp_path, urls):
+    sizes = Sizes(main=12, stimuli=2)
+    folder = make_study(tmp_path / "s", sizes=sizes, url=urls(), practice=0, qualification=0,
+                        catch=0, trials=20, k=2)  # fmt: skip
+    problems = []
+    with in_process(folder) as client:
+        people = [Visitor(client).begin() for _ in range(6)]
+
+        def ask(visitor):
+            try:
+                while (step := visitor.next())["next"] == "trial":
+                    assert visitor.answer(step["trial"]["id"]).status_code == 200
+            except BaseException as error:
+                problems.append(error)
+
+        # each in two threads, as if in two windows that share a tab's id
+        threads = [threading.Thread(target=ask, args=(each,)) for each in people * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not problems
+        says, counted = taken(client)
+        assert says == counted
+        # 12 photographs of two stimuli each, two answers to each: four people for each photograph
+        assert set(counted.values()) == {2}
+        with client.database.reading() as db:
+            rows = db.execute(
+                select(Session.participant_id, Picture.source_id)
+                .select_from(Trial)
+                .join(Session)
+                .join(Picture, Picture.stimulus_id == Trial.stimulus_id)
+            ).all()
+    assert len(rows) == len(set(rows))
+
+
+def test_the_same_request_for_a_trial_gets_the_same_trial(client):
+    visitor = Visitor(client).begin()
+    key = str(uuid4())
+    first = visitor.next(key)
+    assert visitor.next(key) == first
+    assert visitor.next()["trial"]["id"] != first["trial"]["id"]
+
+
+def test_no_more_than_three_trials_are_out_at_once(client):
+    visitor = Visitor(client).begin()
+    go_on(visitor, until="main")
+    assert [visitor.next()["next"] for _ in range(3)] == ["trial", "trial", "wait"]
+
+
+def test_the_same_answer_again_changes_nothing_and_another_is_refused(client):
+    visitor = Visitor(client).begin()
+    trial = visitor.next()["trial"]["id"]
+    body = {"uuid": str(uuid4()), "choice": "dog", "rt_ms": 300, "stamps": {}, "flags": []}
+    first = visitor.put(trial, body)
+    assert first.status_code == 200
+    assert visitor.put(trial, body).json() == first.json()
+    for other in ({"choice": "cat"}, {"uuid": str(uuid4())}, {"rt_ms": 301}):
+        reply = visitor.put(trial, body | other)
+        assert (reply.status_code, reply.json()["code"]) == (409, "answered")
+    with client.database.reading() as db:
+        assert db.scalar(select(func.count(Response.trial_id))) == 1
+
+
+def test_another_tab_takes_over_and_the_first_is_told(client):
+    visitor = Visitor(client).begin()
+    out = visitor.next()["trial"]["id"]
+    first = visitor.tab
+    visitor.claim()
+    second, visitor.tab = visitor.tab, first
+    assert visitor.ask().json()["code"] == "another_tab"
+    assert visitor.finish().json()["code"] == "another_tab"
+    visitor.tab = second
+    with client.database.reading() as db:
+        assert db.scalar(select(Trial.state).where(Trial.public_id == out)) == "dropped"
+    assert visitor.next()["trial"]["id"] != out
+
+
+def test_a_dropped_trial_is_given_to_others_but_its_answer_counts_if_it_comes_in_time(
+    tmp_path, urls
+):
+    folder = make_study(tmp_path / "s", sizes=Sizes(main=1, stimuli=1), url=urls(), practice=0,
+                        qualification=0, catch=0, trials=1, k=1)  # fmt: skip
+    with in_process(folder) as client:
+        slow = Visitor(client).begin()
+        late = slow.next()["trial"]["id"]
+        assert Visitor(client).join(expect=409)["code"] == "full"
+        slow.claim()
+        quick = Visitor(client).begin()
+        assert slow.answer(late).status_code == 200
+        # now it is full: the other one finds nothing to do
+        assert quick.next()["next"] == "finish"
+        assert set(taken(client)[1].values()) == {1}
+
+
+def test_an_answer_that_comes_after_others_gave_it_is_gone(tmp_path, urls):
+    folder = make_study(tmp_path / "s", sizes=Sizes(main=1, stimuli=1), url=urls(), practice=0,
+                        qualification=0, catch=0, trials=1, k=1)  # fmt: skip
+    with in_process(folder) as client:
+        slow = Visitor(client).begin()
+        late = slow.next()["trial"]["id"]
+        slow.claim()
+        quick = Visitor(client).begin()
+        assert quick.answer(quick.next()["trial"]["id"]).status_code == 200
+        reply = slow.answer(late)
+        assert (reply.status_code, reply.json()["code"]) == (410, "gone")
+        assert set(taken(client)[1].values()) == {1}
+
+
+def test_a_lease_that_is_over_frees_the_stimulus(tmp_path, urls):
+    now = [datetime.now(UTC)]
+    folder = make_study(tmp_path / "s", sizes=Sizes(main=1, stimuli=1), url=urls(), practice=0,
+                        qualification=0, catch=0, trials=1, k=1)  # fmt: skip
+    with in_process(folder, clock=lambda: now[0]) as client:
+        first = Visitor(client).begin()
+        second = Visitor(client, ids={"client": "second"})
+        out = first.next()["trial"]["id"]
+        assert second.join(expect=409)["code"] == "full"
+        now[0] += timedelta(minutes=16)
+        second.begin()
+        assert second.next()["trial"]["id"] != out
+        # the first one comes again, and has seen it already
+        assert first.next()["next"] == "finish"
+        says, counted = taken(client)
+        assert says == counted == dict.fromkeys(says, 1)
+
+
+def test_answers_of_whoever_is_excluded_are_asked_of_others(tmp_path, urls):
+    folder = make_study(tmp_path / "s", sizes=Sizes(main=30, stimuli=1), url=urls(), practice=0,
+                        qualification=0, catch=8, trials=22, k=1)  # fmt: skip
+    with in_process(folder) as client:
+        spammer = Visitor(client).begin()
+        go_on(spammer, right=False)
+        assert spammer.finish().status_code == 200
+        with client.database.reading() as db:
+            assert "catch" in set(db.scalars(select(Exclusion.rule)))
+            assert db.scalar(select(func.count(Response.trial_id))) == 30
+        assert set(taken(client)[0].values()) == {0}
+
+
+def test_withdrawing_deletes_everything_of_a_person_and_nothing_else(client):
+    gone, stays = Visitor(client).begin(), Visitor(client).begin()
+    go_on(gone), go_on(stays)
+    code = gone.finish().json()["participant"]
+    assert withdraw(client.database, b"x", code) == 16
+    with client.database.reading() as db:
+        for table, left in ((Participant, 1), (Session, 1), (Trial, 16), (Identity, 1)):
+            assert db.scalar(select(func.count()).select_from(table)) == left
+        assert db.scalar(select(func.count(Response.trial_id))) == 16
+        assert db.scalar(select(func.count()).select_from(Exposure)) == 16
+    says, counted = taken(client)
+    assert says == counted
+    assert gone.client.get("/api/session", headers=gone.headers).status_code == 401
+
+
+def test_platform_ids_are_kept_apart_and_can_be_forgotten(client):
+    ids = {"PROLIFIC_PID": "5f0c", "STUDY_ID": "s1", "SESSION_ID": "x9"}
+    visitor = Visitor(client, platform="prolific", ids=ids).begin()
+    with client.database.reading() as db:
+        assert db.scalar(select(Identity.ids)) == ids
+        person = db.scalar(select(Participant))
+        assert "5f0c" not in person.code + person.digest
+    assert forget_identities(client.database, client.row.id) == 1
+    with client.database.reading() as db:
+        assert db.scalar(select(func.count()).select_from(Identity)) == 0
+    # and the person is still known again
+    again = Visitor(client, platform="prolific", ids=ids)
+    again.join(expect=200)
+    assert again.state()["participant"] == visitor.state().get("participant", person.code)
+
+
+def test_least_answered_stimuli_come_first(tmp_path, urls):
+    folder = make_study(tmp_path / "s", sizes=Sizes(main=20, stimuli=1), url=urls(), practice=0,
+                        qualification=0, catch=0, trials=10, k=5)  # fmt: skip
+    with in_process(folder) as client:
+        for people in range(1, 5):
+            visitor = Visitor(client).begin()
+            go_on(visitor)
+            counts = taken(client)[0].values()
+            assert max(counts) - min(counts) <= 1
+            assert sum(counts) == 10 * people
+
+
+def test_the_three_ways_lead_back_where_participants_came_from(client):
+    turk = {
+        "assignmentId": "A1", "hitId": "H1", "workerId": "W1",
+        "turkSubmitTo": "https://workersandbox.mturk.com/",
+    }  # fmt: skip
+    prolific = {"PROLIFIC_PID": "p1", "STUDY_ID": "s1", "SESSION_ID": "x1"}
+    found = {}
+    for platform, ids in (("link", None), ("mturk", turk), ("prolific", prolific)):
+        visitor = Visitor(client, platform=platform, ids=ids).begin()
+        go_on(visitor)
+        found[platform] = visitor.finish().json()["completion"]
+    assert found["link"]["way"] == "code"
+    assert found["mturk"]["action"] == "https://workersandbox.mturk.com/mturk/externalSubmit"
+    assert found["mturk"]["fields"]["assignmentId"] == "A1" and len(found["mturk"]["fields"]) > 1
+    assert found["prolific"]["url"] == "https://app.prolific.com/submissions/complete?cc=CDONE"
+
+
+def test_a_preview_on_mechanical_turk_creates_nothing(client):
+    ids = {
+        "assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE", "hitId": "H1",
+        "turkSubmitTo": "https://www.mturk.com",
+    }  # fmt: skip
+    assert Visitor(client, platform="mturk", ids=ids).join(expect=409)["code"] == "preview"
+    with client.database.reading() as db:
+        for table in (Participant, Session, Identity, Trial):
+            assert db.scalar(select(func.count()).select_from(table)) == 0
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://evil.example",
+        "https://www.mturk.com.evil.example",
+        "https://www.mturk.com@evil.example",
+        "https://www.mturk.com/elsewhere",
+        "http://www.mturk.com",
+        "javascript:alert(1)",
+        "//www.mturk.com",
+        "",
+    ],
+)
+def test_forms_are_sent_to_mechanical_turk_only(client, address):
+    ids = {"assignmentId": "A", "hitId": "H", "workerId": "W", "turkSubmitTo": address}
+    assert Visitor(client, platform="mturk", ids=ids).join(expect=422)["code"] == "bad_request"
+
+
+def test_coming_back_goes_on_and_makes_the_old_token_void(client):
+    visitor = Visitor(client).begin()
+    trial = visitor.next()["trial"]["id"]
+    visitor.answer(trial)
+    old = visitor.token
+    visitor.join(expect=200)
+    assert visitor.state()["answered"]["practice"] == 1
+    visitor.token = old
+    assert visitor.ask().json()["code"] == "bad_token"
+
+
+def test_sources_that_were_shown_are_counted_once_for_each_trial(client):
+    visitor = Visitor(client).begin()
+    go_on(visitor)
+    with client.database.reading() as db:
+        exposed = db.scalar(select(func.count()).select_from(Exposure))
+        shown = db.scalar(select(func.count()).select_from(Trial))
+        assert db.scalar(select(func.count(SourceImage.id))) == 64
+    assert exposed == shown == 16
+
+
+def test_reloading_until_the_qualification_has_run_out_does_not_pass_it(client):
+    visitor = Visitor(client).begin()
+    go_on(visitor, until="qualification")
+    while (step := visitor.next())["next"] == "trial":
+        assert step["trial"]["phase"] == "qualification"
+        visitor.claim()
+    assert step["next"] == "failed"
+    assert visitor.state()["state"] == "failed"
+
+
+def test_nobody_skips_a_part_because_others_are_at_the_same_stimuli(tmp_path, urls):
+    sizes = Sizes(main=4, stimuli=1, practice=1, qualification=1, catch=1)
+    folder = make_study(tmp_path / "s", sizes=sizes, url=urls(), practice=1, qualification=1,
+                        catch=1, trials=3, k=20)  # fmt: skip
+    problems = []
+    with in_process(folder) as client:
+        people = [Visitor(client).begin() for _ in range(12)]
+
+        def go(visitor):
+            try:
+                while (step := visitor.next())["next"] in ("trial", "wait"):
+                    if step["trial"]:
+                        trial = step["trial"]["id"]
+                        assert visitor.answer(trial, truth(client, trial)).status_code == 200
+                assert step["next"] == "finish"
+            except BaseException as error:
+                problems.append(error)
+
+        threads = [threading.Thread(target=go, args=(each,)) for each in people]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not problems
+        with client.database.reading() as db:
+            rows = db.execute(select(Trial.session_id, Trial.role)).all()
+    assert len(rows) == len(people) * 6
+    assert all(
+        count == len(people)
+        for role, count in Counter(r for _, r in rows).items()
+        if role != "main"
+    )

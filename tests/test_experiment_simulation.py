@@ -1,0 +1,97 @@
+"""Robots with a known curve take part; that curve must come out, without the spammers."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from experiment_studies import CORRUPTIONS, Sizes, make_study
+from eyechart.experiment.robots import Asked, Psychometric, Robot, kinds_of
+from eyechart.humans.reference import find_reference
+
+CURVE = Psychometric()
+FULL = {"practice": 4, "qualification": 8, "catch": 8, "k": 5, "response_ms": 1500}
+
+
+def truth(delta_v):
+    return np.array([CURVE(float(each), 16) for each in delta_v])
+
+
+def simulated(run, tmp_path, participants, spammers, sources, trials):
+    sizes = Sizes(main=sources, stimuli=4, practice=16, qualification=16, catch=16)
+    make_study(tmp_path / "study", sizes=sizes, trials=trials, **FULL)
+    options = ["--participants", str(participants), "--spammers", str(spammers), "--fast"]
+    out = tmp_path / "robots"
+    for words in (["simulate", tmp_path / "study", "--out", out, *options], ["export", out]):
+        result = run("experiment", *words)
+        assert result.status == 0, result.err
+    return out
+
+
+def check(out, spammers, **fit):
+    robots = json.loads((out / "robots.json").read_text())["robots"]
+    kinds = {each["participant"]: each["kind"] for each in robots}
+    reference = find_reference(str(out))
+    counted = Counter(kinds[each] for each in set(reference.answers.subject.tolist()))
+    assert sum(kind != "attentive" for kind in kinds.values()) == spammers
+    assert set(counted) == {"attentive"}, "spammers are left out"
+    grid = np.linspace(0, 1, 1001)
+    figures = []
+    for name in CORRUPTIONS:
+        curve = reference.curve(name, **fit)
+        # with so many checks one in twenty would fail by chance at 95 %
+        low, high = curve.interval(0.999)
+        area = float(truth(grid).mean())
+        figures.append((name, curve.area, curve.interval(0.95), area))
+        assert low <= area <= high
+    left = reference.left_end(CORRUPTIONS[0])
+    assert left is not None and abs(left.rate - (1 - CURVE.lapse)) < 0.02
+    return counted["attentive"], figures
+
+
+def test_a_robots_curve_comes_out_as_it_was_put_in(run, tmp_path):
+    out = simulated(run, tmp_path, participants=20, spammers=3, sources=40, trials=36)
+    counted, _ = check(out, 3, bins=12, least=8)
+    assert counted >= 16, "attentive robots are kept"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_three_hundred_robots_give_a_curve_whose_interval_holds_the_truth(run, tmp_path, capsys):
+    out = simulated(run, tmp_path, participants=300, spammers=45, sources=510, trials=40)
+    counted, figures = check(out, 45)
+    with capsys.disabled():
+        print(f"\n{counted} of 255 attentive robots counted, 0 of 45 spammers")
+        for name, area, (low, high), expected in figures:
+            print(f"{name}: area {area:.4f} (95 % {low:.4f} to {high:.4f}), truth {expected:.4f}")
+    assert counted >= 250
+    reference = find_reference(str(out))
+    for name in CORRUPTIONS:
+        where = np.linspace(0.1, 0.9, 17)
+        low, high = reference.curve(name).band(where, 0.999)
+        inside = (low <= truth(where)) & (truth(where) <= high)
+        assert inside.all(), where[~inside]
+
+
+def test_an_attentive_robot_is_right_as_often_as_its_curve_says():
+    choices = tuple("abcdefghijklmnop")
+    for change in (0.0, 0.5, 0.7, 1.0):
+        robot = Robot("attentive", (1, int(100 * change)), CURVE)
+        asked = Asked("c", change, "main")
+        right = [robot.react(asked, choices, 1500).choice == "c" for _ in range(4000)]
+        expected = CURVE(change, 16)
+        assert abs(np.mean(right) - expected) < 4 * np.sqrt(expected * (1 - expected) / 4000) + 1e-9
+
+
+def test_a_psychometric_curve_falls_from_one_less_the_lapses_to_chance():
+    values = truth(np.linspace(0, 1, 101))
+    assert values[0] == pytest.approx(1 - CURVE.lapse)
+    assert (np.diff(values) < 0).all()
+    assert values[-1] == pytest.approx(1 / 16, abs=0.02)
+
+
+def test_spammers_are_of_all_kinds_and_as_many_as_asked_for():
+    kinds = Counter(kinds_of(50, 9, seed=1))
+    assert kinds == {"attentive": 41, "guesser": 3, "one-button": 3, "hasty": 3}
+    assert kinds_of(50, 9, seed=1) == kinds_of(50, 9, seed=1) != kinds_of(50, 9, seed=2)

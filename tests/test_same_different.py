@@ -1,0 +1,269 @@
+"""Same or different: tests pooled and by people, intervals, correction, verdicts, the command."""
+
+from itertools import chain, combinations, product
+from math import comb
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, wilcoxon
+from scipy.stats import norm as normal
+
+import eyechart as ec
+from commands import assert_refused
+from eyechart.humans.same_different import (
+    Judgement,
+    accuracy_interval,
+    analyse,
+    holm,
+    read_single_judgements,
+    sign_flip,
+)
+
+HEAD = "a,b,subject,shown,said\n"
+
+
+def judged(a, b, people, each, right, seed=0, bias=0.0):
+    """Answers of people who are so often right; the rest lean to "same" by `bias`."""
+    numbers = np.random.default_rng(seed)
+    rows = []
+    for person, place in product(range(people), range(each)):
+        shown = ("same", "different")[place % 2]
+        said = shown
+        if numbers.random() > 2 * right - 1:  # does not know and guesses
+            said = "same" if numbers.random() < 0.5 + bias else "different"
+        rows.append(Judgement(a, b, f"p{person}", shown, said))
+    return rows
+
+
+def write(path, rows):
+    lines = (f"{each.a},{each.b},{each.subject},{each.shown},{each.said}\n" for each in rows)
+    path.write_text(HEAD + "".join(lines), encoding="utf-8")
+    return path
+
+
+# The test by people
+
+
+@pytest.mark.parametrize("sums", [[3, -1, 4, 1, -5, 9, 2], [2, 2, 2, 2, 2, 2], [0, 0, 1], [7], []])
+def test_exchanging_signs_counts_every_outcome(sums):
+    outcomes = [
+        sum(sign * each for sign, each in zip(signs, sums, strict=True))
+        for signs in product((-1, 1), repeat=len(sums))
+    ]
+    expected = np.mean([abs(each) >= abs(sum(sums)) for each in outcomes])
+    assert sign_flip(np.array(sums, dtype=np.int64)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_with_one_answer_from_each_person_it_is_the_binomial_test():
+    for right, total in ((12, 15), (30, 61), (0, 8), (55, 100)):
+        sums = np.array([1] * right + [-1] * (total - right))
+        assert sign_flip(sums) == pytest.approx(binomtest(right, total).pvalue, rel=1e-9)
+
+
+def test_with_people_who_differ_in_rank_only_it_agrees_with_the_signed_rank_test():
+    """Where sums are 1, 2, 3, … their ranks are the sums themselves."""
+    signs = np.array([1, 1, -1, 1, 1, 1, -1, 1, 1, 1])
+    sums = signs * np.arange(1, 11)
+    assert sign_flip(sums) == pytest.approx(wilcoxon(sums, method="exact").pvalue, rel=1e-9)
+
+
+def test_people_whose_answers_hang_together_are_rejected_no_more_often_than_stated():
+    numbers = np.random.default_rng(0)
+    pooled = by_people = 0
+    for _ in range(400):
+        # nobody can tell, but each sticks to one wrong idea or its opposite
+        rates = numbers.beta(0.8, 0.8, 10)
+        right = numbers.binomial(20, rates)
+        pooled += binomtest(int(right.sum()), 200).pvalue < 0.05
+        by_people += sign_flip(2 * right - 20) < 0.05
+    assert by_people / 400 < 0.075  # 0.05 and more than two standard errors
+    assert pooled / 400 > 0.4  # which is why there is a test by people at all
+
+
+# The interval
+
+
+def test_the_interval_holds_the_truth_as_often_as_it_says():
+    numbers = np.random.default_rng(1)
+    for people, each, mean, spread in ((8, 12, 0.5, 10), (12, 8, 0.6, 5), (6, 20, 0.55, 8)):
+        held = 0
+        for _ in range(300):
+            counts = numbers.integers(each // 2, each * 2, people)
+            rates = numbers.beta(mean * spread, (1 - mean) * spread, people)
+            low, high = accuracy_interval(numbers.binomial(counts, rates), counts)
+            held += low <= mean <= high
+        assert held / 300 > 0.925
+
+
+def test_of_single_answers_of_many_people_it_is_nearly_the_exact_binomial_one():
+    right = np.array([1] * 140 + [0] * 60)
+    found = accuracy_interval(right, np.ones(200, dtype=np.int64))
+    exact = binomtest(140, 200).proportion_ci(0.95)
+    assert found == pytest.approx((exact.low, exact.high), abs=0.002)
+
+
+def test_it_is_wider_the_more_people_differ():
+    counts = np.full(10, 20)
+    alike = accuracy_interval(np.full(10, 12), counts)
+    apart = accuracy_interval(np.array([20] * 5 + [4] * 5), counts)
+    assert apart[1] - apart[0] > 2 * (alike[1] - alike[0])
+
+
+def test_one_person_says_nothing_of_others_and_all_right_is_no_certainty():
+    assert accuracy_interval(np.array([90]), np.array([100])) == (0.0, 1.0)
+    low, high = accuracy_interval(np.full(6, 5), np.full(6, 5))
+    assert high == 1 and 0.7 < low < 0.025 ** (1 / 30)
+
+
+# Correction over pairs
+
+
+def test_holm_of_a_worked_example():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+    assert holm([0.4, 0.9]) == pytest.approx([0.8, 0.9])
+
+
+def test_holm_is_the_closed_test_of_all_intersections():
+    """Rejected is what every set of hypotheses with it in it rejects after Bonferroni."""
+    numbers = np.random.default_rng(2)
+    for _ in range(20):
+        values = (numbers.random(6) ** 3).tolist()
+        places = range(6)
+        sets = list(chain.from_iterable(combinations(places, size) for size in range(1, 7)))
+        expected = [
+            max(min(1, len(own) * min(values[j] for j in own)) for own in sets if place in own)
+            for place in places
+        ]
+        assert holm(values) == pytest.approx(expected)
+
+
+# A pair
+
+
+def test_of_a_pair_every_figure_follows_from_its_counts():
+    rows = [
+        Judgement("fog", "frost", f"p{place % 7}", shown, said)
+        for shown, said, count in (
+            ("same", "same", 30), ("same", "different", 5),
+            ("different", "same", 15), ("different", "different", 20),
+        )
+        for place in range(count)
+    ]  # fmt: skip
+    rows.append(Judgement("fog", "frost", "p1", "same", ""))
+    (found,) = analyse(rows)
+    assert (found.answers, found.unanswered, found.people, found.right) == (70, 1, 7, 50)
+    assert found.said_same == pytest.approx((30 / 35, 15 / 35))
+    # two-sided: 50 or more of 70, or 20 or fewer
+    assert found.pooled == pytest.approx(2 * sum(comb(70, k) for k in range(50, 71)) / 2**70)
+    hit, alarm = (normal.ppf((k + 0.5) / 36) for k in (20, 5))
+    assert found.sensitivity == pytest.approx(hit - alarm)
+    assert found.bias == pytest.approx(-(hit + alarm) / 2) and found.bias > 0
+    assert found.by_people_holm == found.by_people
+
+
+@pytest.mark.parametrize(
+    ("people", "each", "right", "verdict"),
+    [
+        (20, 20, 0.8, "told apart"),
+        (60, 20, 0.5, "not told apart"),
+        (150, 20, 0.55, "hardly told apart"),
+        (10, 4, 0.5, "undecided"),
+        (5, 100, 0.9, "too few answers"),
+        (20, 1, 0.9, "too few answers"),
+    ],
+)
+def test_near_chance_with_few_answers_is_no_sign_of_likeness(people, each, right, verdict):
+    (found,) = analyse(judged("a", "b", people, each, right, seed=3))
+    assert found.verdict == verdict, found
+
+
+def test_who_always_says_same_tells_nothing_apart():
+    rows = judged("a", "b", 30, 20, 0.5, bias=0.5)
+    (found,) = analyse(rows)
+    assert found.accuracy == 0.5 and found.said_same == (1, 1)
+    assert found.sensitivity == pytest.approx(0) and found.verdict == "not told apart"
+
+
+def test_p_values_are_corrected_over_all_pairs():
+    rows = list(
+        chain.from_iterable(
+            judged(a, b, 12, 10, 0.6, seed=place)
+            for place, (a, b) in enumerate(combinations("abcd", 2))
+        )
+    )
+    found = analyse(rows)
+    assert [(each.a, each.b) for each in found] == list(combinations("abcd", 2))
+    assert [each.by_people_holm for each in found] == holm([each.by_people for each in found])
+    assert [each.pooled_holm for each in found] == holm([each.pooled for each in found])
+    # order of rows means nothing
+    np.random.default_rng(0).shuffle(rows)
+    assert analyse(rows) == found
+
+
+def test_answers_of_which_none_came_in_time_are_no_pair():
+    assert analyse([Judgement("a", "b", "p", "same", "")]) == []
+
+
+# Files and the command
+
+
+def test_judgements_are_read_whichever_way_round_the_pair_is(tmp_path):
+    path = tmp_path / "judgements.csv"
+    path.write_text(HEAD + "frost,fog,p,same,\nfog,frost,q,different,same\n", encoding="utf-8")
+    assert read_single_judgements(path) == [
+        Judgement("fog", "frost", "p", "same", ""),
+        Judgement("fog", "frost", "q", "different", "same"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ("a,b,p,alike,same", "row 2: shown must be same or different, got 'alike'"),
+        ("a,b,p,same,maybe", "row 2: said must be same, different or empty, got 'maybe'"),
+        ("a,b,,same,same", "row 2: subject is empty"),
+    ],
+)
+def test_judgements_that_cannot_be_are_refused(tmp_path, row, sentence):
+    path = tmp_path / "judgements.csv"
+    path.write_text(HEAD + row + "\n", encoding="utf-8")
+    with pytest.raises(ec.UsageError, match=sentence):
+        read_single_judgements(path)
+
+
+@pytest.mark.parametrize("inner", ["", "export"])
+def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
+    home = tmp_path / "study" / inner
+    home.mkdir(parents=True)
+    rows = judged("fog", "frost", 20, 20, 0.9) + judged("blur", "fog", 40, 30, 0.5, seed=1)
+    write(home / "judgements.csv", rows)
+    result = run("humans", "similar", tmp_path / "study")
+    assert result.status == 0, result.err
+    pairs = [line.strip() for line in result.out.splitlines() if "fog" in line]
+    assert len(pairs) == 2
+    assert "blur" in pairs[0] and "not told apart" in pairs[0] and "1,200" in pairs[0]
+    assert "frost" in pairs[1] and pairs[1].endswith("told apart") and "not" not in pairs[1]
+    assert "over 2 pairs (Holm)" in result.out
+    one = run("humans", "similar", tmp_path / "study", "frost", "fog")
+    assert one.status == 0 and "blur" not in one.out and "Before correction: p = " in one.out
+    assert "over 2 pairs (Holm)" in one.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (["frost", "fogg"], "Did you mean 'fog'"),
+        (["frost", "blur"], "Nobody was asked whether frost and blur"),
+        (["frost"], "Two corruptions are compared"),
+        (["frost", "frost"], "twice"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(run, tmp_path, arguments, word):
+    rows = judged("fog", "frost", 6, 5, 0.9) + judged("blur", "fog", 6, 5, 0.5)
+    write(tmp_path / "judgements.csv", rows)
+    assert_refused(run("humans", "similar", tmp_path, *arguments), word)
+
+
+def test_a_reference_without_two_names_says_which_there_are(run):
+    assert_refused(run("humans", "similar", "geirhos"), "noise", "lowpass")
