@@ -74,13 +74,18 @@ $(PAGES): $(PAGE_SOURCES)
 
 frontend: $(PAGES)
 
+# How long pictures are seen is measured with nothing beside it.
+ALONE := tests/test_experiment_timing.py
+
 test: lint browser frontend
-	$(PYTEST)
+	$(PYTEST) --ignore=$(ALONE)
+	$(PYTEST) -n 0 $(ALONE)
 	$(MAKE) docs
 
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against
 validate: $(STAMP) browser frontend
-	$(PYTEST) -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow" --ignore=$(ALONE)
+	$(PYTEST) -n 0 -m "slow or not slow" $(ALONE)
 	PYTHON=$(PYTHON) sh tests/adapters_check.sh
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))
 	$(BIN)/eyechart bench vif

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Gets what tests in a browser need, where it is missing and can be had: Debian's chromium, and
-# axe-core, which looks for what keeps people from using a page. Tests without it are skipped.
+# Gets what tests need besides Python's packages, where it is missing and can be had: Debian's
+# chromium and PostgreSQL, and axe-core, which looks for what keeps people from using a page. Tests
+# without it are skipped.
 set -u
 
 AXE=4.14.0
@@ -40,20 +41,30 @@ apt_get() {
     as_root 300 apt-get -o DPkg::Lock::Timeout=60 -o Acquire::Retries=1 "$@"
 }
 
-install_browser() {
+# where Debian puts the programs of PostgreSQL's server, which are not in the path
+has_postgresql() {
+    command -v initdb >/dev/null 2>&1 && command -v pg_ctl >/dev/null 2>&1 && return 0
+    for path in "${POSTGRESQL:-/usr/lib/postgresql}"/*/bin/initdb; do
+        [ -x "$path" ] && return 0
+    done
+    return 1
+}
+
+# install PACKAGE WHAT: from Debian, or say that there is no WHAT
+install() {
     if ! command -v apt-get >/dev/null 2>&1; then
         why="there is no apt-get"
     elif ! as_root 10 true; then
         why="that takes root"
     # lists of packages are fetched only if those that are there do not do
-    elif apt_get -y --no-install-recommends install chromium || {
-        apt_get update && apt_get -y --no-install-recommends install chromium
+    elif apt_get -y --no-install-recommends install "$1" || {
+        apt_get update && apt_get -y --no-install-recommends install "$1"
     }; then
         return 0
     else
         why="apt-get could not"
     fi
-    echo "No tests in a browser: chromium is missing and cannot be installed here ($why)."
+    echo "No tests $2: $1 is missing and cannot be installed here ($why)."
 }
 
 has_axe() {
@@ -72,6 +83,7 @@ install_axe() {
     echo "No tests by axe-core: it is missing and cannot be installed here ($why)."
 }
 
-has_browser || install_browser
+has_browser || install chromium "in a browser"
+has_postgresql || install postgresql "of PostgreSQL"
 has_axe || install_axe
 exit 0

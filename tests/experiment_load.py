@@ -36,7 +36,8 @@ class Load:
 
     `key`: a JSON file with what each picture shows, by the SHA-256 of its pixels, as [right answer,
     number of the photograph]. `others`: further answers for those who guess. `guessers`: one in so
-    many passes the qualification and guesses from then on, 0 for nobody.
+    many passes the qualification and guesses from then on, 0 for nobody; `leavers`: one in so many
+    closes the page in the middle. `patience_s`: how long a study must be full before all go home.
     """
 
     base: str
@@ -47,6 +48,8 @@ class Load:
     think_s: float = 2.0
     others: tuple[str, ...] = ("cat", "dog")
     guessers: int = 0
+    leavers: int = 0
+    patience_s: float = 0.0
 
 
 @dataclass
@@ -72,9 +75,11 @@ class Crowd:
     def __init__(self, load: Load, client: httpx2.AsyncClient) -> None:
         self.load, self.client, self.result = load, client, Result()
         self.key = json.loads(Path(load.key).read_text(encoding="utf-8"))
-        self.until = time.monotonic() + load.seconds
+        self.began = time.monotonic()
+        self.until = self.began + load.seconds
         self.came = 0
         self.busy = 0
+        self.last_work = time.monotonic()
 
     @property
     def is_over(self) -> bool:
@@ -91,25 +96,29 @@ class Crowd:
         await asyncio.sleep(share * max(self.load.think_s, 0.5))
         while not self.is_over:
             self.came += 1
-            guesses = self.load.guessers > 0 and self.came % self.load.guessers == 0
+            person = Person(self, self.came)
             self.busy += 1
             try:
-                end = await Person(self, guesses).take_part()
+                end = await person.take_part()
             finally:
                 self.busy -= 1
             self.result.ends[end] += 1
-            if end == "full":
-                # whoever is still at it may be excluded, and then there is room again
-                if not self.busy:
-                    return
-                await asyncio.sleep(MOMENT_S / 2)
+            if end != "full":
+                self.last_work = time.monotonic()
+                continue
+            # whoever is still at it may be excluded or may have left, and then there is room again
+            if not self.busy and time.monotonic() > self.last_work + self.load.patience_s:
+                self.until = 0.0
+            await asyncio.sleep(MOMENT_S / 2)
 
 
 class Person:
     """One participant."""
 
-    def __init__(self, crowd: Crowd, guesses: bool) -> None:
-        self.crowd, self.guesses = crowd, guesses
+    def __init__(self, crowd: Crowd, number: int) -> None:
+        self.crowd = crowd
+        self.guesses = _is_one_in(crowd.load.guessers, number)
+        self.leaves = _is_one_in(crowd.load.leavers, number + 1)
         self.headers: dict[str, str] = {}
         self.ready: deque[tuple[Any, str]] = deque()
         self.fetching: asyncio.Task[str] | None = None
@@ -118,7 +127,7 @@ class Person:
         self.seen: list[int] = []
 
     async def take_part(self) -> str:
-        """Return how it ended: full, failed, finished, done, or stopped when the time was over."""
+        """Return how it ended: full, failed, finished, left, or stopped when the time was over."""
         study = self.crowd.load.study
         body = {"platform": "link", "ids": {"client": str(uuid4())}, "consent": True, "screen": {}}
         joined = await self._ask("POST", f"/api/studies/{study}/sessions", body)
@@ -142,6 +151,8 @@ class Person:
             found = await self._next()
             if isinstance(found, str):
                 return found
+            if self.leaves and found[0]["phase"] == "main" and found[0]["number"] % 7 == 6:
+                return "left"
             self._poke()
             think = self.crowd.load.think_s
             await asyncio.sleep(think * random.uniform(0.9, 1.1))
@@ -244,11 +255,15 @@ class Person:
                 result.statuses[str(reply.status_code)] += 1
                 if reply.status_code < 500 and reply.status_code != 429:
                     return reply
-            if time.monotonic() > self.crowd.until + FLUSH_S:
+            if time.monotonic() > self.crowd.began + self.crowd.load.seconds + FLUSH_S:
                 raise TimeoutError(f"{method} {path} had no answer in time")
             failed += 1
             pause = min(LONGEST_S, FIRST_S * 2 ** (failed - 1))
             await asyncio.sleep(pause * random.uniform(0.75, 1.25))
+
+
+def _is_one_in(many: int, number: int) -> bool:
+    return many > 0 and number % many == 0
 
 
 async def _main(load: Load) -> Result:

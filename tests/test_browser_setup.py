@@ -27,6 +27,9 @@ class Machine:
         self.script = shutil.copy(SCRIPT, folder / "checkout" / "tests")
         for tool in TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
+        self.server = folder / "postgresql" / "15" / "bin" / "initdb"
+        self.server.parent.mkdir(parents=True)
+        self.server.touch(mode=0o755)
 
     def add(self, name: str, does: str = "") -> None:
         """Put a program there that notes how it was called and then does something."""
@@ -38,7 +41,10 @@ class Machine:
     def run(self) -> str:
         done = subprocess.run(
             [self.bin / "sh", self.script],
-            env={"PATH": str(self.bin), "MADE": MADE, "BIN": str(self.bin)},
+            env={
+                "PATH": str(self.bin), "MADE": MADE, "BIN": str(self.bin),
+                "POSTGRESQL": str(self.folder / "postgresql"),
+            },
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30,
         )  # fmt: skip
         assert done.returncode == 0 and done.stderr == ""
@@ -86,6 +92,29 @@ def test_chromium_and_axe_are_installed_without_questions(machine):
     assert any("axe-core@4.14.0" in call for call in machine.calls)
     called = len(machine.calls)
     assert machine.run() == "" and len(machine.calls) == called
+
+
+def test_postgresql_is_installed_where_its_server_is_missing(machine):
+    be(machine, 0)
+    machine.server.unlink()
+    machine.add("chromium")
+    machine.add("npm", AXE)
+    machine.add(
+        "apt-get", 'touch "$BIN/initdb" "$BIN/pg_ctl"; chmod +x "$BIN/initdb" "$BIN/pg_ctl"'
+    )
+    assert machine.run() == ""
+    (apt,) = (call for call in machine.calls if call.startswith("apt-get"))
+    assert apt.endswith("-y --no-install-recommends install postgresql")
+    called = len(machine.calls)
+    assert machine.run() == "" and len(machine.calls) == called
+
+
+def test_without_postgresql_that_is_said_in_a_line(machine):
+    machine.server.unlink()
+    machine.add("chromium")
+    machine.add("npm", AXE)
+    (line,) = machine.run().splitlines()
+    assert line.startswith("No tests of PostgreSQL: postgresql is missing")
 
 
 def test_old_lists_of_packages_are_fetched_again(machine):

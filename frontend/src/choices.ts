@@ -64,7 +64,10 @@ export class Choices {
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
-    const place = placeOf(event, this.choices.map((choice) => choice.code));
+    const place = placeOf(
+      event,
+      this.choices.map((choice) => choice.code),
+    );
     if (place < 0) return;
     event.preventDefault();
     this.choose(place, event.timeStamp);

@@ -1,72 +1,23 @@
-// The way of a participant through a study, from the first page to the last: what is shown next
-// follows from what was done and what the server says. How it is shown is the timeline's business.
+// A visit from the first page to the last, with what can keep somebody from taking part.
 
-import { ApiError, send, type AnswerBody, type State, type Study, type TrialInfo } from "./api";
-import type { Choice } from "./choices";
-import { Feed, type Ready } from "./feed";
-import { measurePeriod } from "./frames";
-import { Gate } from "./gate";
-import { uuid } from "./keep";
-import { BLOCK, printedKeys, TWO } from "./keys";
-import { Masks } from "./masks";
-import type { Outcome } from "./plugins/outcome";
-import type { Page } from "./plugins/screen";
-import type { PendingStore } from "./pending";
-import { AnswerQueue } from "./queue";
-import type { Arrival } from "./recruit";
-import { pause, persist, type Connection } from "./retry";
-import { consent, isSuitable, isTouchOnly, phone, preview, refused } from "./screens/arrival";
-import { beforeMain, beforeTest, goOn, instructions, rest } from "./screens/begin";
-import { anotherTab, debrief, failed } from "./screens/end";
-import { feedback } from "./screens/feedback";
-import type { Session } from "./session";
-
-/** What comes next: a page, or a trial with everything that it needs. */
-export type Step =
-  | { kind: "page"; page: Page }
-  | {
-      kind: "trial";
-      study: Study;
-      ready: Ready;
-      mask: ImageBitmap | null;
-      choices: readonly Choice[];
-      period: number;
-      onPhase: (phase: string) => void;
-    };
-
-/** What came of a step: what was done on a page, or a trial's outcome. */
-export type Result = { action?: string; outcome?: Outcome };
-
-type Steps<T> = AsyncGenerator<Step, T, Result>;
-
-const USUAL = 1000 / 60;
-const FULL_SCREEN_MS = 500;
-const MOMENT = 1_000;
-
-/** `interrupted`: whether a page said that the connection is lost since the last trial. */
-export interface World {
-  who: Arrival;
-  session: Session;
-  connection: Connection;
-  pending: PendingStore;
-  interrupted: boolean;
-}
-
-function show(page: Page): Step {
-  return { kind: "page", page };
-}
+import { ApiError, send, type Study } from "./api";
+import { Participation } from "./participation";
+import { persist } from "./retry";
+import { isSuitable, isTouchOnly, phone, preview, refused } from "./screens/arrival";
+import { anotherTab } from "./screens/end";
+import { show, type Steps, type World } from "./steps";
 
 /** All steps of a visit. */
 export async function* visit(world: World): Steps<void> {
   try {
     const study = await about(world);
+    document.title = study.title;
     if (!isSuitable()) yield show(phone(isTouchOnly()));
     if (world.who.preview) {
       yield show(preview(study));
       return;
     }
-    const part = new Participation(world, study);
-    yield* part.steps();
+    yield* new Participation(world, study).steps();
   } catch (error) {
     if (error instanceof ApiError && error.status === 401) {
       // it went on in another browser; whoever agrees again goes on in this one
@@ -85,201 +36,4 @@ function about(world: World): Promise<Study> {
     const response = await send({ method: "GET", path });
     return (await response.json()) as Study;
   }, world.connection);
-}
-
-class Participation {
-  private readonly session: Session;
-  private readonly queue: AnswerQueue;
-  private readonly gate = new Gate();
-  private readonly feed: Feed;
-  private readonly masks: Masks;
-  private readonly measured = measurePeriod();
-  private period = USUAL;
-  private choices: readonly Choice[] = [];
-  private done = 0;
-  private breakAt = Infinity;
-
-  constructor(
-    private readonly world: World,
-    private readonly study: Study,
-  ) {
-    this.session = world.session;
-    this.queue = new AnswerQueue(world.pending, this.session.owner, (trial, body) =>
-      this.session.answer(trial, body),
-    );
-    this.feed = new Feed(this.session, study.side, this.gate, () => this.queue.flush());
-    this.masks = new Masks(study.side);
-    window.addEventListener("beforeunload", (event) => {
-      if (this.queue.size > 0) event.preventDefault();
-    });
-  }
-
-  async *steps(): Steps<void> {
-    let state = await this.resume();
-    if (!state) {
-      if (!this.study.open) {
-        yield show(refused("full"));
-        return;
-      }
-      yield show(consent(this.study));
-      await this.session.join();
-      state = await this.resume();
-      if (!state) throw new Error("a new token is void");
-    }
-    if (state.state === "active") {
-      this.choices = await choicesOf(this.study);
-      yield* this.ready(isFresh(state) ? instructions(this.study, this.choices) : goOn(state));
-      state = await this.claim();
-      state = yield* this.work(state);
-    }
-    yield show(state.state === "failed" ? failed(this.study, state) : debrief(this.study, state));
-  }
-
-  /** Return how far this person is; null for one who has not agreed, or must do so again. */
-  private async resume(): Promise<State | null> {
-    if (!this.session.known) return null;
-    try {
-      // answers first: claiming the tab gives up trials whose answers are not there
-      await this.queue.sendKept();
-      return await this.session.state();
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 401) return null;
-      throw error;
-    }
-  }
-
-  private async claim(): Promise<State> {
-    const period = await this.measured;
-    this.period = period ?? USUAL;
-    const state = await this.session.claim(period === null ? null : 1000 / period);
-    this.count(state);
-    return state;
-  }
-
-  /** A page on which the participant says to be ready. */
-  private async *ready(page: Page): Steps<void> {
-    const { action } = yield show(page);
-    // the window changes its size now, which must not happen in the middle of a picture
-    if (action === "start-full") await pause(FULL_SCREEN_MS);
-    this.world.interrupted = false;
-  }
-
-  /** Trials until there are no more; returns the final state. */
-  private async *work(begun: State): Steps<State> {
-    let state = begun;
-    let last: TrialInfo["phase"] | null = isFresh(state) ? null : phaseOf(state);
-    for (;;) {
-      try {
-        if (this.session.superseded) throw new ApiError(409, "another_tab", "");
-        await this.masks.prepare();
-        const next = await this.feed.next();
-        if (next === "finish") return await this.finish();
-        if (next === "failed" || next === "done") return await this.session.state();
-        if (last !== next.trial.phase) yield* this.between(last, next.trial.phase);
-        last = next.trial.phase;
-        if (this.world.interrupted) yield* this.ready(goOn(state, "The connection is back"));
-        const { outcome } = yield this.trial(next);
-        if (outcome) state = yield* this.answered(next.trial, outcome, state);
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error;
-        if (error.code === "unfinished") {
-          await pause(MOMENT);
-          continue;
-        }
-        if (error.code !== "another_tab") throw error;
-        yield show(anotherTab());
-        await this.queue.flush();
-        this.feed.reset();
-        state = await this.claim();
-        if (state.state !== "active") return state;
-        yield* this.ready(goOn(state, "Going on here"));
-        last = phaseOf(state);
-      }
-    }
-  }
-
-  private trial(ready: Ready): Step {
-    return {
-      kind: "trial",
-      study: this.study,
-      ready,
-      mask: this.study.kind === "categorise" ? this.masks.take() : null,
-      choices: this.choices,
-      period: this.period,
-      onPhase: (phase) => {
-        const { kind, timing } = this.study;
-        const calm = phase === "answer" || (kind === "same-different" && timing.show_ms === 0);
-        if (!calm) return this.gate.close();
-        this.gate.open();
-        this.feed.poke();
-      },
-    };
-  }
-
-  private async *answered(trial: TrialInfo, outcome: Outcome, before: State): Steps<State> {
-    this.gate.open();
-    const body: AnswerBody = {
-      uuid: uuid(),
-      choice: outcome.choice,
-      rt_ms: outcome.rt,
-      stamps: outcome.stamps,
-      flags: outcome.flags,
-    };
-    let state = before;
-    const sent = this.queue.add(trial.id, body).then((said) => {
-      this.feed.poke();
-      if (said) state = said.state;
-      return said;
-    });
-    if (trial.phase === "practice") {
-      const said = await sent;
-      if (said?.feedback) yield show(feedback(this.study, said.feedback, outcome.choice));
-    } else {
-      // it goes on by itself, and what cannot be sent now is sent later
-      sent.catch(() => undefined);
-    }
-    if (trial.phase === "main") this.done += 1;
-    if (trial.phase === "main" && this.done >= this.breakAt) {
-      await this.queue.flush();
-      state = await this.session.state();
-      this.count(state);
-      if (this.done < state.planned.main) yield* this.ready(rest(state));
-    }
-    return state;
-  }
-
-  // the server counts; an answer that it could not use must not bring the break twice
-  private count(state: State): void {
-    const { block } = this.study;
-    this.done = state.answered.main;
-    this.breakAt = (Math.round(this.done / block) + 1) * block;
-  }
-
-  private async *between(from: string | null, to: TrialInfo["phase"]): Steps<void> {
-    if (from === null) return;
-    if (to === "qualification") yield show(beforeTest(this.study));
-    if (to === "main") yield show(beforeMain(this.study));
-  }
-
-  private async finish(): Promise<State> {
-    await this.queue.flush();
-    return this.session.json<State>({ method: "POST", path: "/api/session/finish", tab: true });
-  }
-}
-
-async function choicesOf(study: Study): Promise<Choice[]> {
-  const codes = study.kind === "categorise" ? BLOCK : TWO;
-  const printed = await printedKeys();
-  return study.choices.map((name, place) => {
-    const code = codes[place] ?? "";
-    return { name, code, printed: printed(code) };
-  });
-}
-
-function isFresh(state: State): boolean {
-  return Object.values(state.answered).every((count) => count === 0);
-}
-
-function phaseOf(state: State): TrialInfo["phase"] | null {
-  return state.phase === "finish" || state.phase === "done" ? null : state.phase;
 }

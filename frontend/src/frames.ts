@@ -46,6 +46,9 @@ export interface Phase<Name extends string> {
 // a browser that is never on time must not keep the trial from going on
 const MOST_WAITS = 10;
 
+// of a frame: the message that it is painted comes a little later than the painting
+const SLACK = 0.1;
+
 /**
  * Says at each frame which phase is to be drawn in it, and when it came to the screen.
  *
@@ -107,7 +110,7 @@ export class PhaseClock<Name extends string> {
   /** Tell that the browser has painted the frame in which a phase was drawn. */
   painted(now: number): void {
     if (this.onset !== null) return;
-    const frames = Math.max(1, Math.round((now - this.drawn) / this.period));
+    const frames = Math.max(1, Math.ceil((now - this.drawn) / this.period - SLACK));
     this.confirm(this.drawn + frames * this.period);
   }
 

@@ -1,15 +1,30 @@
 // Keys by their place on the keyboard, so that the grid of answers lies under one hand on any
 // layout; what is printed on them is asked from the browser where it tells.
 
+import type { Study } from "./api";
+import type { Choice } from "./choices";
+
 /** Codes of the 4 × 4 block of keys, in the order of the grid's cells: column by column. */
 export const BLOCK: readonly string[] = [
-  "Digit1", "KeyQ", "KeyA", "KeyZ",
-  "Digit2", "KeyW", "KeyS", "KeyX",
-  "Digit3", "KeyE", "KeyD", "KeyC",
-  "Digit4", "KeyR", "KeyF", "KeyV",
+  "Digit1",
+  "KeyQ",
+  "KeyA",
+  "KeyZ",
+  "Digit2",
+  "KeyW",
+  "KeyS",
+  "KeyX",
+  "Digit3",
+  "KeyE",
+  "KeyD",
+  "KeyC",
+  "Digit4",
+  "KeyR",
+  "KeyF",
+  "KeyV",
 ];
 
-export const TWO: readonly string[] = ["KeyF", "KeyJ"];
+const TWO: readonly string[] = ["KeyF", "KeyJ"];
 
 interface LayoutMap {
   get(code: string): string | undefined;
@@ -22,7 +37,7 @@ function plain(code: string): string {
 }
 
 /** Return what is printed on a key here, or what an English keyboard has. */
-export async function printedKeys(): Promise<Printed> {
+async function printedKeys(): Promise<Printed> {
   const keyboard = (navigator as { keyboard?: { getLayoutMap?: () => Promise<LayoutMap> } })
     .keyboard;
   try {
@@ -38,4 +53,14 @@ export function placeOf(event: KeyboardEvent, codes: readonly string[]): number 
   if (event.ctrlKey || event.altKey || event.metaKey || event.repeat) return -1;
   if (event.code !== "") return codes.indexOf(event.code);
   return codes.map(plain).indexOf(event.key.toUpperCase());
+}
+
+/** Return the answers of a study with their keys. */
+export async function choicesOf(study: Study): Promise<Choice[]> {
+  const codes = study.kind === "categorise" ? BLOCK : TWO;
+  const printed = await printedKeys();
+  return study.choices.map((name, place) => {
+    const code = codes[place] ?? "";
+    return { name, code, printed: printed(code) };
+  });
 }

@@ -2,12 +2,13 @@
 
 import "./styles/app.css";
 
-import { visit, type World } from "./flow";
+import { visit } from "./flow";
 import { bestShelf, uuid, type Shelf } from "./keep";
 import { openPending } from "./pending";
 import { arrival } from "./recruit";
 import { Connection } from "./retry";
 import { Session } from "./session";
+import type { World } from "./steps";
 import { run } from "./timeline";
 
 const CLIENT = "eyechart.client";

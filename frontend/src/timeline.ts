@@ -2,7 +2,7 @@
 
 import { JsPsych } from "jspsych";
 
-import type { Result, Step, World } from "./flow";
+import type { Result, Step, World } from "./steps";
 import { ComparePlugin } from "./plugins/compare";
 import { FlashPlugin } from "./plugins/flash";
 import type { Outcome } from "./plugins/outcome";

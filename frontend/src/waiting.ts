@@ -1,7 +1,7 @@
 // What is seen while the server is asked: nothing at first, then that it takes time, and that the
 // connection is lost if it is.
 
-import type { World } from "./flow";
+import type { World } from "./steps";
 import { make } from "./dom";
 import { note, sheet } from "./screens/layout";
 
@@ -35,7 +35,9 @@ function patience(): HTMLElement {
 
 function offline(): HTMLElement {
   const page = sheet("The connection is lost", [
-    note("Nothing is lost: your answers are kept here. This page keeps trying, and the study goes on as soon as the server can be reached again."),
+    note(
+      "Nothing is lost: your answers are kept here. This page keeps trying, and the study goes on as soon as the server can be reached again.",
+    ),
     note("You need not do anything. If it takes long, check whether this computer is online."),
   ]);
   page.setAttribute("role", "status");

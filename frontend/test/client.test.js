@@ -14,7 +14,12 @@ const { inMemory } = await load("pending");
 test("a plain link is known by the browser's own name", () => {
   const who = arrival("/s/blur-1", "?x=1", "me");
   assert.deepEqual(who, {
-    study: "blur-1", platform: "link", ids: { client: "me" }, person: "me", errand: "", preview: false,
+    study: "blur-1",
+    platform: "link",
+    ids: { client: "me" },
+    person: "me",
+    errand: "",
+    preview: false,
   });
 });
 
@@ -24,7 +29,10 @@ test("Mechanical Turk's ids are taken, nothing else, and a preview is known as o
   assert.equal(who.study, "blur");
   assert.equal(who.platform, "mturk");
   assert.deepEqual(who.ids, {
-    assignmentId: "A", hitId: "H", workerId: "W", turkSubmitTo: "https://www.mturk.com",
+    assignmentId: "A",
+    hitId: "H",
+    workerId: "W",
+    turkSubmitTo: "https://www.mturk.com",
   });
   assert.deepEqual([who.person, who.errand, who.preview], ["W", "A", false]);
   const look = arrival("/s/blur", "?assignmentId=ASSIGNMENT_ID_NOT_AVAILABLE&hitId=H", "me");
@@ -44,7 +52,10 @@ test("pauses between attempts double up to a quarter of a minute", () => {
 });
 
 test("red, green and blue stay where they are", () => {
-  assert.deepEqual([...withAlpha(new Uint8Array([1, 2, 3, 4, 5, 6]))], [1, 2, 3, 255, 4, 5, 6, 255]);
+  assert.deepEqual(
+    [...withAlpha(new Uint8Array([1, 2, 3, 4, 5, 6]))],
+    [1, 2, 3, 255, 4, 5, 6, 255],
+  );
 });
 
 test("a picture's pixels are whole numbers of the screen's, and it fits into the window", () => {

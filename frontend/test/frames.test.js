@@ -97,7 +97,13 @@ test("a picture that is painted late is seen no shorter for it", () => {
 
 test("without word of the painting, the next frame tells when a phase was seen", () => {
   const period = 10;
-  const clock = new PhaseClock([{ name: "picture", ms: 50 }, { name: "mask", ms: 50 }], period);
+  const clock = new PhaseClock(
+    [
+      { name: "picture", ms: 50 },
+      { name: "mask", ms: 50 },
+    ],
+    period,
+  );
   assert.equal(clock.tick(0), "picture");
   assert.equal(clock.tick(30), null);
   for (const t of [40, 50, 60]) assert.equal(clock.tick(t), null);
@@ -105,7 +111,10 @@ test("without word of the painting, the next frame tells when a phase was seen",
 });
 
 test("a picture does not begin with a frame that the browser is late for, but it does begin", () => {
-  const phases = [{ name: "fixation", ms: 20 }, { name: "picture", ms: 50, punctual: true }];
+  const phases = [
+    { name: "fixation", ms: 20 },
+    { name: "picture", ms: 50, punctual: true },
+  ];
   const clock = new PhaseClock(phases, 10);
   assert.equal(clock.tick(0, 9), "fixation");
   clock.painted(9);
@@ -133,7 +142,14 @@ test("phases of no length are left out, and an endless one ends when it is hurri
   assert.equal(clock.tick(1e6), null);
   clock.hurry();
   assert.equal(clock.tick(1e6 + 10), "end");
-  assert.deepEqual([...clock.onsets], [["picture", 0], ["answer", 50], ["end", 1e6 + 10]]);
+  assert.deepEqual(
+    [...clock.onsets],
+    [
+      ["picture", 0],
+      ["answer", 50],
+      ["end", 1e6 + 10],
+    ],
+  );
 });
 
 test("the median is the middle, or the mean of the two in the middle", () => {

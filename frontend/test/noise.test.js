@@ -55,7 +55,12 @@ test("the amplitude of a mask falls with one over the frequency", () => {
   for (let again = 0; again < 6; again += 1) {
     for (const field of pinkFields(size, random)) {
       for (const f of [1, 2, 4, 8, 16, 31]) {
-        for (const [u, v] of [[f, 0], [0, f], [f, 1], [1, f]]) {
+        for (const [u, v] of [
+          [f, 0],
+          [0, f],
+          [f, 1],
+          [1, f],
+        ]) {
           points.push([Math.log(Math.hypot(u, v)), Math.log(amplitude(field, size, u, v))]);
         }
       }
@@ -101,8 +106,14 @@ test("a mask is grey, opaque, of high contrast, and reaches black and white", ()
   const mean = levels.reduce((sum, level) => sum + level, 0) / levels.length;
   const deviation = Math.sqrt(levels.reduce((sum, l) => sum + (l - mean) ** 2, 0) / levels.length);
   assert.ok(deviation > 45, `deviation ${deviation}`);
-  assert.equal(levels.reduce((a, b) => Math.min(a, b)), 0);
-  assert.equal(levels.reduce((a, b) => Math.max(a, b)), 255);
+  assert.equal(
+    levels.reduce((a, b) => Math.min(a, b)),
+    0,
+  );
+  assert.equal(
+    levels.reduce((a, b) => Math.max(a, b)),
+    255,
+  );
 });
 
 test("fields made in used space are those made in new space", () => {

@@ -39,7 +39,11 @@ export function consent(study: Study): Page {
 export function preview(study: Study): Page {
   return lastPage("preview", () =>
     sheet(study.title, [
-      make("p", { class: "banner" }, "This is a preview. Accept the HIT first; then you can begin."),
+      make(
+        "p",
+        { class: "banner" },
+        "This is a preview. Accept the HIT first; then you can begin.",
+      ),
       facts(study),
       make("div", { class: "prose" }, ...paragraphs(study.consent)),
     ]),
@@ -86,14 +90,18 @@ const REFUSALS: Record<string, [string, string, string[]]> = {
   full: [
     "full",
     "We have all the answers that we need",
-    ["Thank you for coming. The study has found enough people, so there is nothing left to do here.",
-      "If you came from a recruiting site, please return the task there; you lose nothing by it."],
+    [
+      "Thank you for coming. The study has found enough people, so there is nothing left to do here.",
+      "If you came from a recruiting site, please return the task there; you lose nothing by it.",
+    ],
   ],
   closed: [
     "closed",
     "This study is closed",
-    ["Thank you for coming. At the moment nobody new can take part.",
-      "If you came from a recruiting site, please return the task there; you lose nothing by it."],
+    [
+      "Thank you for coming. At the moment nobody new can take part.",
+      "If you came from a recruiting site, please return the task there; you lose nothing by it.",
+    ],
   ],
   no_study: [
     "unknown",
@@ -103,11 +111,15 @@ const REFUSALS: Record<string, [string, string, string[]]> = {
   bad_request: [
     "bad-link",
     "This link does not work",
-    ["Something is missing in the address that brought you here. Please open the study again from the page that offered it."],
+    [
+      "Something is missing in the address that brought you here. Please open the study again from the page that offered it.",
+    ],
   ],
   problem: [
     "problem",
     "Something went wrong",
-    ["Your answers so far are safe. Please load this page again in a moment; you go on where you were."],
+    [
+      "Your answers so far are safe. Please load this page again in a moment; you go on where you were.",
+    ],
   ],
 };

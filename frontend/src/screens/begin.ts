@@ -15,10 +15,7 @@ function starters(text: string): HTMLElement[] {
   full.addEventListener("click", () => {
     document.documentElement.requestFullscreen().catch(() => undefined);
   });
-  return [
-    full,
-    button("start", `${text} in this window`, "secondary"),
-  ];
+  return [full, button("start", `${text} in this window`, "secondary")];
 }
 
 function noisePatch(): HTMLCanvasElement {
@@ -26,7 +23,9 @@ function noisePatch(): HTMLCanvasElement {
   const size = fieldSize(side);
   const [field] = pinkFields(size, Math.random);
   const canvas = make("canvas", { width: `${side}`, height: `${side}` });
-  canvas.getContext("2d")?.putImageData(new ImageData(greyBytes(field, size, side), side, side), 0, 0);
+  canvas
+    .getContext("2d")
+    ?.putImageData(new ImageData(greyBytes(field, size, side), side, side), 0, 0);
   return canvas;
 }
 
@@ -68,7 +67,11 @@ export function instructions(study: Study, choices: readonly Choice[]): Page {
 
 function flashSheet(study: Study, choices: readonly Choice[]): HTMLElement {
   const grid = make("div", { class: "grid small" }, ...choices.map((choice) => cell(choice)));
-  const picture = make("div", { class: "sample", "aria-label": "The grid of answers and its keys", role: "img" }, grid);
+  const picture = make(
+    "div",
+    { class: "sample", "aria-label": "The grid of answers and its keys", role: "img" },
+    grid,
+  );
   return sheet(
     "How it goes",
     [
@@ -79,9 +82,13 @@ function flashSheet(study: Study, choices: readonly Choice[]): HTMLElement {
         make(
           "div",
           { class: "prose" },
-          note("One of these sixteen things is on every picture. Say which by a click, or by the key that is printed beside it: the keys lie on the keyboard as the grid lies on the screen."),
+          note(
+            "One of these sixteen things is on every picture. Say which by a click, or by the key that is printed beside it: the keys lie on the keyboard as the grid lies on the screen.",
+          ),
           note(answerTime(study)),
-          note("Many pictures are hard to see, and some are very hard. That is meant to be so: if you are not sure, guess."),
+          note(
+            "Many pictures are hard to see, and some are very hard. That is meant to be so: if you are not sure, guess.",
+          ),
           note(parts(study)),
         ),
         picture,
@@ -103,8 +110,12 @@ function compareSheet(study: Study, choices: readonly Choice[]): HTMLElement {
     "How it goes",
     [
       examples(),
-      note("You see two different pictures side by side. Each has been changed by a computer: blurred, made noisy, recoloured, and so on."),
-      note("Say whether both were changed in the same way. It does not matter what is on them, nor whether one was changed a little more than the other."),
+      note(
+        "You see two different pictures side by side. Each has been changed by a computer: blurred, made noisy, recoloured, and so on.",
+      ),
+      note(
+        "Say whether both were changed in the same way. It does not matter what is on them, nor whether one was changed a little more than the other.",
+      ),
       make("ul", { class: "keys" }, ...keys),
       note(`Click a button or press its key. ${shown} If you are not sure, guess.`),
       note(parts(study)),
@@ -139,13 +150,14 @@ export function goOn(state: State | null, why = "Welcome back"): Page {
   return page("continue", () => {
     const done = state ? state.answered[partOf(state)] : 0;
     const planned = state ? state.planned[partOf(state)] : 0;
-    const where =
-      state && done > 0 ? `You have done ${done} of ${planned} in this part.` : null;
+    const where = state && done > 0 ? `You have done ${done} of ${planned} in this part.` : null;
     return sheet(
       why,
       [
         where ? note(where) : null,
-        note("Nothing that you answered is lost. Look at the middle of the screen, and go on when you are ready."),
+        note(
+          "Nothing that you answered is lost. Look at the middle of the screen, and go on when you are ready.",
+        ),
       ],
       starters("Continue").map((each) => {
         if (each.dataset["action"] === "start") each.dataset["action"] = "continue";
@@ -166,7 +178,9 @@ export function beforeTest(study: Study): Page {
     sheet(
       "Practice is over",
       [
-        note(`Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the right answers are not told any more.`),
+        note(
+          `Now comes a short test with ${count} easy ${one}${count === 1 ? "" : "s"}. It shows that the task is clear; the right answers are not told any more.`,
+        ),
       ],
       [button("continue", "Start the test")],
     ),
@@ -203,7 +217,12 @@ export function rest(state: State): Page {
         note(`You have done ${done} of ${planned}.`),
         share === null
           ? null
-          : make("p", { class: "share" }, make("strong", {}, `${Math.round(100 * share)} %`), " of your answers so far are right."),
+          : make(
+              "p",
+              { class: "share" },
+              make("strong", {}, `${Math.round(100 * share)} %`),
+              " of your answers so far are right.",
+            ),
         note("Rest your eyes for a moment, and go on when you are ready."),
       ],
       [button("continue", "Continue")],

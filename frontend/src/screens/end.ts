@@ -49,7 +49,12 @@ function wayBack(completion: Completion | null): HTMLElement | null {
   if (completion.way === "redirect") {
     return make(
       "a",
-      { class: "button primary", href: completion.url, "data-action": "complete", rel: "noreferrer" },
+      {
+        class: "button primary",
+        href: completion.url,
+        "data-action": "complete",
+        rel: "noreferrer",
+      },
       "Go back to Prolific",
     );
   }
@@ -63,39 +68,36 @@ function contact(study: Study): string {
 
 export function debrief(study: Study, state: State): Page {
   return lastPage("debrief", () =>
-    sheet(
-      "Thank you!",
-      [
-        note("Every answer has arrived. This is what it was about:"),
-        make("div", { class: "prose" }, ...ABOUT[study.kind].map(note)),
-        codeBox("Participant code", state.participant, "participant"),
-        note(contact(study)),
-        ...ending(state.completion),
-      ],
-    ),
+    sheet("Thank you!", [
+      note("Every answer has arrived. This is what it was about:"),
+      make("div", { class: "prose" }, ...ABOUT[study.kind].map(note)),
+      codeBox("Participant code", state.participant, "participant"),
+      note(contact(study)),
+      ...ending(state.completion),
+    ]),
   );
 }
 
 function ending(completion: Completion | null): (HTMLElement | null)[] {
   const back = wayBack(completion);
   if (!back) return [];
-  const last = completion?.way === "code"
-    ? "If somebody asked for a code to see that you are done, this is it. You can close this page then."
-    : "One thing is left to do, so that it is known that you are done:";
+  const last =
+    completion?.way === "code"
+      ? "If somebody asked for a code to see that you are done, this is it. You can close this page then."
+      : "One thing is left to do, so that it is known that you are done:";
   return [make("hr"), note(last), back];
 }
 
 export function failed(study: Study, state: State): Page {
   return lastPage("failed", () =>
-    sheet(
-      "Thank you for trying",
-      [
-        note("The short test shows whether such pictures can be told apart on this screen, in this light, at this time of day. This time too few of its answers were right for the main part, so the study ends here for you. It says nothing about you: it happens to many people."),
-        codeBox("Participant code", state.participant, "participant"),
-        note(contact(study)),
-        ...ending(state.completion),
-      ],
-    ),
+    sheet("Thank you for trying", [
+      note(
+        "The short test shows whether such pictures can be told apart on this screen, in this light, at this time of day. This time too few of its answers were right for the main part, so the study ends here for you. It says nothing about you: it happens to many people.",
+      ),
+      codeBox("Participant code", state.participant, "participant"),
+      note(contact(study)),
+      ...ending(state.completion),
+    ]),
   );
 }
 
@@ -104,7 +106,9 @@ export function anotherTab(): Page {
     sheet(
       "The study goes on in another tab",
       [
-        note("It is open in a second tab or window, and only one of them can go on. Your answers are safe."),
+        note(
+          "It is open in a second tab or window, and only one of them can go on. Your answers are safe.",
+        ),
         note("You can close this one, or go on here instead."),
       ],
       [button("take-over", "Go on here")],

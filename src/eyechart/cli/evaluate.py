@@ -76,7 +76,7 @@ def evaluate(
         str, typer.Option(help="From 1,000 classes to 16 categories: max, mean, sum or top1.")
     ] = "max",
     humans: Annotated[
-        str, typer.Option(help="Whose answers to compare with: geirhos, a file, or none.")
+        str, typer.Option(help="Whose answers to compare with: geirhos, a file, a study, or none.")
     ] = "geirhos",
     match_choices: Annotated[
         bool,

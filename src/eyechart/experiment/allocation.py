@@ -131,7 +131,7 @@ def _allocate(db: Db, config: StudyConfig, session: Session, key: str, now: date
         db.connection().execute(_FREE_KEY, {"trial_id": known.id})
     if not is_active(session):
         return Step("failed" if session.state == FAILED else "done")
-    release_expired(db, session.study_id, now)
+    release_expired(db, now)
     progress = progress_of(db, session)
     if has_failed(config, progress):
         end(db, session, FAILED, now)

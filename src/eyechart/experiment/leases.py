@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Row, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import Row, and_, bindparam, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.tables import (
@@ -19,7 +19,6 @@ from eyechart.experiment.tables import (
 SWEEP = 50
 """How many leases that are over are taken back at once."""
 
-
 _COUNT = (
     update(Stimulus)
     # those that are wanted without end are not counted, so that nobody waits for others to do so
@@ -28,12 +27,7 @@ _COUNT = (
 )
 _OVER = (
     select(Trial.id, Trial.stimulus_id)
-    .join(Stimulus)
-    .where(
-        Trial.state == LIVE,
-        Trial.expires_at < bindparam("now"),
-        Stimulus.study_id == bindparam("study_id"),
-    )
+    .where(Trial.state == LIVE, Trial.expires_at < bindparam("now"))
     .limit(SWEEP)
     .with_for_update(skip_locked=True, of=Trial)
 )
@@ -58,15 +52,15 @@ def take_again(db: Db, stimulus_id: int) -> bool:
             Stimulus.id == stimulus_id,
             or_(Stimulus.capacity.is_(None), Stimulus.taken < Stimulus.capacity),
         )
-        .values(taken=Stimulus.taken + 1)
+        .values(taken=Stimulus.taken + case((Stimulus.capacity.is_(None), 0), else_=1))
         .execution_options(synchronize_session=False)
     )
     return bool(result.rowcount)  # type: ignore[attr-defined]
 
 
-def release_expired(db: Db, study_id: int, now: datetime) -> None:
-    """Take back trials whose lease is over, some at a time."""
-    _drop(db, db.connection().execute(_OVER, {"study_id": study_id, "now": now}).all())
+def release_expired(db: Db, now: datetime) -> None:
+    """Take back trials whose lease is over, of whichever study, some at a time."""
+    _drop(db, db.connection().execute(_OVER, {"now": now}).all())
 
 
 def drop_all(db: Db, session: Session) -> None:
@@ -100,7 +94,7 @@ def recount(db: Db, study_id: int) -> None:
     # first nobody else may count: trials that come meanwhile would be overwritten
     db.execute(
         select(Stimulus.id)
-        .where(Stimulus.study_id == study_id)
+        .where(Stimulus.study_id == study_id, Stimulus.capacity.is_not(None))
         .order_by(Stimulus.id)
         .with_for_update()
     ).all()
@@ -116,7 +110,7 @@ def recount(db: Db, study_id: int) -> None:
     )
     db.execute(
         update(Stimulus)
-        .where(Stimulus.study_id == study_id)
+        .where(Stimulus.study_id == study_id, Stimulus.capacity.is_not(None))
         .values(taken=counts)
         .execution_options(synchronize_session=False)
     )

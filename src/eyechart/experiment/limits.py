@@ -137,7 +137,7 @@ async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
                     return _too_large()
     except TimeoutError:
         return _last(problem(408, "too_slow", "The request did not come to its end."))
-    waiting = [message | {"body": body, "more_body": False}]
+    waiting: list[Message] = [{**message, "body": body, "more_body": False}]
 
     async def again() -> Message:
         return waiting.pop() if waiting else await receive()

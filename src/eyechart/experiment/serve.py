@@ -18,7 +18,9 @@ from eyechart.experiment.studies import open_answers
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket on which the server will answer; 0 takes any free port."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    own = socket.socket(kind, socket.SOCK_STREAM)
+    # said to be TCP, or asyncio does not know that small packets are to be sent at once, and every
+    # reply is 40 ms late
+    own = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         own.bind((host, port))

@@ -12,10 +12,14 @@ with engine.connect().execution_options(writes=True) as connection:
         # that point to it would forbid that. No other user of the engine gets this connection.
         connection.detach()
         connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
-    # what fails half done is undone: all of it is one transaction
-    context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True)
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        render_as_batch=True,
+        # of SQLite Alembic does not believe it: what fails half done is undone
+        transactional_ddl=True,
+    )
     with context.begin_transaction():
         context.run_migrations()
-    if is_sqlite and (lost := connection.exec_driver_sql("PRAGMA foreign_key_check").first()):
-        raise RuntimeError(f"The migration leaves a row of {lost[0]} that points to nothing.")
-    connection.commit()
+        if is_sqlite and (lost := connection.exec_driver_sql("PRAGMA foreign_key_check").first()):
+            raise RuntimeError(f"The migration leaves a row of {lost[0]} that points to nothing.")

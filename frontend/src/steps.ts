@@ -1,0 +1,42 @@
+// What a visit is made of, for those who decide on the next step and those who show it.
+
+import type { Study } from "./api";
+import type { Choice } from "./choices";
+import type { Ready } from "./feed";
+import type { PendingStore } from "./pending";
+import type { Outcome } from "./plugins/outcome";
+import type { Page } from "./plugins/screen";
+import type { Arrival } from "./recruit";
+import type { Connection } from "./retry";
+import type { Session } from "./session";
+
+/** What comes next: a page, or a trial with everything that it needs. */
+export type Step =
+  | { kind: "page"; page: Page }
+  | {
+      kind: "trial";
+      study: Study;
+      ready: Ready;
+      mask: ImageBitmap | null;
+      choices: readonly Choice[];
+      period: number;
+      onPhase: (phase: string) => void;
+    };
+
+/** What came of a step: what was done on a page, or a trial's outcome. */
+export type Result = { action?: string; outcome?: Outcome };
+
+export type Steps<T> = AsyncGenerator<Step, T, Result>;
+
+/** `interrupted`: whether a page said that the connection is lost since the last trial. */
+export interface World {
+  who: Arrival;
+  session: Session;
+  connection: Connection;
+  pending: PendingStore;
+  interrupted: boolean;
+}
+
+export function show(page: Page): Step {
+  return { kind: "page", page };
+}

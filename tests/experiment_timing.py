@@ -1,0 +1,191 @@
+"""Records how long a picture of a trial is on the screen, without asking the page.
+
+What is recorded is the screencast: every frame that leaves the browser's compositor, with the time
+at which the browser's own process had it. The page's scripts have no part in it: it is neither
+their clock nor their thread, and what they drew but the browser did not show in time is seen here
+as late. (A second reader of the canvas within the page would share the thread whose lateness is in
+question.) The compositor hands on a frame only when something has changed, so that few frames are
+recorded, none of them while the picture stands.
+"""
+
+import base64
+import hashlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from sqlalchemy import select, update
+
+from experiment_studies import Sizes, make_study
+from eyechart.experiment.database import open_database
+from eyechart.experiment.folder import StudyFolder
+from eyechart.experiment.tables import Picture, Response
+
+SIDE = 224
+STIMULUS_MS = 200
+FRAME_MS = 1000 / 60
+"""Of Chromium without a window."""
+
+COLOUR = (230, 20, 150)
+"""Of every picture; background, fixation and mask are grey."""
+
+# All but the picture is short: more trials in the same time, and less quiet before each picture.
+SHORT = {"fixation_ms": 50, "stimulus_ms": STIMULUS_MS, "mask_ms": 50, "response_ms": 34}
+
+BUSY = """
+addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
+  const phase = document.querySelector(".stage")?.dataset.phase;
+  if (phase === window.lastPhase) return;
+  window.lastPhase = phase;
+  const until = performance.now() + (phase === "PHASE" ? MILLISECONDS : 0);
+  while (performance.now() < until);
+}).observe(document, {subtree: true, attributes: true, attributeFilter: ["data-phase"]}));
+"""
+"""Keeps the page busy after a phase was drawn and before the browser can paint it."""
+
+
+@dataclass(frozen=True)
+class Busy:
+    """What keeps the page from painting a phase, for so many ms."""
+
+    phase: str
+    ms: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How long each picture was seen, in ms, and what the page itself said of it."""
+
+    seen: np.ndarray
+    frames: list[int]
+    flags: list[list[str]]
+
+    def within_one_frame(self) -> float:
+        """Return the share of pictures that were at most one frame too short or too long."""
+        return float(np.mean(np.abs(self.seen - STIMULUS_MS) <= FRAME_MS))
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let what is started within go before everything else on the machine, where that is allowed.
+
+    It is the page that is measured, and not what else this machine has to do.
+    """
+    normal, first = getattr(os, "SCHED_OTHER", 0), getattr(os, "SCHED_RR", None)
+    try:
+        if first is not None:
+            os.sched_setscheduler(0, first, os.sched_param(1))
+    except PermissionError:
+        first = None
+    try:
+        yield
+    finally:
+        if first is not None:
+            os.sched_setscheduler(0, normal, os.sched_param(0))
+
+
+def record(
+    path: Path, browser: Any, trials: int, throttle: float = 1, busy: Busy | None = None
+) -> Recorded:
+    """Take part in a new study of so many trials, with a CPU slowed down by `throttle`."""
+    folder = _study(path, trials)
+    with served(folder) as address:
+        seen = _take_part(browser, address, throttle, busy, trials)
+    database = open_database(folder.database_url)
+    with database.reading() as db:
+        rows = db.scalars(select(Response).order_by(Response.received_at)).all()
+        said = Recorded(
+            seen, [int(row.stamps["stimulus_frames"]) for row in rows], [row.flags for row in rows]
+        )
+    database.close()
+    return said
+
+
+def _study(path: Path, trials: int) -> StudyFolder:
+    nothing = {"practice": 0, "qualification": 0, "catch": 0}
+    sizes = Sizes(main=trials, stimuli=1, **nothing)
+    folder = make_study(
+        path, sizes=sizes, side=SIDE, trials=trials, block=trials + 1, **(SHORT | nothing)
+    )
+    pixels = np.full((SIDE, SIDE, 3), COLOUR, np.uint8)
+    name = hashlib.sha256(pixels.tobytes()).hexdigest()
+    Image.fromarray(pixels).save(folder.picture_path(name))
+    database = open_database(folder.database_url)
+    with database.writing() as db:
+        db.execute(update(Picture).values(sha256=name))
+    database.close()
+    return folder
+
+
+@contextmanager
+def served(folder: StudyFolder) -> Iterator[str]:
+    """Give the address of the study on a server of its own."""
+    command = [sys.executable, "-m", "eyechart", "experiment", "serve", str(folder.path)]
+    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.terminate()
+
+
+def _take_part(
+    browser: Any, address: str, throttle: float, busy: Busy | None, trials: int
+) -> np.ndarray:
+    context = browser.new_context(viewport={"width": 1024, "height": 768})
+    try:
+        page = context.new_page()
+        if busy is not None:
+            script = BUSY.replace("PHASE", busy.phase).replace("MILLISECONDS", str(busy.ms))
+            page.add_init_script(script)
+        devices = context.new_cdp_session(page)
+        frames: list[tuple[float, str]] = []
+        devices.on("Page.screencastFrame", lambda frame: _keep(devices, frames, frame))
+        page.goto(address)
+        page.click("[data-action=agree]")
+        page.wait_for_selector("[data-action=start]")
+        devices.send("Emulation.setCPUThrottlingRate", {"rate": throttle})
+        size = {"maxWidth": 128, "maxHeight": 96}
+        devices.send("Page.startScreencast", {"format": "jpeg", "quality": 60, **size})
+        page.click("[data-action=start]")
+        for _ in range(30 + 2 * trials):
+            # seldom, since looking at the page disturbs it
+            page.wait_for_timeout(1000)
+            if page.get_attribute("#app", "data-screen") == "debrief":
+                break
+        else:
+            raise AssertionError(page.content())
+    finally:
+        context.close()
+    return _durations(frames)
+
+
+def _keep(devices: Any, frames: list[tuple[float, str]], frame: dict[str, Any]) -> None:
+    frames.append((1000 * frame["metadata"]["timestamp"], frame["data"]))
+    devices.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
+
+
+def _durations(frames: list[tuple[float, str]]) -> np.ndarray:
+    """Return how long each picture was seen: to the first frame without it."""
+    durations, onset = [], None
+    for moment, data in frames:
+        if _shows_picture(data):
+            onset = moment if onset is None else onset
+        elif onset is not None:
+            durations.append(moment - onset)
+            onset = None
+    return np.array(durations)
+
+
+def _shows_picture(data: str) -> bool:
+    picture = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB")
+    red, green, _ = picture.getpixel((picture.width // 2, picture.height // 2))
+    return bool(red - green > (COLOUR[0] - COLOUR[1]) / 2)

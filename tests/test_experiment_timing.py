@@ -1,0 +1,71 @@
+"""How long pictures are seen, in a real browser, by a recording that the page has no part in.
+
+To be run with nothing beside it (make test does): a machine whose cores are all taken shows
+pictures late, which is what is measured here.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from browser import launched, skip_without_browser
+from experiment_timing import Busy, Recorded, record, undisturbed
+from eyechart.experiment.server import is_built
+
+skip_without_browser()
+if not is_built():
+    pytest.skip("the experiment's pages are not built: make frontend", allow_module_level=True)
+
+FEW, MANY = 50, 500
+IDLE, THROTTLED = 0.99, 0.97
+"""Shares of pictures that must be within one frame of their time."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    with undisturbed(), launched() as found:
+        yield found
+
+
+def check(recorded: Recorded, trials: int, share: float) -> None:
+    spread = np.unique(np.round(recorded.seen), return_counts=True)
+    print(f"{recorded.within_one_frame():.3f} within one frame; ms and how often:", *spread)
+    assert len(recorded.seen) == trials
+    assert recorded.within_one_frame() >= share, recorded.seen
+
+
+def test_pictures_are_seen_for_their_time(tmp_path: Path, browser: Any) -> None:
+    check(record(tmp_path / "study", browser, FEW), FEW, IDLE)
+
+
+def test_pictures_are_seen_for_their_time_by_a_sixth_of_a_processor(
+    tmp_path: Path, browser: Any
+) -> None:
+    check(record(tmp_path / "study", browser, FEW, throttle=6), FEW, THROTTLED)
+
+
+def test_a_picture_that_is_painted_late_is_seen_no_shorter(tmp_path: Path, browser: Any) -> None:
+    recorded = record(tmp_path / "study", browser, 6, busy=Busy("picture", 42))
+    assert len(recorded.seen) == 6
+    assert recorded.within_one_frame() == 1, recorded.seen
+
+
+def test_pictures_that_stay_too_long_are_recorded_and_flagged_and_kept(
+    tmp_path: Path, browser: Any
+) -> None:
+    recorded = record(tmp_path / "study", browser, 6, busy=Busy("blank", 80))
+    assert np.all(recorded.seen > 265) and np.all(recorded.seen < 400), recorded.seen
+    assert recorded.within_one_frame() == 0
+    assert [flags for flags in recorded.flags if "timing" not in flags] == []
+    assert min(recorded.frames) >= 15 and len(recorded.frames) == 6
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("throttle", "share"), [(1, IDLE), (6, THROTTLED)])
+def test_of_many_pictures_almost_all_are_seen_for_their_time(
+    throttle: float, share: float, tmp_path: Path, browser: Any
+) -> None:
+    check(record(tmp_path / "study", browser, MANY, throttle), MANY, share)
