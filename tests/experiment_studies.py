@@ -226,7 +226,7 @@ def in_process(folder: StudyFolder, **options: Any) -> Iterator[Any]:
 
     database, study = open_answers(folder)
     plenty = Pace(1e6, 1e6)
-    options = {"per_token": plenty, "per_address": plenty} | options
+    options = {"per_token": plenty, "per_address": plenty, "joins": plenty} | options
     with TestClient(make_app(folder, database, study, **options)) as client:
         client.database, client.row = database, study
         yield client

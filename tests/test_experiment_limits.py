@@ -213,3 +213,13 @@ def test_a_body_that_does_not_come_is_not_waited_for():
     asyncio.run(ask())
     assert time.monotonic() - began < 10
     assert sent[0]["status"] == 408 and b"too_slow" in sent[1]["body"]
+
+
+def test_one_address_joins_under_many_names_at_a_slow_pace_only(folder):
+    with in_process(folder, joins=Pace(0.01, 3)) as client:
+        for _ in range(3):
+            Visitor(client).join()
+        refused = Visitor(client).join(expect=429)
+        assert refused["code"] == "too_fast"
+        # who is in goes on
+        assert client.get("/api/studies/small").status_code == 200

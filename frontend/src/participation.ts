@@ -47,7 +47,9 @@ export class Participation {
     this.feed = new Feed(this.session, study.side, this.gate, () => this.queue.flush());
     this.masks = new Masks(study.side);
     window.addEventListener("beforeunload", (event) => {
-      if (this.queue.size > 0) event.preventDefault();
+      if (this.queue.size === 0) return;
+      event.preventDefault();
+      event.returnValue = true; // asked for by browsers of a few years ago
     });
   }
 

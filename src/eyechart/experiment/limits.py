@@ -31,10 +31,17 @@ class Pace:
     rate: float
     burst: float
 
+    def times(self, factor: float) -> "Pace":
+        """Return a pace that is so many times as fast."""
+        return Pace(self.rate * factor, self.burst * factor)
+
 
 PER_TOKEN = Pace(10, 40)
 PER_ADDRESS = Pace(200, 400)
 """Loose: many participants can share one address."""
+
+JOINS = Pace(1, 100)
+"""Of one address: who joins under many names could hold all trials of a study."""
 
 
 @dataclass
@@ -65,11 +72,13 @@ class Guard:
         app: ASGIApp,
         per_token: Pace = PER_TOKEN,
         per_address: Pace = PER_ADDRESS,
+        joins: Pace = JOINS,
         more_hosts: tuple[str, ...] = (),
         patience: float = PATIENCE,
     ) -> None:
         self.app = app
         self._tokens, self._addresses = Buckets(per_token), Buckets(per_address)
+        self._joins = Buckets(joins)
         self._headers = _headers(more_hosts)
         self._patience = patience
 
@@ -109,7 +118,10 @@ class Guard:
         ):
             return _too_large()
         now = time.monotonic()
-        wait = self._addresses.wait((scope.get("client") or ("",))[0], now)
+        address = (scope.get("client") or ("",))[0]
+        wait = self._addresses.wait(address, now)
+        if not wait and scope["method"] == "POST" and scope["path"].endswith("/sessions"):
+            wait = self._joins.wait(address, now)
         token = headers.get("authorization", "").rpartition(" ")[2]
         if not wait and token:
             # not as it came: it can be as long as all headers together

@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.experiment.database import Database
 from eyechart.experiment.folder import StudyFolder
 from eyechart.experiment.leases import recount
-from eyechart.experiment.limits import PER_ADDRESS, PER_TOKEN, Pace
+from eyechart.experiment.limits import JOINS, PER_ADDRESS, PER_TOKEN
 from eyechart.experiment.server import is_built, make_app
 from eyechart.experiment.studies import open_answers
 
@@ -77,8 +77,9 @@ def make_server(
         database,
         study,
         more_hosts=more_hosts,
-        per_token=Pace(PER_TOKEN.rate * pace, PER_TOKEN.burst * pace),
-        per_address=Pace(PER_ADDRESS.rate * pace, PER_ADDRESS.burst * pace),
+        per_token=PER_TOKEN.times(pace),
+        per_address=PER_ADDRESS.times(pace),
+        joins=JOINS.times(pace),
     )
     config = uvicorn.Config(
         app,

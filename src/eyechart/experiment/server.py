@@ -20,7 +20,7 @@ from eyechart.experiment.choices import choices_of
 from eyechart.experiment.config import StudyConfig
 from eyechart.experiment.database import Database
 from eyechart.experiment.folder import StudyFolder
-from eyechart.experiment.limits import PER_ADDRESS, PER_TOKEN, Guard, Pace
+from eyechart.experiment.limits import JOINS, PER_ADDRESS, PER_TOKEN, Guard, Pace
 from eyechart.experiment.picking import has_room
 from eyechart.experiment.problems import explain_problems
 from eyechart.experiment.progress import planned
@@ -76,6 +76,7 @@ def make_app(
     more_hosts: Sequence[str] = (),
     per_token: Pace = PER_TOKEN,
     per_address: Pace = PER_ADDRESS,
+    joins: Pace = JOINS,
     clock: Clock = lambda: datetime.now(UTC),
 ) -> FastAPI:
     """Return the server of one study.
@@ -94,7 +95,9 @@ def make_app(
         # a redirection would go to whatever host the request names
         redirect_slashes=False,
     )
-    app.add_middleware(Guard, per_token=per_token, per_address=per_address, more_hosts=hosts)
+    app.add_middleware(
+        Guard, per_token=per_token, per_address=per_address, joins=joins, more_hosts=hosts
+    )
     explain_problems(app)
 
     # not in a thread of its own, as all that waits for the database is: nothing here waits

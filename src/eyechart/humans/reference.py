@@ -28,7 +28,7 @@ EXPORT, ANSWERS = "export", "answers.parquet"
 """Where in a study's folder its export is, and the file of answers in it."""
 
 BINS, LEAST, PER_BIN, FEWEST_BINS = 40, 20, 30, 5
-"""Where most answers fall into bins of fewer than 20, bins are made so large as to hold about 30."""
+"""Where most answers fall into bins of fewer than 20, bins are made to hold about 30."""
 
 BY_CONDITION = 0.01
 """How strongly curves are smoothed where answers come with the rate of their condition.
