@@ -177,6 +177,8 @@ def test_counting_requests_takes_a_bounded_memory():
     guard = Guard(app)
     scope = {
         "type": "http",
+        "method": "GET",
+        "path": "/",
         "client": ("1.1.1.1", 1),
         "headers": [(b"authorization", b"Bearer " + b"x" * 9000)],
     }
@@ -206,7 +208,13 @@ def test_a_body_that_does_not_come_is_not_waited_for():
         async def send(message):
             sent.append(message)
 
-        scope = {"type": "http", "client": ("1.1.1.1", 1), "headers": [(b"content-length", b"9")]}
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/",
+            "client": ("1.1.1.1", 1),
+            "headers": [(b"content-length", b"9")],
+        }
         await Guard(app, patience=0.05)(scope, receive, send)
 
     began = time.monotonic()
