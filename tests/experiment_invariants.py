@@ -51,6 +51,12 @@ FILLED = """SELECT s.id, s.capacity, (SELECT count(*) FROM trial t
 Answers = Mapping[str, Sequence[str]]
 
 
+def address(url: str) -> dict[str, Any]:
+    """Return what the plain driver of PostgreSQL wants to know of a database."""
+    parsed = make_url(url)
+    return {"host": parsed.query["host"], "user": parsed.username, "dbname": parsed.database}
+
+
 def rows(url: str, query: str) -> list[Any]:
     """Return what a query gives, without anything of the program's own in between."""
     parsed = make_url(url)
@@ -62,8 +68,7 @@ def rows(url: str, query: str) -> list[Any]:
             one.close()
     import psycopg
 
-    where = {"host": parsed.query["host"], "user": parsed.username, "dbname": parsed.database}
-    with psycopg.connect(**where) as connection:
+    with psycopg.connect(**address(url)) as connection:
         return connection.execute(query).fetchall()
 
 

@@ -10,13 +10,14 @@ import json
 import random
 import sys
 import time
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import deque
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import httpx2
+
+from experiment_load_figures import Load, Result
 
 AHEAD = 2
 """Trials that are fetched beside the one that is looked at."""
@@ -28,45 +29,6 @@ FLUSH_S = 40.0
 """How long after the end answers may still be on their way."""
 
 TRIALS = "/api/trials"
-
-
-@dataclass(frozen=True)
-class Load:
-    """What is asked of a server. `think_s`: between two answers of one participant.
-
-    `key`: a JSON file with what each picture shows, by the SHA-256 of its pixels, as [right answer,
-    number of the photograph]. `others`: further answers for those who guess. `guessers`: one in so
-    many passes the qualification and guesses from then on, 0 for nobody; `leavers`: one in so many
-    closes the page in the middle. `patience_s`: how long a study must be full before all go home.
-    """
-
-    base: str
-    study: str
-    key: str
-    seconds: float
-    participants: int = 64
-    think_s: float = 2.0
-    others: tuple[str, ...] = ("cat", "dog")
-    guessers: int = 0
-    leavers: int = 0
-    patience_s: float = 0.0
-
-
-@dataclass
-class Result:
-    """What came of it.
-
-    `latencies`: of each reply to a request for a trial, [time, ms]. `acknowledged` and `sent`:
-    trial → [uuid, choice]. `seen`: for each participant the photographs, in order. `statuses`: how
-    often each reply came, "lost" for none. `ends`: what became of participants.
-    """
-
-    latencies: list[tuple[float, float]] = field(default_factory=list)
-    acknowledged: dict[str, list[str]] = field(default_factory=dict)
-    sent: dict[str, list[str]] = field(default_factory=dict)
-    seen: list[list[int]] = field(default_factory=list)
-    statuses: Counter[str] = field(default_factory=Counter)
-    ends: Counter[str] = field(default_factory=Counter)
 
 
 class Crowd:
@@ -93,7 +55,7 @@ class Crowd:
 
     async def _place(self, share: float) -> None:
         """One after another, until the time is over or the study needs nobody any more."""
-        await asyncio.sleep(share * max(self.load.think_s, 0.5))
+        await asyncio.sleep(share * self.load.arrive_s)
         while not self.is_over:
             self.came += 1
             person = Person(self, self.came)
@@ -137,14 +99,18 @@ class Person:
         self.headers = {"Authorization": f"Bearer {joined.json()['token']}", "X-Tab": tab}
         await self._ask("POST", "/api/session/tab", {"tab": tab, "hz": 60})
         self.crowd.result.seen.append(self.seen)
-        try:
-            end = await self._work()
-        finally:
-            await self._settle()
-        if end == "finish":
+        while True:
+            try:
+                end = await self._work()
+            finally:
+                await self._settle()
+            if end != "finish":
+                return end
             reply = await self._ask("POST", "/api/session/finish")
-            end = reply.json().get("state", f"finish {reply.status_code}")
-        return end
+            if reply.status_code == 200:
+                return str(reply.json()["state"])
+            # meanwhile somebody was excluded or has left, and there is something to do again
+            self.crowd.result.ends[f"finish {reply.json()['code']}"] += 1
 
     async def _work(self) -> str:
         while not self.crowd.is_over:

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from sqlalchemy import insert, select
 
-from experiment_load import Load, Result
+from experiment_load_figures import Load, Result, Summary, summarise
 from experiment_studies import Sizes, make_study
 from eyechart.experiment.database import open_database
 from eyechart.experiment.folder import StudyFolder, open_study
@@ -28,32 +28,6 @@ FAST = (cv2.IMWRITE_PNG_COMPRESSION, 1)
 NAME = "load"
 RECOVERY_S = 5.0
 """How long after a restart it takes until everybody has asked again: see the page's pauses."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Figures of a run; times in ms, of replies to requests for a trial, as the client saw them.
-
-    `p50` and `p99` leave out the seconds after a kill, when all that had waited comes at once;
-    `p99_all` and `worst` leave out nothing.
-    """
-
-    requests: int
-    p50: float
-    p99: float
-    p99_all: float
-    worst: float
-    acknowledged: int
-    lost: int
-    kills: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.requests} requests for a trial, p50 {self.p50:.0f} ms, p99 {self.p99:.0f} ms"
-            f" ({self.p99_all:.0f} ms with restarts), longest {self.worst:.0f} ms;"
-            f" {self.acknowledged} answers acknowledged,"
-            f" {self.lost} replies lost, {self.kills} kills"
-        )
 
 
 @dataclass(frozen=True)
@@ -154,15 +128,16 @@ def process(*words: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
 class Server:
     """A server process on one port, which can be killed and started again."""
 
-    def __init__(self, folder: StudyFolder, pace: float, mode: str = "usual") -> None:
-        self.folder, self.pace, self.mode = folder, pace, mode
+    def __init__(self, folder: StudyFolder, pace: float) -> None:
+        self.folder, self.pace = folder, pace
         self.log = folder.path / "server.log"
         self.port = 0
         self._one: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start it and wait until it answers on its port."""
-        words = [str(self.folder.path), str(self.port), str(self.pace), self.mode]
+    def start(self, mode: str = "usual") -> None:
+        """Start it and wait until it has its port; one that runs is killed first."""
+        self.kill()
+        words = [str(self.folder.path), str(self.port), str(self.pace), mode]
         with self.log.open("ab") as out:
             self._one = subprocess.Popen(
                 [sys.executable, str(HERE / "experiment_load_server.py"), *words],
@@ -202,20 +177,4 @@ def run_load(server: Server, load: Load, kills_at: Sequence[float] = ()) -> tupl
         crowd.wait(timeout=load.seconds + 90)
     assert crowd.returncode == 0, (path / "load.log").read_text(encoding="utf-8")
     result = Result(**json.loads(target.read_text(encoding="utf-8")))
-    return _summary(result, away), result
-
-
-def _summary(result: Result, away: Sequence[tuple[float, float]]) -> Summary:
-    everything = [ms for _, ms in result.latencies]
-    usual = [ms for at, ms in result.latencies if not any(start < at < end for start, end in away)]
-    p50, p99 = np.percentile(usual, [50, 99])
-    return Summary(
-        requests=len(everything),
-        p50=float(p50),
-        p99=float(p99),
-        p99_all=float(np.percentile(everything, 99)),
-        worst=max(everything),
-        acknowledged=len(result.acknowledged),
-        lost=result.statuses.get("lost", 0),
-        kills=len(away),
-    )
+    return summarise(result, away), result

@@ -1,7 +1,15 @@
-"""A study's server as a process: `python experiment_load_server.py STUDY PORT PACE MODE`."""
+"""A study's server as a process: `python experiment_load_server.py STUDY PORT PACE MODE`.
 
+MODE is usual; careless, which allocates as one must not; or dies-handing-out and dies-storing, which
+is killed after a transaction and before anybody is told of it.
+"""
+
+import os
+import signal
 import sys
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from eyechart.experiment import allocation, serve, server
 from eyechart.experiment.config import StudyConfig
@@ -31,11 +39,28 @@ def count_then_choose(
     return allocation.Step("trial", trial)
 
 
+def deadly(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what does the same, is killed then, and so never says that it was done."""
+
+    def done_and_dead(*given: Any) -> Any:
+        work(*given)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return done_and_dead
+
+
+MODES = {
+    "careless": ("allocate", count_then_choose),
+    "dies-handing-out": ("allocate", deadly(server.allocate)),
+    "dies-storing": ("store", deadly(server.store)),
+}
+
+
 def main(path: str, port: int, pace: float, mode: str) -> None:
     # nobody here opens the pages, which are built apart
     serve.is_built = lambda: True
-    if mode == "careless":
-        server.allocate = count_then_choose
+    if mode in MODES:
+        setattr(server, *MODES[mode])
     own = serve.listen("127.0.0.1", port)
     print(own.getsockname()[1], flush=True)
     one, database = serve.make_server(open_study(path), pace=pace)

@@ -1,11 +1,13 @@
 """Records how long a picture of a trial is on the screen, without asking the page.
 
-What is recorded is the screencast: every frame that leaves the browser's compositor, with the time
-at which the browser's own process had it. The page's scripts have no part in it: it is neither
-their clock nor their thread, and what they drew but the browser did not show in time is seen here
-as late. (A second reader of the canvas within the page would share the thread whose lateness is in
-question.) The compositor hands on a frame only when something has changed, so that few frames are
-recorded, none of them while the picture stands.
+What was shown is told by the screencast: every frame that leaves the browser's compositor. When it
+was shown is told by the trace of the display's own thread, which notes each time that it swaps a
+frame in; the screencast's times are those at which another thread got round to the frame, which can
+be some frames late. The page's scripts have no part in either: neither their clock nor their thread
+is used, and what they drew but the browser did not show in time is seen here as late. (A second
+reader of the canvas within the page would share the thread whose lateness is in question.) The
+compositor hands on a frame only when something has changed, so that few frames are recorded, hardly
+any while the picture stands.
 """
 
 import base64
@@ -14,8 +16,10 @@ import io
 import os
 import subprocess
 import sys
+import time
+from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,7 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import select, update
 
+from browser import launched
 from experiment_studies import Sizes, make_study
 from eyechart.experiment.database import open_database
 from eyechart.experiment.folder import StudyFolder
@@ -74,22 +79,25 @@ class Recorded:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let what is started within go before everything else on the machine, where that is allowed.
+def undisturbed() -> Iterator[Any]:
+    """Give a browser that goes before everything else on the machine, where that is allowed.
 
     It is the page that is measured, and not what else this machine has to do.
     """
-    normal, first = getattr(os, "SCHED_OTHER", 0), getattr(os, "SCHED_RR", None)
-    try:
-        if first is not None:
-            os.sched_setscheduler(0, first, os.sched_param(1))
-    except PermissionError:
-        first = None
-    try:
-        yield
-    finally:
-        if first is not None:
-            os.sched_setscheduler(0, normal, os.sched_param(0))
+    first = getattr(os, "SCHED_RR", None)
+    with ExitStack() as stack:
+        try:
+            if first is not None:
+                # whatever is started from now on has it, until it is taken back here
+                os.sched_setscheduler(0, first, os.sched_param(1))
+        except PermissionError:
+            first = None
+        try:
+            browser = stack.enter_context(launched())
+        finally:
+            if first is not None:
+                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        yield browser
 
 
 def record(
@@ -153,24 +161,64 @@ def _take_part(
         page.click("[data-action=agree]")
         page.wait_for_selector("[data-action=start]")
         devices.send("Emulation.setCPUThrottlingRate", {"rate": throttle})
-        size = {"maxWidth": 128, "maxHeight": 96}
-        devices.send("Page.startScreencast", {"format": "jpeg", "quality": 60, **size})
-        page.click("[data-action=start]")
-        for _ in range(30 + 2 * trials):
-            # seldom, since looking at the page disturbs it
-            page.wait_for_timeout(1000)
-            if page.get_attribute("#app", "data-screen") == "debrief":
-                break
-        else:
-            raise AssertionError(page.content())
+        with _swaps(browser, page) as swaps:
+            size = {"maxWidth": 128, "maxHeight": 96}
+            devices.send("Page.startScreencast", {"format": "jpeg", "quality": 60, **size})
+            page.click("[data-action=start]")
+            _wait_for_the_end(page, trials)
+            devices.send("Page.stopScreencast")
     finally:
         context.close()
-    return _durations(frames)
+    return _durations([(_swap_of(moment, swaps), data) for moment, data in frames])
+
+
+def _wait_for_the_end(page: Any, trials: int) -> None:
+    for _ in range(30 + 2 * trials):
+        # seldom, since looking at the page disturbs it
+        page.wait_for_timeout(1000)
+        if page.get_attribute("#app", "data-screen") == "debrief":
+            return
+    raise AssertionError(page.content())
+
+
+@contextmanager
+def _swaps(browser: Any, page: Any) -> Iterator[list[float]]:
+    """Give a list that in the end holds when the display swapped a frame in, in ms of the epoch."""
+    tracer = browser.new_browser_cdp_session()
+    found: list[float] = []
+    ends: list[object] = []
+    # a trace has the monotonic clock in microseconds, a screencast the epoch's in seconds
+    offset = 1000 * (time.time() - time.monotonic())
+
+    def collect(part: dict[str, Any]) -> None:
+        found.extend(
+            offset + (event["ts"] + event["dur"]) / 1000
+            for event in part["value"]
+            if event["name"] == "Display::DrawAndSwap" and event["ph"] == "X"
+        )
+
+    tracer.on("Tracing.dataCollected", collect)
+    tracer.on("Tracing.tracingComplete", ends.append)
+    wanted = {"includedCategories": ["viz"], "excludedCategories": ["*"]}
+    tracer.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": wanted})
+    yield found
+    tracer.send("Tracing.end")
+    while not ends:
+        page.wait_for_timeout(100)
+    tracer.detach()
+    found.sort()
 
 
 def _keep(devices: Any, frames: list[tuple[float, str]], frame: dict[str, Any]) -> None:
     frames.append((1000 * frame["metadata"]["timestamp"], frame["data"]))
     devices.send("Page.screencastFrameAck", {"sessionId": frame["sessionId"]})
+
+
+def _swap_of(moment: float, swaps: list[float]) -> float:
+    """Return when the frame that was recorded at a moment had come to the screen: the last swap."""
+    place = bisect_right(swaps, moment)
+    assert place, "a frame was recorded before any was shown"
+    return swaps[place - 1]
 
 
 def _durations(frames: list[tuple[float, str]]) -> np.ndarray:

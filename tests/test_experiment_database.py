@@ -321,7 +321,7 @@ def test_text_that_postgresql_cannot_store_never_gets_there(tmp_path, url):
         answer = answer.replace("ID", str(uuid4()))
         for odd in (r"\u0000", r"\ud800", r"a\u0000b", r"\udfff\ud800"):
             ids = f'{{"PROLIFIC_PID": "p{odd}", "STUDY_ID": "s", "SESSION_ID": "x"}}'
-            screen = f'{{"agent_language": "{odd}"}}'
+            screen = f'{{"width": "{odd}"}}'
             for path, content in (
                 (f"/api/trials/{trial}/response", answer.replace('""', f'"{odd}"')),
                 (f"/api/trials/{trial}/response", answer.replace("[]", f'["{odd}"]')),

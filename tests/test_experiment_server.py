@@ -1,6 +1,7 @@
 """The server of a study, asked as the page asks it, on SQLite and on PostgreSQL."""
 
 import threading
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -10,6 +11,7 @@ from sqlalchemy import func, select
 
 from experiment_postgres import postgresql
 from experiment_studies import SIDE, Sizes, Visitor, in_process, make_study
+from eyechart.experiment.rules import apply_rules
 from eyechart.experiment.tables import (
     Exclusion,
     Exposure,
@@ -321,6 +323,53 @@ def test_platform_ids_are_kept_apart_and_can_be_forgotten(client):
     again = Visitor(client, platform="prolific", ids=ids)
     again.join(expect=200)
     assert again.state()["participant"] == visitor.state().get("participant", person.code)
+
+
+def test_whoever_left_midway_and_breaks_a_rule_gives_back_what_was_answered(tmp_path, urls):
+    folder = make_study(tmp_path / "s", sizes=Sizes(main=30, stimuli=1), url=urls(), practice=0,
+                        qualification=0, catch=8, trials=60, k=1, lease_minutes=0.01)  # fmt: skip
+    with in_process(folder) as client:
+        spammer = Visitor(client).begin()
+        for _ in range(25):
+            said = truth(client, trial := spammer.next()["trial"]["id"])
+            spammer.answer(trial, "cat" if said != "cat" else "dog")
+        given = sum(taken(client)[0].values())
+        assert given > 15
+        assert apply_rules(client.database, client.row) == 0, "somebody may still come back"
+        time.sleep(0.7)
+        assert apply_rules(client.database, client.row) > 0
+        assert sum(taken(client)[0].values()) == 0
+        # who comes back and goes on is given back once, not twice
+        go_on(spammer, right=False)
+        assert spammer.finish().status_code == 200
+        assert set(taken(client)[0].values()) == {0}
+
+
+def test_whoever_is_done_cannot_hand_in_another_task(client):
+    ids = {
+        "assignmentId": "A1", "hitId": "H1", "workerId": "W1",
+        "turkSubmitTo": "https://www.mturk.com",
+    }  # fmt: skip
+    worker = Visitor(client, platform="mturk", ids=ids).begin()
+    go_on(worker)
+    assert worker.finish().status_code == 200
+    worker.join(expect=200)
+    assert worker.state()["completion"]["fields"]["assignmentId"] == "A1"
+    worker.ids = ids | {"assignmentId": "A2"}
+    assert worker.join(expect=409)["code"] == "again"
+
+
+def test_two_pictures_that_stay_until_the_answer_are_never_answered_too_late(tmp_path, urls):
+    config = {"kind": "same-different", "practice": 0, "qualification": 0, "catch": 0}
+    for show, rt, late in ((0, 2000.0, False), (1000, 2200.0, False), (1000, 2700.0, True)):
+        folder = make_study(tmp_path / f"s{show}{rt}", url=urls(), response_ms=1500, show_ms=show,
+                            **config)  # fmt: skip
+        with in_process(folder) as client:
+            visitor = Visitor(client).begin()
+            trial = visitor.next()["trial"]["id"]
+            assert visitor.answer(trial, "same", rt_ms=rt).status_code == 200
+            with client.database.reading() as db:
+                assert ("too_late" in db.scalar(select(Response.flags))) == late
 
 
 def test_least_answered_stimuli_come_first(tmp_path, urls):

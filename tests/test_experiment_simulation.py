@@ -1,13 +1,19 @@
 """Robots with a known curve take part; that curve must come out, without the spammers."""
 
+import csv
 import json
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from experiment_studies import CORRUPTIONS, Sizes, make_study
+from experiment_studies import CORRUPTIONS, Sizes, Visitor, in_process, make_study
+from eyechart.core.errors import UsageError
+from eyechart.experiment.folder import open_study
 from eyechart.experiment.robots import Asked, Psychometric, Robot, kinds_of
+from eyechart.experiment.serve import make_server
+from eyechart.experiment.simulate import simulate_fast
+from eyechart.humans.records import read_answers
 from eyechart.humans.reference import find_reference
 
 CURVE = Psychometric()
@@ -95,3 +101,37 @@ def test_spammers_are_of_all_kinds_and_as_many_as_asked_for():
     kinds = Counter(kinds_of(50, 9, seed=1))
     assert kinds == {"attentive": 41, "guesser": 3, "one-button": 3, "hasty": 3}
     assert kinds_of(50, 9, seed=1) == kinds_of(50, 9, seed=1) != kinds_of(50, 9, seed=2)
+
+
+def test_clean_answers_of_an_earlier_study_are_used_again(run, tmp_path):
+    url = f"sqlite:///{tmp_path}/both.sqlite"
+    sizes = Sizes(main=40, stimuli=2, practice=16, qualification=16, catch=16)
+    first = make_study(tmp_path / "first", "first", sizes, url, trials=20, **FULL)
+    secret = (tmp_path / "first" / "secret").read_text()
+    second = make_study(tmp_path / "second", "second", sizes, url, secret, trials=20, **FULL)
+    for folder, seed in ((first, 1), (second, 2)):
+        simulate_fast(folder, ["attentive"] * 6, CURVE, seed, lambda count, message: None)
+    result = run("experiment", "export", tmp_path / "second")
+    assert result.status == 0 and "from other studies" in result.out
+    answers = read_answers(tmp_path / "second" / "export" / "answers.parquet")
+    clean = answers.only(answers.corruption == "clean")
+    table = (tmp_path / "second" / "export" / "trials.csv").read_text(encoding="utf-8")
+    own = {row["participant"] for row in csv.DictReader(table.splitlines())}
+    others = [who for who in clean.subject.tolist() if who not in own]
+    assert others and len(set(zip(answers.subject, answers.picture, strict=True))) == len(answers)
+
+
+def test_a_study_that_is_closed_lets_nobody_new_in(run, tmp_path):
+    make_study(tmp_path / "study")
+    for words, status in ((["close"], 409), (["close", "--reopen"], 201)):
+        assert run("experiment", words[0], tmp_path / "study", *words[1:]).status == 0
+        with in_process(open_study(tmp_path / "study")) as client:
+            told = Visitor(client).join(expect=status)
+            assert status == 201 or told["code"] == "closed"
+
+
+def test_a_server_does_not_begin_without_its_pictures(tmp_path):
+    folder = make_study(tmp_path / "study")
+    next(folder.stimuli.iterdir()).unlink()
+    with pytest.raises(UsageError, match=r"1 of .* pictures of the study are missing"):
+        make_server(folder)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser import launched, skip_without_browser
+from browser import skip_without_browser
 from experiment_timing import Busy, Recorded, record, undisturbed
 from eyechart.experiment.server import is_built
 
@@ -25,7 +25,7 @@ IDLE, THROTTLED = 0.99, 0.97
 
 @pytest.fixture(scope="module")
 def browser() -> Any:
-    with undisturbed(), launched() as found:
+    with undisturbed() as found:
         yield found
 
 

@@ -182,7 +182,7 @@ def test_who_always_says_same_tells_nothing_apart():
     rows = judged("a", "b", 30, 20, 0.5, bias=0.5)
     (found,) = analyse(rows)
     assert found.accuracy == 0.5 and found.said_same == (1, 1)
-    assert found.sensitivity == pytest.approx(0) and found.verdict == "not told apart"
+    assert found.sensitivity == pytest.approx(0) and found.verdict == "undecided"
 
 
 def test_p_values_are_corrected_over_all_pairs():

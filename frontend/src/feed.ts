@@ -45,6 +45,11 @@ export class Feed {
     );
   }
 
+  /** Wait until nothing is being fetched. */
+  async rest(): Promise<void> {
+    while (this.fetching) await this.fetching.catch(() => undefined);
+  }
+
   /** Forget what is ready: it belongs to somebody else now. */
   reset(): void {
     this.life += 1;

@@ -23,6 +23,7 @@ import { show, type Step, type Steps, type World } from "./steps";
 const USUAL = 1000 / 60;
 const FULL_SCREEN_MS = 500;
 const MOMENT = 1_000;
+const CALM_MS = 250;
 
 export class Participation {
   private readonly session: Session;
@@ -119,6 +120,7 @@ export class Participation {
         if (last !== next.trial.phase) yield* this.between(last, next.trial.phase);
         last = next.trial.phase;
         if (this.world.interrupted) yield* this.ready(goOn(state, "The connection is back"));
+        await this.calm();
         const { outcome } = yield this.trial(next);
         if (outcome) state = yield* this.answered(next.trial, outcome, state);
       } catch (error) {
@@ -137,6 +139,12 @@ export class Participation {
         last = phaseOf(state);
       }
     }
+  }
+
+  // What is on its way is let in first, if it comes soon: handling it must not delay a picture.
+  private calm(): Promise<unknown> {
+    const quiet = Promise.all([this.queue.flush(), this.feed.rest()]);
+    return Promise.race([quiet, pause(CALM_MS)]);
   }
 
   private trial(ready: Ready): Step {

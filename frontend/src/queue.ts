@@ -28,7 +28,11 @@ export class AnswerQueue {
   async sendKept(): Promise<void> {
     const kept = await this.store.of(this.owner);
     this.size += kept.length;
-    await Promise.all(kept.map((answer) => this.deliver(answer)));
+    const sent = await Promise.allSettled(kept.map((answer) => this.deliver(answer)));
+    const failed = sent.filter((each) => each.status === "rejected");
+    // they are still kept, and are counted when they are sent the next time
+    this.size -= failed.length;
+    if (failed[0]) throw failed[0].reason;
   }
 
   /** Wait until nothing is on its way. */

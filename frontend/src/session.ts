@@ -45,7 +45,6 @@ export class Session {
         width: screen.width,
         height: screen.height,
         ratio: devicePixelRatio,
-        agent_language: navigator.language,
       },
     };
     const path = `/api/studies/${encodeURIComponent(this.who.study)}/sessions`;

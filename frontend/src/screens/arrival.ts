@@ -95,6 +95,14 @@ const REFUSALS: Record<string, [string, string, string[]]> = {
       "If you came from a recruiting site, please return the task there; you lose nothing by it.",
     ],
   ],
+  again: [
+    "again",
+    "You have taken part in this study before",
+    [
+      "Thank you for coming back. Everybody can take part once, so there is nothing left to do here.",
+      "If you came from a recruiting site, please return the task there; you lose nothing by it.",
+    ],
+  ],
   closed: [
     "closed",
     "This study is closed",

@@ -4,7 +4,7 @@ import typer
 
 from eyechart.cli.experiment_export import export
 from eyechart.cli.experiment_new import new
-from eyechart.cli.experiment_serve import forget, serve, withdraw
+from eyechart.cli.experiment_serve import close, forget, serve, withdraw
 from eyechart.cli.experiment_simulate import simulate
 from eyechart.cli.experiment_status import status
 
@@ -13,6 +13,7 @@ app.command("new")(new)
 app.command("serve")(serve)
 app.command("status")(status)
 app.command("export")(export)
+app.command("close")(close)
 app.command("withdraw")(withdraw)
 app.command("forget")(forget)
 app.command("simulate")(simulate)

@@ -32,8 +32,10 @@ def export(
     people = "person" if told.people == 1 else "people"
     print(
         f"{told.out}: {told.counted:,} answers of {told.people:,} {people} count, of"
-        f" {told.answers:,} in all."
+        f" {told.answers:,} in the main part."
     )
+    if told.reused:
+        print(f"  {told.reused:,} answers to clean pictures come from other studies.")
     if told.excluded:
         how = "were kept all the same" if include_excluded else "do not count"
         print(f"  {told.excluded:,} sessions break a rule and {how}: see exclusions.csv.")

@@ -73,6 +73,25 @@ def serve(
     print("Stopped. Every answer that was confirmed is kept.")
 
 
+def close(
+    study: StudyPath,
+    again: Annotated[bool, typer.Option("--reopen", help="Let people come again.")] = False,
+) -> None:
+    """Let nobody new take part; whoever is at it goes on."""
+    need_experiment()
+    from eyechart.experiment.folder import open_study
+    from eyechart.experiment.studies import open_answers
+    from eyechart.experiment.tables import Study
+
+    database, row = open_answers(open_study(study))
+    try:
+        with database.writing() as db:
+            db.get_one(Study, row.id).status = "open" if again else "closed"
+    finally:
+        database.close()
+    print(f"{row.name} is {'open' if again else 'closed to anybody new'}.")
+
+
 def withdraw(
     study: StudyPath,
     participant: Annotated[

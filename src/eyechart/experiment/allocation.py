@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, exists, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
@@ -53,8 +53,14 @@ _LOCKED = (
     .where(Session.id == bindparam("session_id"))
     .with_for_update(of=Session)
 )
+# with the trial of this key, if it was asked for before, and whether any lease is over
+_ASKED = _LOCKED.add_columns(
+    select(Trial.id)
+    .where(Trial.session_id == Session.id, Trial.key == bindparam("key"))
+    .scalar_subquery(),
+    exists().where(Trial.state == LIVE, Trial.expires_at < bindparam("now")),
+)
 _KNOWN = select(
-    Trial.id,
     Trial.public_id,
     Trial.role,
     Trial.number,
@@ -63,7 +69,7 @@ _KNOWN = select(
     .where(Picture.stimulus_id == Trial.stimulus_id)
     .scalar_subquery()
     .label("pictures"),
-).where(Trial.session_id == bindparam("session_id"), Trial.key == bindparam("key"))
+).where(Trial.id == bindparam("trial_id"))
 _FREE_KEY = update(Trial).where(Trial.id == bindparam("trial_id")).values(key=Trial.public_id)
 
 
@@ -105,11 +111,9 @@ def allocate(
     for attempt in range(TRIES):
         try:
             with database.writing() as db:
-                session = locked(db, session_id)
-                admit(session)
-                return _allocate(db, config, session, key, now)
+                return _allocate(db, config, session_id, key, now, admit)
         except IntegrityError:
-            # the same person was shown the photograph elsewhere a moment ago
+            # a moment ago the same person was shown the photograph elsewhere, or asked for this
             if attempt == TRIES - 1:
                 raise
     raise AssertionError
@@ -120,18 +124,24 @@ def locked(db: Db, session_id: int) -> Session:
     return db.execute(_LOCKED, {"session_id": session_id}).scalar_one()
 
 
-def _allocate(db: Db, config: StudyConfig, session: Session, key: str, now: datetime) -> Step:
-    own = {"session_id": session.id, "key": key}
-    known = db.connection().execute(_KNOWN, own).one_or_none()
-    if known is not None and known.state == LIVE:
-        trial = Handed(known.public_id, known.role, known.number, known.pictures)
-        return Step("trial", trial)
-    if known is not None:
+def _allocate(
+    db: Db, config: StudyConfig, session_id: int, key: str, now: datetime, admit: Admit
+) -> Step:
+    asked = {"session_id": session_id, "key": key, "now": now}
+    session, known_id, is_any_over = db.execute(_ASKED, asked).one()
+    admit(session)
+    if known_id is not None:
+        own = {"trial_id": known_id}
+        known = db.connection().execute(_KNOWN, own).one()
+        if known.state == LIVE:
+            trial = Handed(known.public_id, known.role, known.number, known.pictures)
+            return Step("trial", trial)
         # answered, or given up before its reply came through: the key is free for another trial
-        db.connection().execute(_FREE_KEY, {"trial_id": known.id})
+        db.connection().execute(_FREE_KEY, own)
     if not is_active(session):
         return Step("failed" if session.state == FAILED else "done")
-    release_expired(db, now)
+    if is_any_over:
+        release_expired(db, now)
     progress = progress_of(db, session)
     if has_failed(config, progress):
         end(db, session, FAILED, now)

@@ -73,7 +73,7 @@ def trial_seconds(config: StudyConfig) -> float:
     """Return how long one trial takes, in s."""
     answer = config.response_ms / 1000 or ANSWER_S[config.kind]
     if config.kind == "same-different":
-        return config.show_ms / 1000 + answer
+        return (config.fixation_ms + config.show_ms) / 1000 + answer
     return (config.fixation_ms + config.stimulus_ms + config.mask_ms) / 1000 + answer
 
 

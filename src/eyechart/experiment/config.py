@@ -89,13 +89,6 @@ class StudyConfig:
             raise UsageError(f"pass_share must be in [0, 1], got {self.pass_share}.")
 
     @property
-    def sources_per_participant(self) -> int:
-        """How many different photographs one participant sees."""
-        pictures = 2 if self.kind == "same-different" else 1
-        shown = self.practice + self.qualification + self.catch + self.trials
-        return pictures * shown
-
-    @property
     def digest(self) -> str:
         """16 hexadecimal digits for all of it."""
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)

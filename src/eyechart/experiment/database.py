@@ -35,7 +35,7 @@ class Database:
 
     engine: Engine
     _make: sessionmaker[Session]
-    _writers: threading.Semaphore
+    _writer: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def is_sqlite(self) -> bool:
@@ -51,7 +51,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """Give a session whose changes are on disk once this has ended, all or none."""
-        with self._writers, self._make() as session:
+        with self._writer if self.is_sqlite else nullcontext(), self._make() as session:
             session.connection(execution_options={"writes": True})
             yield session
             session.commit()
@@ -77,8 +77,7 @@ def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS)
     except BaseException:
         engine.dispose()
         raise
-    writers = 1 if engine.dialect.name == "sqlite" else int(__import__('os').environ.get('WR','4'))
-    return Database(engine, sessionmaker(engine, expire_on_commit=False), threading.Semaphore(writers))
+    return Database(engine, sessionmaker(engine, expire_on_commit=False))
 
 
 def _engine(url: str) -> Engine:

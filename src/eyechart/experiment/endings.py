@@ -2,11 +2,12 @@
 
 from datetime import datetime
 
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.leases import drop_all, give_back
 from eyechart.experiment.rules import judge_session
-from eyechart.experiment.tables import Session
+from eyechart.experiment.tables import Exclusion, Session
 
 
 def end(db: Db, session: Session, state: str, now: datetime) -> None:
@@ -15,7 +16,7 @@ def end(db: Db, session: Session, state: str, now: datetime) -> None:
     session.finished_at = now
     drop_all(db, session)
     db.flush()
-    found = judge_session(db, session)
-    db.add_all(found)
-    if found:
+    db.add_all(judge_session(db, session))
+    db.flush()
+    if db.scalar(select(exists().where(Exclusion.session_id == session.id))):
         give_back(db, session)

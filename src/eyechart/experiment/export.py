@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
@@ -15,6 +17,7 @@ from eyechart.experiment.export_tables import (
     MODEL_VS_HUMAN_HEAD,
     Counted,
     Judged,
+    clean_of_others,
     counted,
     exclusion_rows,
     human_records,
@@ -25,8 +28,9 @@ from eyechart.experiment.export_tables import (
 )
 from eyechart.experiment.folder import StudyFolder
 from eyechart.experiment.records import read_sittings
-from eyechart.experiment.rules import find_rules, judge, write_exclusions
+from eyechart.experiment.rules import find_rules, judge, stored_config, write_exclusions
 from eyechart.experiment.studies import open_answers
+from eyechart.experiment.tables import Study
 from eyechart.humans.records import write_answers
 
 ANSWERS, JUDGEMENTS, TRIALS, STUDY = "answers.parquet", "judgements.csv", "trials.csv", "study.yaml"
@@ -46,6 +50,7 @@ class Exported:
     people: int
     excluded: int
     left_out: int
+    reused: int
 
 
 def export(
@@ -63,12 +68,12 @@ def export(
     rules = find_rules(config.rules if version is None else version)
     target = folder.path / "export" if out is None else out
     check_target(target, config)
-    judged = _judged(folder, rules.version)
-    total = sum(len(own.sitting.answers) for own in judged)
-    if not total:
+    judged, elsewhere = _judged(folder, rules.version)
+    total = sum(len(own.sitting.of("main")) for own in judged)
+    if not any(own.sitting.answers for own in judged):
         raise UsageError(f"The study {config.name} has no answers yet: nothing was written.")
     kept = counted(judged, include_excluded)
-    _write(target, config, judged, kept, rules.text, include_excluded)
+    _write(target, config, judged, kept, elsewhere, rules.text, include_excluded)
     included = [own for own in judged if own.verdict.counts or include_excluded]
     return Exported(
         target,
@@ -77,6 +82,7 @@ def export(
         len({each.subject for each in kept}),
         sum(not own.verdict.counts for own in judged),
         sum(len(own.sitting.of("main")) for own in included) - len(kept),
+        len(clean_of_others(kept, elsewhere)),
     )
 
 
@@ -101,8 +107,11 @@ def check_target(out: Path, config: StudyConfig) -> None:
         raise UsageError(f"{out} holds an export of the study {name}: give another --out.")
 
 
-def _judged(folder: StudyFolder, version: int) -> list[Judged]:
-    """Return all sessions with what the rules say of them, as they are at one moment."""
+def _judged(folder: StudyFolder, version: int) -> tuple[list[Judged], list[Judged]]:
+    """Return all sessions with what the rules say of them, as they are at one moment.
+
+    Those of the study, and those of other studies in the database that name pictures.
+    """
     config = folder.config
     database, study = open_answers(folder)
     try:
@@ -110,12 +119,18 @@ def _judged(folder: StudyFolder, version: int) -> list[Judged]:
             if not database.is_sqlite:
                 db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
             sittings = read_sittings(db, study.id)
+            elsewhere = []
+            for other in db.scalars(select(Study).where(Study.id != study.id)).all():
+                own = stored_config(other)
+                if own.kind == config.kind == "categorise":
+                    found = read_sittings(db, other.id)
+                    elsewhere += [Judged(sitting, judge(sitting, own)) for sitting in found]
         judged = [Judged(sitting, judge(sitting, config, version)) for sitting in sittings]
         if version == config.rules:
             write_exclusions(database, config, [(own.sitting, own.verdict) for own in judged])
     finally:
         database.close()
-    return judged
+    return judged, elsewhere
 
 
 def _write(
@@ -123,11 +138,13 @@ def _write(
     config: StudyConfig,
     judged: Sequence[Judged],
     kept: Sequence[Counted],
+    elsewhere: Sequence[Judged],
     rules: str,
     include_excluded: bool,
 ) -> None:
     out.mkdir(exist_ok=True)
-    _write_text(out / STUDY, config_text(config))
+    # codes by which participants are paid are nobody else's business
+    _write_text(out / STUDY, config_text(replace(config, prolific_code="", prolific_failed="")))
     note = "Answers of sessions that break a rule were kept all the same.\n"
     _write_text(out / RULES, f"{rules}{note if include_excluded else ''}")
     write_csv(out / TRIALS, trials_head(config), trial_rows(judged))
@@ -137,7 +154,8 @@ def _write(
         return
     _write_model_vs_human(out / MODEL_VS_HUMAN, kept)
     if kept:
-        write_answers(out / ANSWERS, human_records(kept, config))
+        answers = [*kept, *clean_of_others(kept, elsewhere)]
+        write_answers(out / ANSWERS, human_records(answers, config))
     else:
         # what an earlier export counted counts no longer
         (out / ANSWERS).unlink(missing_ok=True)

@@ -70,6 +70,23 @@ def counted(judged: Sequence[Judged], include_excluded: bool = False) -> list[Co
     ]
 
 
+def clean_of_others(kept: Sequence[Counted], elsewhere: Sequence[Judged]) -> list[Counted]:
+    """Return answers of other studies to the clean pictures of photographs that are asked for.
+
+    Nobody sees a photograph twice, so they are of other people than those who answered here.
+    """
+    names = {
+        shown.digest: name
+        for each in kept
+        for shown, name in zip(each.answer.pictures, each.names, strict=True)
+    }
+    return [
+        Counted(each.subject, each.answer, (names[each.answer.pictures[0].digest],))
+        for each in counted(elsewhere)
+        if each.answer.pictures[0].corruption == CLEAN and each.answer.pictures[0].digest in names
+    ]
+
+
 def picture_names(judged: Sequence[Judged]) -> Mapping[str, str]:
     """Return what stands for each photograph, by digest: its name, or the digest if two have it."""
     owners: dict[str, set[str]] = defaultdict(set)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Row, and_, bindparam, case, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, and_, bindparam, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session as Db
 
 from eyechart.experiment.tables import (
@@ -81,23 +81,23 @@ def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
 
 
 def give_back(db: Db, session: Session) -> None:
-    """Ask others for what a session has answered, since its answers do not count."""
+    """Ask others for what a session has answered, once it is written that it does not count."""
+    db.flush()
     answered = select(Trial.stimulus_id).where(
         Trial.session_id == session.id, Trial.state == ANSWERED
     )
-    for stimulus_id in sorted(db.scalars(answered)):
-        count(db, stimulus_id, -1)
+    _recount(db, Stimulus.id.in_(answered))
 
 
 def recount(db: Db, study_id: int) -> None:
     """Set how often each stimulus is taken to what trials say: out, or answered and counting."""
+    _recount(db, Stimulus.study_id == study_id)
+
+
+def _recount(db: Db, which: ColumnElement[bool]) -> None:
+    wanted = and_(which, Stimulus.capacity.is_not(None))
     # first nobody else may count: trials that come meanwhile would be overwritten
-    db.execute(
-        select(Stimulus.id)
-        .where(Stimulus.study_id == study_id, Stimulus.capacity.is_not(None))
-        .order_by(Stimulus.id)
-        .with_for_update()
-    ).all()
+    db.execute(select(Stimulus.id).where(wanted).order_by(Stimulus.id).with_for_update()).all()
     excluded = exists().where(Exclusion.session_id == Trial.session_id)
     counts = (
         select(func.count())
@@ -110,7 +110,7 @@ def recount(db: Db, study_id: int) -> None:
     )
     db.execute(
         update(Stimulus)
-        .where(Stimulus.study_id == study_id, Stimulus.capacity.is_not(None))
+        .where(wanted)
         .values(taken=counts)
         .execution_options(synchronize_session=False)
     )

@@ -79,8 +79,8 @@ def prepare(order: Order) -> Begun:
     finished = (where / place.CONFIG).exists()
     if finished:
         side = read_config(where / place.CONFIG).side
-        recorded = recorded_pictures(where)
-        if len(good_pictures(order.testset, recorded, where, side)) == len(recorded):
+        rows = _shown(order)
+        if len(good_pictures(order.testset, rows, where, side)) == len(rows):
             raise UsageError(f"{where} is a study already: choose another folder.")
     if (where / place.SECRET).exists():
         secret = place.read_secret(where / place.SECRET)
@@ -111,7 +111,7 @@ def carry_out(begun: Begun, images: ImageSet, device: torch.device, text: str, s
                 raise UsageError(f"Another run is making {where}: wait for it.")
             remove_leftovers([where, where / place.STIMULI])
             _begin(begun)
-            rows = recorded_pictures(where).keys() if begun.is_finished else order.rows
+            rows = _shown(order) if begun.is_finished else order.rows
             digests = make_pictures(order.testset, images, rows, device, where, config.side, step)
             if not begun.is_finished:
                 _finish(begun, config, text, digests)
@@ -140,6 +140,11 @@ def side_of(order: Order, images: ImageSet) -> int:
         )
     # without a size, no picture is among those of the test set, which is told with a name later
     return next(iter(sizes), (order.config.side, 0))[0]
+
+
+def _shown(order: Order) -> set[int]:
+    """Return the rows that a finished study shows, also where its list of pictures was lost."""
+    return order.rows | recorded_pictures(order.folder).keys()
 
 
 def _look(where: Path, identity: Mapping[str, Any]) -> datetime | None:

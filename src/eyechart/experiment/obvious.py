@@ -1,9 +1,11 @@
 """Trials of a same/different study whose answer is plain to anybody who looks.
 
-They are for practice, qualification and catch trials. "Different" is a clean photograph beside a
-strongly changed one; "same" are two photographs that one corruption has strongly changed. Strong is
-the upper fifth of a corruption's Δv, and only corruptions whose upper fifth begins at Δv 0.5 or
-above are used, unless there are none.
+They are for practice, qualification and catch trials. "Same" are two photographs that one
+corruption has strongly changed; "different" are two that were strongly changed by corruptions which
+nobody takes for each other, as noise and blur: what counts as different there must be what counts
+in the main part. Only where a test set has none it is a clean photograph beside a changed one.
+Strong is the upper fifth of a corruption's Δv, and only corruptions whose upper fifth begins at Δv
+0.5 or above are used, unless there are none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +16,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.experiment.design import Planned
 from eyechart.experiment.rows import Row, Source
+from eyechart.humans.transfer import class_of
+from eyechart.suites.suite import all_entries
 
 SAME, DIFFERENT = "same", "different"
 OBVIOUS = 0.5
@@ -38,13 +42,27 @@ def obvious_pairs(sources: Sequence[Source], counts: Mapping[str, int], seed: in
             name = turns[len(stimuli) // 2 % len(turns)]
             truth = SAME if number % 2 == 0 else DIFFERENT
             first = _take_strong(left, name, limits[name], None)
-            if truth == SAME:
-                second = _take_strong(left, name, limits[name], first.change)
-            else:
+            other = name if truth == SAME else _unlike(name, turns, number)
+            if other is None:
                 second = left.pop(next(iter(left))).clean
+            else:
+                second = _take_strong(left, other, limits[other], first.change)
             swap = hash64(seed, "swap", first.row) % 2
             stimuli.append(Planned(role, truth, None, (second, first) if swap else (first, second)))
     return stimuli
+
+
+def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
+    """Return one of the corruptions that looks nothing like this one; None if there is none."""
+    kind = _kind(name)
+    others = [each for each in names if _kind(each) != kind]
+    return others[number // 2 % len(others)] if others else None
+
+
+def _kind(name: str) -> str:
+    """Return the class of corruptions that people confuse, or else the family of this one."""
+    known = all_entries().get(name)
+    return class_of(name) or (name if known is None else known.corruption.family)
 
 
 def strong_limits(sources: Sequence[Source]) -> dict[str, float]:

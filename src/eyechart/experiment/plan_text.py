@@ -62,6 +62,13 @@ def notes(config: StudyConfig, stimuli: Sequence[Planned]) -> list[str]:
                 f"no corruption changes pictures by Δv {OBVIOUS:g}, so that practice,"
                 " qualification and catch trials may not be plain to everybody."
             )
+        if any(row.is_clean for each in stimuli for row in each.pictures):
+            found.append(
+                "all corruptions are of one kind, so that in practice, qualification and catch"
+                " trials 'different' is a clean picture beside a changed one, which the main part"
+                " never shows: better draw the test set with one of another kind besides, and name"
+                " the pairs in question with --pair."
+            )
     return found + _uneven("corruption", _by_corruption(stimuli))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.experiment.budget import Budget, Prices, plan_budget
 from eyechart.experiment.design import Planned, design_categories, source_loads
@@ -87,8 +88,10 @@ def _stimuli(
 ) -> list[Planned]:
     sources = group_by_source(rows)
     config = settings.config
+    # in each study others are set aside: who comes back must not have seen them all
+    seed = hash64(wish.seed, config.name) % 2**32
     if config.kind == "categorise":
-        return design_categories(sources, config, wish.seed, wish.catch_pool)
+        return design_categories(sources, config, seed, wish.catch_pool)
     names = testset.corruptions
     questions = (
         [find_question(text, names, testset.plan.suite) for text in wish.pairs]
@@ -97,7 +100,7 @@ def _stimuli(
     )
     unique = list(dict.fromkeys(questions))
     per_pair = PER_PAIR if wish.per_pair is None else wish.per_pair
-    return design_pairs(sources, unique, per_pair, config, wish.seed, wish.catch_pool)
+    return design_pairs(sources, unique, per_pair, config, seed, wish.catch_pool)
 
 
 def find_question(text: str, names: Sequence[str], suite: str) -> Question:

@@ -29,16 +29,24 @@ from eyechart.experiment.tables import (
 MOST_MS = 3_600_000.0
 """No reaction time is longer than an hour."""
 
-AsStored = Row[int, str, str, int, datetime, str]
+AsStored = Row[int, str, str, int, datetime, str, bytes | None]
 
 # written down once, see allocation.py; locked, for the trial's lease may end at this moment
 _TRIAL = (
-    select(Trial.id, Trial.role, Trial.state, Trial.stimulus_id, Trial.served_at, Stimulus.truth)
+    select(
+        Trial.id,
+        Trial.role,
+        Trial.state,
+        Trial.stimulus_id,
+        Trial.served_at,
+        Stimulus.truth,
+        Response.body_hash,
+    )
     .join(Stimulus)
+    .outerjoin(Response, Response.trial_id == Trial.id)
     .where(Trial.public_id == bindparam("public_id"), Trial.session_id == bindparam("session_id"))
     .with_for_update(of=Trial)
 )
-_STORED = select(Response.body_hash).where(Response.trial_id == bindparam("trial_id"))
 _ANSWERED = update(Trial).where(Trial.id == bindparam("trial_id")).values(state=ANSWERED)
 
 
@@ -85,10 +93,9 @@ def store(
         trial = db.connection().execute(_TRIAL, own).one_or_none()
         if trial is None:
             raise Refusal(404, "no_trial", "There is no such trial in this session.")
-        stored = db.connection().execute(_STORED, {"trial_id": trial.id}).one_or_none()
-        if stored is None:
+        if trial.body_hash is None:
             _store(db, config, session, trial, given, now)
-        elif stored.body_hash != given.digest:
+        elif trial.body_hash != given.digest:
             raise Refusal(409, "answered", "This trial has another answer already.")
         practice = trial.role == "practice"
         return Stored(
@@ -131,6 +138,10 @@ def _found(config: StudyConfig, trial: AsStored, given: Given, now: datetime) ->
         needed = given.rt_ms or 0
     if (now - trial.served_at).total_seconds() * 1000 < needed:
         flags.add("too_soon")
-    if config.response_ms and given.rt_ms is not None and given.rt_ms > config.response_ms + 100:
+    window = config.response_ms
+    if config.kind == "same-different":
+        # from the pictures' onset; where they stay until the answer there is no end
+        window = config.show_ms + config.response_ms if config.show_ms else 0
+    if window and given.rt_ms is not None and given.rt_ms > window + 100:
         flags.add("too_late")
     return flags

@@ -5,7 +5,7 @@ Rules flag; they never delete. They are applied when a session ends and again at
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session as Db
@@ -110,14 +110,15 @@ def write_exclusions(
 ) -> int:
     """Write what rules say of sessions that have ended, and return how much of it was missing.
 
-    A session that goes on may still turn out well, so nothing is written of it. By the study's own
+    A session that goes on may still turn out well, so nothing is written of it until nobody has
+    been heard of for as long as a trial may take. By the study's own
     version, others are asked for what was answered in sessions that count no longer. Participants
     wait meanwhile, so the database is held for what is missing only.
     """
     new = [
         (sitting, verdict)
         for sitting, verdict in judged
-        if sitting.state != ACTIVE
+        if has_ended(sitting, config, datetime.now(UTC))
         and dict(verdict.broken).keys() - dict(sitting.excluded.get(verdict.version, ())).keys()
     ]
     if not new:
@@ -135,9 +136,15 @@ def write_exclusions(
             rows = _rows(sitting, verdict, known)
             db.add_all(rows)
             added += len(rows)
-            if rows and not known and verdict.version == config.rules:
+            if rows and verdict.version == config.rules:
                 give_back(db, db.get_one(Session, sitting.id))
     return added
+
+
+def has_ended(sitting: Sitting, config: StudyConfig, now: datetime) -> bool:
+    """Whether a session is over, or was left so long ago that nobody will come back."""
+    gone = now - sitting.last_seen > timedelta(minutes=config.lease_minutes)
+    return sitting.state != ACTIVE or gone
 
 
 def stored_config(study: Study) -> StudyConfig:

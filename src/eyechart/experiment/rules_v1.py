@@ -22,6 +22,9 @@ CATCH_SHARE, CATCH_LEAST = 0.6, 4
 """Of 8 catch trials 5 must be right: 0.005 % of those who guess among 16 get there, and 0.04 % of
 those who are right 95 % of the time do not (1.3 % of those who are right 87 % of the time)."""
 
+CHECKS_LEAST = 4
+"""Qualification and catch trials without which nothing is known of somebody's attention."""
+
 GUESS_RISK = 1e-3
 """So rarely may somebody who guesses pass. With two choices 8 catch trials cannot tell (8 of 8 come
 by chance in 0.4 %), so qualification and catch trials are taken together: of 24, 20 must be right,
@@ -92,8 +95,13 @@ def odd(answer: Answer, hz: float | None, config: StudyConfig) -> tuple[str, ...
 
 def _is_off(answer: Answer, hz: float | None, config: StudyConfig) -> bool:
     """Whether the stamps say that the picture was shown for another time than planned."""
-    wanted = config.stimulus_ms if config.kind == "categorise" else config.show_ms
-    start, stop = (_number(answer, name) for name in ("stimulus", "blank"))
+    # two pictures are followed by nothing but the buttons, which are there already
+    wanted, after = (
+        (config.stimulus_ms, "blank")
+        if config.kind == "categorise"
+        else (config.show_ms, "response")
+    )
+    start, stop = (_number(answer, name) for name in ("stimulus", after))
     if not wanted or start is None or stop is None:
         return False
     frame = 1000 / (_number(answer, "hz") or hz or USUAL_HZ)
@@ -103,6 +111,15 @@ def _is_off(answer: Answer, hz: float | None, config: StudyConfig) -> bool:
 def _number(answer: Answer, name: str) -> float | None:
     value = answer.stamps.get(name)
     return float(value) if isinstance(value, int | float) else None
+
+
+def _unchecked(sitting: Sitting, config: StudyConfig) -> str | None:
+    if config.qualification + config.catch < 2 * CHECKS_LEAST:
+        return None
+    seen = len(sitting.of("qualification", "catch"))
+    if seen >= CHECKS_LEAST or len(sitting.of("main")) < ENOUGH:
+        return None
+    return f"{seen} qualification and catch trials, {CHECKS_LEAST} needed"
 
 
 def _qualification(sitting: Sitting, config: StudyConfig) -> str | None:
@@ -179,9 +196,15 @@ _OF = f"of the trials of the main part, once there are {ENOUGH}"
 RULES = (
     Rule("qualification", "The qualification was not passed.", _qualification),
     Rule(
+        "unchecked",
+        f"There are {ENOUGH} answers of the main part and fewer than {CHECKS_LEAST} qualification"
+        " and catch trials, as of somebody who saw their photographs in an earlier study.",
+        _unchecked,
+    ),
+    Rule(
         "catch",
         f"Fewer than {CATCH_SHARE:.0%} of the catch trials are right, once there are"
-        f" {CATCH_LEAST}. No answer is wrong.",
+        f" {CATCH_LEAST}. A trial without an answer counts as wrong.",
         _catch,
     ),
     Rule(

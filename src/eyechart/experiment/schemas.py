@@ -17,7 +17,6 @@ Stamp = Literal[
 ]  # fmt: skip
 Milliseconds = Annotated[float, Field(ge=0, le=MOST_MS, allow_inf_nan=False, strict=True)]
 Pixels = Annotated[int, Field(ge=0, le=100_000, strict=True)]
-Language = Annotated[str, StringConstraints(max_length=64, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
 def _is_true(value: object) -> object:
@@ -85,7 +84,6 @@ class Screen(Body):
     width: Pixels = 0
     height: Pixels = 0
     ratio: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False, strict=True)] = 1.0
-    agent_language: Language = ""
 
 
 class Join(Body):

@@ -5,14 +5,17 @@ import socket
 from collections.abc import Sequence
 
 import uvicorn
+from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
 from eyechart.experiment.database import Database
 from eyechart.experiment.folder import StudyFolder
 from eyechart.experiment.leases import recount
 from eyechart.experiment.limits import JOINS, PER_ADDRESS, PER_TOKEN
+from eyechart.experiment.rules import apply_rules
 from eyechart.experiment.server import is_built, make_app
 from eyechart.experiment.studies import open_answers
+from eyechart.experiment.tables import Picture, Stimulus, Study
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -69,6 +72,8 @@ def make_server(
     if not is_built():
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
     database, study = open_answers(folder)
+    _check_pictures(folder, database, study)
+    apply_rules(database, study)
     with database.writing() as db:
         # whatever ended the last run, what is still wanted is counted from the answers
         recount(db, study.id)
@@ -94,3 +99,18 @@ def make_server(
         timeout_graceful_shutdown=5,
     )
     return uvicorn.Server(config), database
+
+
+def _check_pictures(folder: StudyFolder, database: Database, study: Study) -> None:
+    """Refuse to begin without a picture that somebody would wait for."""
+    with database.reading() as db:
+        names = db.scalars(
+            select(Picture.sha256).join(Stimulus).where(Stimulus.study_id == study.id).distinct()
+        ).all()
+    missing = [name for name in names if not folder.picture_path(name).is_file()]
+    if missing:
+        database.close()
+        raise UsageError(
+            f"{len(missing)} of {len(names)} pictures of the study are missing, such as"
+            f" {folder.picture_path(missing[0])}: the command that made the study makes them again."
+        )

@@ -127,6 +127,8 @@ def _join(
         if not has_room(db, study.id, now):
             raise Refusal(409, "full", "This study has all the answers that it needs.")
         session = _new_session(db, study, config, arrival, person, digest, screen, now)
+    elif not is_active(session) and _is_another_task(db, session, arrival):
+        raise Refusal(409, "again", "You have taken part in this study before.")
     _keep_ids(db, session, arrival)
     expires_at = now + timedelta(minutes=config.token_minutes)
     token = make_token(secret, session.id, expires_at)
@@ -165,6 +167,12 @@ def _new_session(
     db.add(session)
     db.flush()
     return session
+
+
+def _is_another_task(db: Db, session: Session, arrival: Arrival) -> bool:
+    """Whether somebody who is done comes with another task, which nothing was done for."""
+    identity = db.get(Identity, session.id)
+    return arrival.platform != "link" and identity is not None and identity.ids != arrival.ids
 
 
 def _keep_ids(db: Db, session: Session, arrival: Arrival) -> None:

@@ -17,7 +17,14 @@ from eyechart.core.files import atomic_file
 from eyechart.experiment.allocation import allocate
 from eyechart.experiment.choices import choices_of
 from eyechart.experiment.database import Database, open_database
-from eyechart.experiment.folder import ANSWERS, CONFIG, SECRET, STIMULI, StudyFolder, open_study
+from eyechart.experiment.folder import (
+    CONFIG,
+    SECRET,
+    STIMULI,
+    StudyFolder,
+    database_url,
+    open_study,
+)
 from eyechart.experiment.recruiting import Arrival
 from eyechart.experiment.responses import Given, store
 from eyechart.experiment.robots import Asked, Kind, Psychometric, Robot
@@ -64,7 +71,7 @@ def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
             shutil.copy(folder.path / name, out / name)
         for picture in folder.stimuli.iterdir():
             _link(picture, out / STIMULI / picture.name)
-        own = open_database(f"sqlite:///{out.resolve() / ANSWERS}", create=True)
+        own = open_database(database_url(out), create=True)
         with database.reading() as old, own.writing() as new:
             for table in DESIGN:
                 rows = [dict(row) for row in old.execute(select(table.__table__)).mappings()]

@@ -16,7 +16,7 @@ from eyechart.humans.agreement import consistency, find_rule, is_clean
 from eyechart.humans.chance import corrected_curve
 from eyechart.humans.geirhos import geirhos_answers
 from eyechart.humans.placement import EXPERIMENTS
-from eyechart.humans.records import CLEAN, Answers, Numbers, read_answers
+from eyechart.humans.records import CLEAN, Answers, Numbers, joined, read_answers
 from eyechart.humans.same_different import judgements_file
 from eyechart.humans.single import anchor_of, apart_if_unknown, clusters_of, one_by_one
 from eyechart.humans.transfer import class_of, is_direct
@@ -208,7 +208,9 @@ class Reference:
         if not len(clean):
             return None
         rate = float(np.average(_hits(clean, which), weights=clean.trials))
-        return LeftEnd(rate, bool((clean.corruption == experiment).all()))
+        own = self._rows(experiment)
+        is_own = bool((clean.corruption == experiment).all()) or _same_pictures(own, clean)
+        return LeftEnd(rate, is_own)
 
     def _rows(self, experiment: str) -> Answers:
         return self._judged.only(self._judged.corruption == experiment)
@@ -219,12 +221,17 @@ class Reference:
         return replace(self.answers, consistent=consistency(self.answers, self.clean_answers))
 
     def _clean(self, own: Answers, which: str) -> Answers:
-        """Return the answers to clean pictures: the experiment's own, or else those apart."""
+        """Return the answers to clean pictures: the experiment's own, or else those apart.
+
+        Both, if those apart are to the same photographs: then a study has asked for them, and a few
+        pictures that a corruption happened to leave as they were do not stand for all.
+        """
         theirs = own.only(is_clean(own) & ~np.isnan(_hits(own, which)))
-        if len(theirs):
-            return theirs
         apart = self._judged.corruption == CLEAN
-        return self._judged.only(apart & ~np.isnan(_hits(self._judged, which)))
+        others = self._judged.only(apart & ~np.isnan(_hits(self._judged, which)))
+        if len(theirs) and len(others) and _same_pictures(own, others):
+            return joined([theirs, others])
+        return theirs if len(theirs) else others
 
     def _fit(self, experiment: str, which: str, fit: dict[str, Any]) -> Curve | None:
         own = self._rows(experiment)
@@ -293,6 +300,11 @@ def title(experiment: str) -> str:
 @cache
 def _geirhos() -> Reference:
     return Reference("geirhos", geirhos_answers())
+
+
+def _same_pictures(own: Answers, others: Answers) -> bool:
+    """Whether some answers are to the same photographs, as far as those are known."""
+    return bool(np.isin(others.picture, own.picture[own.picture != ""]).any())
 
 
 def _is_sparse(delta_v: Numbers) -> bool:

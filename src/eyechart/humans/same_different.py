@@ -22,6 +22,10 @@ FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "said")
 LEVEL = 0.95
 
+BIASED = 1.0
+"""Who says one of the two much oftener than the other is right half of the time, whatever is seen:
+beyond this criterion (standard deviations) nothing is called alike."""
+
 ALIKE = 0.6
 """Two corruptions are taken to look alike if the whole interval of the accuracy is below this.
 
@@ -94,7 +98,9 @@ class PairResult:
         is_alike = self.interval[1] < ALIKE
         if self.by_people_holm < RISK and self.accuracy > 0.5:
             return HARDLY if is_alike else TOLD_APART
-        return NOT_TOLD if is_alike else UNDECIDED
+        # reliably wrong, or nearly always the same answer: that says nothing of what was seen
+        is_odd = self.by_people_holm < RISK or abs(self.bias) > BIASED
+        return NOT_TOLD if is_alike and not is_odd else UNDECIDED
 
 
 def read_single_judgements(path: Path) -> list[Judgement]:
