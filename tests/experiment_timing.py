@@ -198,7 +198,7 @@ def _swaps(browser: Any, page: Any) -> Iterator[list[float]]:
         )
 
     tracer.on("Tracing.dataCollected", collect)
-    tracer.on("Tracing.tracingComplete", ends.append)
+    tracer.on("Tracing.tracingComplete", lambda end: ends.append(end))
     wanted = {"includedCategories": ["viz"], "excludedCategories": ["*"]}
     tracer.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": wanted})
     yield found
