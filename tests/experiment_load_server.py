@@ -1,7 +1,7 @@
 """A study's server as a process: `python experiment_load_server.py STUDY PORT PACE MODE`.
 
-MODE is usual; careless, which allocates as one must not; or dies-handing-out and dies-storing, which
-is killed after a transaction and before anybody is told of it.
+MODE is usual; careless, which allocates as one must not; dies-handing-out and dies-storing, which
+are killed after a transaction and before anybody is told of it.
 """
 
 import os

@@ -20,8 +20,8 @@ You will see pictures for a fraction of a second and say what is on them. This t
 minutes. You can stop at any time by closing this page, without giving a reason. We store your
 answers, when and how fast you gave them, and the size and speed of your screen; if you come from a
 recruiting site, also your id there until you are paid. Nothing that says who you are is published.
-With the code that you see at the end, or your id, you can have all of it deleted. There are no known
-risks. You must be at least 18 years old and see normally, with glasses if you wear them."""
+With the code that you see at the end, or your id, you can have all of it deleted. There are no
+known risks. You must be at least 18 and see normally, with glasses if you wear them."""
 
 PAIRS_CONSENT = CONSENT.replace(
     "You will see pictures for a fraction of a second and say what is on them. This takes about"
