@@ -74,17 +74,18 @@ $(PAGES): $(PAGE_SOURCES)
 
 frontend: $(PAGES)
 
-# How long pictures are seen is measured with nothing beside it.
-ALONE := tests/test_experiment_timing.py
+# How long pictures are seen and how soon a server answers is measured with nothing beside it.
+ALONE := tests/test_experiment_timing.py tests/test_experiment_load.py
+BESIDE := $(addprefix --ignore=,$(ALONE))
 
 test: lint browser frontend
-	$(PYTEST) --ignore=$(ALONE)
+	$(PYTEST) $(BESIDE)
 	$(PYTEST) -n 0 $(ALONE)
 	$(MAKE) docs
 
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against
 validate: $(STAMP) browser frontend
-	$(PYTEST) -m "slow or not slow" --ignore=$(ALONE)
+	$(PYTEST) -m "slow or not slow" $(BESIDE)
 	$(PYTEST) -n 0 -m "slow or not slow" $(ALONE)
 	PYTHON=$(PYTHON) sh tests/adapters_check.sh
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx2
-
 from experiment_load_figures import Load, Result
+from experiment_load_lines import LOST, Lines, Reply
 
 AHEAD = 2
 """Trials that are fetched beside the one that is looked at."""
@@ -34,8 +33,8 @@ TRIALS = "/api/trials"
 class Crowd:
     """All participants: so many at once, and whoever is done is followed by another one."""
 
-    def __init__(self, load: Load, client: httpx2.AsyncClient) -> None:
-        self.load, self.client, self.result = load, client, Result()
+    def __init__(self, load: Load) -> None:
+        self.load, self.result = load, Result()
         self.key = json.loads(Path(load.key).read_text(encoding="utf-8"))
         self.began = time.monotonic()
         self.until = self.began + load.seconds
@@ -63,6 +62,7 @@ class Crowd:
             try:
                 end = await person.take_part()
             finally:
+                person.lines.close()
                 self.busy -= 1
             self.result.ends[end] += 1
             if end != "full":
@@ -79,6 +79,7 @@ class Person:
 
     def __init__(self, crowd: Crowd, number: int) -> None:
         self.crowd = crowd
+        self.lines = Lines(crowd.load.base, PATIENCE_S)
         self.guesses = _is_one_in(crowd.load.guessers, number)
         self.leaves = _is_one_in(crowd.load.leavers, number + 1)
         self.headers: dict[str, str] = {}
@@ -93,7 +94,7 @@ class Person:
         study = self.crowd.load.study
         body = {"platform": "link", "ids": {"client": str(uuid4())}, "consent": True, "screen": {}}
         joined = await self._ask("POST", f"/api/studies/{study}/sessions", body)
-        if joined.status_code == 409:
+        if joined.status == 409:
             return str(joined.json()["code"])
         tab = str(uuid4())
         self.headers = {"Authorization": f"Bearer {joined.json()['token']}", "X-Tab": tab}
@@ -107,7 +108,7 @@ class Person:
             if end != "finish":
                 return end
             reply = await self._ask("POST", "/api/session/finish")
-            if reply.status_code == 200:
+            if reply.status == 200:
                 return str(reply.json()["state"])
             # meanwhile somebody was excluded or has left, and there is something to do again
             self.crowd.result.ends[f"finish {reply.json()['code']}"] += 1
@@ -165,8 +166,8 @@ class Person:
     async def _fetch_one(self) -> str:
         reply = await self._ask("POST", TRIALS, {"key": self.trial_key})
         said = reply.json()
-        if reply.status_code != 200:
-            return f"trial {reply.status_code} {said['code']}"
+        if reply.status != 200:
+            return f"trial {reply.status} {said['code']}"
         trial = said["trial"]
         if trial is None:
             return str(said["next"])
@@ -174,7 +175,7 @@ class Person:
         choice = ""
         for name in trial["pictures"]:
             picture = await self._ask("GET", f"/api/pictures/{name}")
-            if picture.status_code == 404:
+            if picture.status == 404:
                 # its lease was over before its picture came
                 return "trial"
             digest = hashlib.sha256(picture.content).hexdigest()
@@ -196,30 +197,28 @@ class Person:
         result = self.crowd.result
         result.sent[trial] = [body["uuid"], body["choice"]]
         reply = await self._ask("PUT", f"{TRIALS}/{trial}/response", body)
-        if reply.status_code == 200:
+        if reply.status == 200:
             result.acknowledged[trial] = [body["uuid"], body["choice"]]
 
     async def _flush(self) -> None:
         if self.sending is not None:
             await self.sending
 
-    async def _ask(self, method: str, path: str, body: Any = None) -> httpx2.Response:
+    async def _ask(self, method: str, path: str, body: Any = None) -> Reply:
         """Return the reply, however often it takes; each time with the same body."""
         result, failed = self.crowd.result, 0
         while True:
             began = time.monotonic()
             try:
-                reply = await self.crowd.client.request(
-                    method, path, json=body, headers=self.headers
-                )
-            except httpx2.TransportError:
+                reply = await self.lines.request(method, path, body, self.headers)
+            except LOST:
                 result.statuses["lost"] += 1
             else:
                 if path == TRIALS:
                     spent = time.monotonic() - began
                     result.latencies.append((time.time(), 1000 * spent))
-                result.statuses[str(reply.status_code)] += 1
-                if reply.status_code < 500 and reply.status_code != 429:
+                result.statuses[str(reply.status)] += 1
+                if reply.status < 500 and reply.status != 429:
                     return reply
             if time.monotonic() > self.crowd.began + self.crowd.load.seconds + FLUSH_S:
                 raise TimeoutError(f"{method} {path} had no answer in time")
@@ -232,15 +231,7 @@ def _is_one_in(many: int, number: int) -> bool:
     return many > 0 and number % many == 0
 
 
-async def _main(load: Load) -> Result:
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx2.AsyncClient(
-        base_url=load.base, timeout=PATIENCE_S, limits=limits, trust_env=False
-    ) as client:
-        return await Crowd(load, client).run()
-
-
 if __name__ == "__main__":
     given, target = map(Path, sys.argv[1:])
-    found = asyncio.run(_main(Load(**json.loads(given.read_text(encoding="utf-8")))))
+    found = asyncio.run(Crowd(Load(**json.loads(given.read_text(encoding="utf-8")))).run())
     target.write_text(json.dumps(vars(found)), encoding="utf-8")

@@ -19,7 +19,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,22 +82,30 @@ class Recorded:
 def undisturbed() -> Iterator[Any]:
     """Give a browser that goes before everything else on the machine, where that is allowed.
 
-    It is the page that is measured, and not what else this machine has to do.
+    It is the page that is measured, and not what else this machine has to do. This process goes
+    first as well: a screencast pauses until its frames are fetched.
     """
-    first = getattr(os, "SCHED_RR", None)
-    with ExitStack() as stack:
-        try:
-            if first is not None:
-                # whatever is started from now on has it, until it is taken back here
-                os.sched_setscheduler(0, first, os.sched_param(1))
-        except PermissionError:
-            first = None
-        try:
-            browser = stack.enter_context(launched())
-        finally:
-            if first is not None:
-                os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    with _going(first=True), launched() as browser:
         yield browser
+
+
+@contextmanager
+def _going(first: bool) -> Iterator[None]:
+    """Let this thread and what it starts go first, or as everybody does."""
+    if not hasattr(os, "sched_setscheduler"):
+        yield
+        return
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    policy = os.SCHED_RR if first else os.SCHED_OTHER
+    try:
+        os.sched_setscheduler(0, policy, os.sched_param(int(first)))
+    except PermissionError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
 
 
 def record(
@@ -137,7 +145,10 @@ def _study(path: Path, trials: int) -> StudyFolder:
 def served(folder: StudyFolder) -> Iterator[str]:
     """Give the address of the study on a server of its own."""
     command = [sys.executable, "-m", "eyechart", "experiment", "serve", str(folder.path)]
-    with subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True) as server:
+    with _going(first=False):
+        # a server is elsewhere as a rule, and takes nothing from the browser
+        server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    with server:
         try:
             assert server.stdout is not None
             yield server.stdout.readline().split()[-1]

@@ -94,6 +94,11 @@ def recount(db: Db, study_id: int) -> None:
     _recount(db, Stimulus.study_id == study_id)
 
 
+def recount_some(db: Db, stimuli: Sequence[int]) -> None:
+    """Set how often these stimuli are taken to what trials say."""
+    _recount(db, Stimulus.id.in_(set(stimuli)))
+
+
 def _recount(db: Db, which: ColumnElement[bool]) -> None:
     wanted = and_(which, Stimulus.capacity.is_not(None))
     # first nobody else may count: trials that come meanwhile would be overwritten

@@ -5,10 +5,8 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
 from eyechart.experiment.database import Database
-from eyechart.experiment.leases import count
+from eyechart.experiment.leases import recount_some
 from eyechart.experiment.tables import (
-    ANSWERED,
-    LIVE,
     Consent,
     Exclusion,
     Exposure,
@@ -33,13 +31,15 @@ def withdraw(database: Database, secret: bytes, who: str) -> int:
         answers = len(
             db.scalars(select(Response.trial_id).where(Response.trial_id.in_(trials))).all()
         )
-        _free(db, person)
+        seen = db.scalars(select(Trial.stimulus_id).where(Trial.session_id.in_(sessions))).all()
         db.execute(delete(Response).where(Response.trial_id.in_(trials)))
         db.execute(delete(Trial).where(Trial.session_id.in_(sessions)))
         db.execute(delete(Exclusion).where(Exclusion.session_id.in_(sessions)))
         for table in (Identity, Consent, Exposure, Session):
             db.execute(delete(table).where(table.participant_id == person.id))
         db.execute(delete(Participant).where(Participant.id == person.id))
+        # others are asked for what this person has answered or had out
+        recount_some(db, seen)
     _forget(database)
     return answers
 
@@ -66,26 +66,6 @@ def _find(db: Db, secret: bytes, who: str) -> Participant:
             " the platform's id."
         )
     return found[0]
-
-
-def _free(db: Db, person: Participant) -> None:
-    """Let others answer what this person has answered or has out."""
-    rows = db.execute(
-        select(Trial.stimulus_id, Trial.state, Session.id)
-        .join(Session, Session.id == Trial.session_id)
-        .where(Session.participant_id == person.id, Trial.state.in_((LIVE, ANSWERED)))
-        .order_by(Trial.stimulus_id)
-    ).all()
-    excluded = set(
-        db.scalars(
-            select(Exclusion.session_id)
-            .join(Session, Session.id == Exclusion.session_id)
-            .where(Session.participant_id == person.id)
-        )
-    )
-    for stimulus_id, state, session_id in rows:
-        if state == LIVE or session_id not in excluded:
-            count(db, stimulus_id, -1)
 
 
 def _forget(database: Database) -> None:
