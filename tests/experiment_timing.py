@@ -33,11 +33,15 @@ from experiment_studies import Sizes, make_study
 from eyechart.experiment.database import open_database
 from eyechart.experiment.folder import StudyFolder
 from eyechart.experiment.tables import Picture, Response
+from machine_stalls import stalls, touches
 
 SIDE = 224
 STIMULUS_MS = 200
 FRAME_MS = 1000 / 60
 """Of Chromium without a window."""
+
+NEAR_MS = 60.0
+"""A machine that stood still so short a time before or after a picture may have held it up."""
 
 COLOUR = (230, 20, 150)
 """Of every picture; background, fixation and mask are grey."""
@@ -67,15 +71,21 @@ class Busy:
 
 @dataclass(frozen=True)
 class Recorded:
-    """How long each picture was seen, in ms, and what the page itself said of it."""
+    """How long each picture was seen, in ms, while the machine was calm or not, and what the page
+    itself said of it.
+    """
 
     seen: np.ndarray
+    calm: np.ndarray
     frames: list[int]
     flags: list[list[str]]
 
     def within_one_frame(self) -> float:
-        """Return the share of pictures that were at most one frame too short or too long."""
-        return float(np.mean(np.abs(self.seen - STIMULUS_MS) <= FRAME_MS))
+        """Return the share of pictures that were at most one frame too short or too long.
+
+        Of those during which the machine did not stand still: that is no fault of the page.
+        """
+        return float(np.mean(np.abs(self.seen[self.calm] - STIMULUS_MS) <= FRAME_MS))
 
 
 @contextmanager
@@ -113,13 +123,20 @@ def record(
 ) -> Recorded:
     """Take part in a new study of so many trials, with a CPU slowed down by `throttle`."""
     folder = _study(path, trials)
-    with served(folder) as address:
-        seen = _take_part(browser, address, throttle, busy, trials)
+    with served(folder) as address, stalls() as late:
+        onsets, seen = _take_part(browser, address, throttle, busy, trials)
+    calm = [
+        not touches(late, onset - NEAR_MS, onset + duration + NEAR_MS)
+        for onset, duration in zip(onsets, seen, strict=True)
+    ]
     database = open_database(folder.database_url)
     with database.reading() as db:
         rows = db.scalars(select(Response).order_by(Response.received_at)).all()
         said = Recorded(
-            seen, [int(row.stamps["stimulus_frames"]) for row in rows], [row.flags for row in rows]
+            seen,
+            np.array(calm, dtype=bool),
+            [int(row.stamps["stimulus_frames"]) for row in rows],
+            [row.flags for row in rows],
         )
     database.close()
     return said
@@ -158,7 +175,7 @@ def served(folder: StudyFolder) -> Iterator[str]:
 
 def _take_part(
     browser: Any, address: str, throttle: float, busy: Busy | None, trials: int
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     context = browser.new_context(viewport={"width": 1024, "height": 768})
     try:
         page = context.new_page()
@@ -232,16 +249,17 @@ def _swap_of(moment: float, swaps: list[float]) -> float:
     return swaps[place - 1]
 
 
-def _durations(frames: list[tuple[float, str]]) -> np.ndarray:
-    """Return how long each picture was seen: to the first frame without it."""
-    durations, onset = [], None
+def _durations(frames: list[tuple[float, str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return since when each picture was seen and how long: to the first frame without it."""
+    onsets, durations, onset = [], [], None
     for moment, data in frames:
         if _shows_picture(data):
             onset = moment if onset is None else onset
         elif onset is not None:
+            onsets.append(onset)
             durations.append(moment - onset)
             onset = None
-    return np.array(durations)
+    return np.array(onsets), np.array(durations)
 
 
 def _shows_picture(data: str) -> bool:
