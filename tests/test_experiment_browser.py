@@ -34,6 +34,7 @@ QUICK = {
     "fixation_ms": 60, "stimulus_ms": 100, "mask_ms": 60, "response_ms": 0, "show_ms": 0,
 }  # fmt: skip
 PLANNED = 7
+KINDS = ["categorise", pytest.param("same-different", marks=pytest.mark.slow)]
 SURE = Psychometric(middle=2.0, lapse=0.0, tell=1.0)
 TURK = {"assignmentId": "A1", "hitId": "H1", "workerId": "W1"}
 PROLIFIC = {"PROLIFIC_PID": "p1", "STUDY_ID": "s1", "SESSION_ID": "x1"}
@@ -130,7 +131,7 @@ def test_a_plain_link_leads_from_consent_to_a_code(browser, tmp_path, kind):
         here.check()
 
 
-@pytest.mark.parametrize("kind", ["categorise", "same-different"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_mechanical_turk_frames_the_study_and_gets_its_form_once(browser, tmp_path, kind):
     with (
         mechanical_turk() as turk,
@@ -172,7 +173,7 @@ def test_a_form_may_not_go_to_any_other_host(browser, tmp_path):
         assert here.count(Participant) == 0
 
 
-@pytest.mark.parametrize("kind", ["categorise", "same-different"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_prolific_gets_its_participants_back_when_every_answer_is_stored(browser, tmp_path, kind):
     with place(tmp_path, kind=kind) as here, new_page(browser, here) as page:
         visited = []

@@ -27,7 +27,10 @@ from eyechart.experiment.tables import (
 from eyechart.experiment.withdraw import forget_identities, withdraw
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+# what only PostgreSQL can get wrong is in test_experiment_races.py and test_experiment_load.py
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+)
 def urls(request, tmp_path_factory):
     """Give a function that returns the URL of a new database."""
     if request.param == "sqlite":
