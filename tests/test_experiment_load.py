@@ -102,7 +102,10 @@ def test_no_answer_is_lost_and_no_stimulus_overfilled_when_64_answer_and_the_ser
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_same_holds_for_five_minutes_and_two_kills(tmp_path, kind, fresh):
     pictures = draw(tmp_path / "pictures", MANY)
-    _, result = answer_every_two_seconds(tmp_path, kind, fresh(kind), pictures, 300, [90, 200])
+    url = fresh(kind)
+    summary, result = answer_every_two_seconds(tmp_path, kind, url, pictures, 300, [90, 200])
+    # over so long a time the bound holds whatever the machine did
+    assert summary.p99 < BOUND_MS
     # most have finished meanwhile, and others came after them
     assert result.ends["finished"] > 40
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from browser import skip_without_browser
-from experiment_timing import Busy, Recorded, record, undisturbed
+from experiment_timing import FRAME_MS, STIMULUS_MS, Busy, Recorded, record, undisturbed
 from eyechart.experiment.server import is_built
 
 skip_without_browser()
@@ -78,4 +78,8 @@ def test_pictures_that_stay_too_long_are_recorded_and_flagged_and_kept(
 def test_of_many_pictures_almost_all_are_seen_for_their_time(
     throttle: float, share: float, tmp_path: Path, browser: Any
 ) -> None:
-    check(record(tmp_path / "study", browser, MANY, throttle), MANY, share)
+    recorded = record(tmp_path / "study", browser, MANY, throttle)
+    check(recorded, MANY, share)
+    # of so many all count, whatever the machine did
+    within = np.abs(recorded.seen - STIMULUS_MS) <= FRAME_MS
+    assert np.mean(within) >= share, recorded.seen
