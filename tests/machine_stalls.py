@@ -60,8 +60,3 @@ def stalls() -> Iterator[Stalls]:
 def touches(found: Stalls, start: float, end: float) -> bool:
     """Whether a core stood still between two moments, in ms of the epoch."""
     return any(a < end and b > start for a, b in found)
-
-
-def share(found: Stalls, seconds: float) -> float:
-    """Return the share of the time in which a core stood still."""
-    return sum(b - a for a, b in found) / (1000 * seconds)

@@ -22,7 +22,8 @@ from vif_reference import delta_v
 CASES = [
     (name, variant) for name, entry in all_entries().items() for variant in (None, *entry.variants)
 ]
-SIZES = [(224, 224), (64, 64), (32, 32), (8, 8), (301, 199)]
+SIZES = [(64, 64), (8, 8), (75, 49)]
+LARGE = [(224, 224), (32, 32), (301, 199)]
 KEYS = ["first", "second", "third"]
 MIXED = [0.5, 2.5, 5.0]
 
@@ -36,7 +37,9 @@ def label(value: object) -> str:
 
 
 every_corruption = pytest.mark.parametrize("case", CASES, ids=label)
-every_size = pytest.mark.parametrize("size", SIZES, ids=label)
+every_size = pytest.mark.parametrize(
+    "size", [*SIZES, *(pytest.param(size, marks=pytest.mark.slow) for size in LARGE)], ids=label
+)
 
 
 def corrupt(images: Tensor, case: Case, **options: object) -> Tensor:

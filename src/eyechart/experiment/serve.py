@@ -94,6 +94,9 @@ def make_server(
         server_header=False,
         proxy_headers=behind_proxy,
         forwarded_allow_ips=["127.0.0.1", "::1"],
+        # always the same, whatever else is installed: what is refused depends on it
+        http="h11",
+        loop="asyncio",
         ws="none",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=5,
