@@ -1,10 +1,13 @@
 """What all tests may ask for."""
 
 import pytest
+import torch
 from hypothesis import settings
 
 from commands import Result
 from eyechart.cli.app import main
+from eyechart.corruptions.style import Styles, StyleTransfer, statistics
+from eyechart.suites.assets import VARIABLE, write_styles
 
 # machines are noisy, and a test that fails must fail again
 settings.register_profile("ours", deadline=None, derandomize=True, database=None)
@@ -23,3 +26,22 @@ def run(capsys):
         return Result(code if isinstance(code, int) else 0, said.out, said.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def style_file(tmp_path_factory):
+    """Return the file of a small style transfer that has learnt nothing, with three styles."""
+    path = tmp_path_factory.mktemp("styles") / "style.pt"
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        network = StyleTransfer(16).eval()
+        with torch.no_grad():
+            features = network.encoder(torch.rand(3, 3, 64, 64))
+    write_styles(Styles(network, *statistics(features)), path)
+    return path
+
+
+@pytest.fixture
+def with_styles(style_file, monkeypatch):
+    """Let the corruption style_transfer have its network."""
+    monkeypatch.setenv(VARIABLE, str(style_file))

@@ -167,7 +167,8 @@ def test_spreads_of_the_noc_paper_are_population_deviations():
 
 def test_tables_cover_their_suites():
     assert list(ALEXNET.corruptions) == published.CORRUPTIONS
-    extras = ec.list_corruptions("imagenet-c-extra")
+    extras = [name for name in ec.list_corruptions("imagenet-c-extra") if name != "style_transfer"]
+    assert len(extras) == 4
     assert set(ALEXNET.errors) == {*published.CORRUPTIONS, *extras}
     assert list(NOC_ALEXNET.corruptions) == published.NOC
     assert set(NOC_ALEXNET.errors) == set(ec.list_corruptions("noc-candidates"))

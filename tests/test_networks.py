@@ -77,7 +77,7 @@ def test_a_network_has_as_many_parameters_as_published(name, published, closed_f
 
 
 def test_these_are_all_networks_of_ours():
-    assert set(NETWORKS) == {"resnet9", "resnet18", "wrn_16_4", "wrn_40_2"}
+    assert set(NETWORKS) == {"resnet9", "resnet18", "wrn_16_4", "wrn_40_2", "multigrid"}
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -258,7 +258,8 @@ def test_elastic_levels_are_the_published_multiples_of_their_unit(side):
 
 def test_every_corruption_of_imagenet_c_has_its_table_checked_here():
     names = {entry.name for entry in (*load_suite("imagenet-c"), *load_suite("imagenet-c-extra"))}
-    assert names == {*PUBLISHED, "elastic_transform"}
+    # the levels of style transfer are ours
+    assert names == {*PUBLISHED, "elastic_transform", "style_transfer"}
 
 
 # ---- between

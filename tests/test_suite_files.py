@@ -12,15 +12,16 @@ from hypothesis import strategies as st
 import eyechart as ec
 from calling import CPU, photo_levels, randomness
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import Assets
 from eyechart.images.identity import named_keys
 from eyechart.suites.apply import corrupt_batch, draw_random
+from eyechart.suites.assets import assets_of
 from eyechart.suites.strength import draw_severities, draw_strengths
 from eyechart.suites.suite import PUBLISHED, Suite, find_entry, load_suite, parse_suite
-from eyechart.suites.textures import frost_assets
 from eyechart.suites.write import choose_entries, suite_text, write_suite
 from eyechart.testsets.drawing import Plan, plan_draws
 from small_models import save_pictures
+
+pytestmark = pytest.mark.usefixtures("with_styles")
 
 HEAD = "name: mine\ntitle: Mine\nsource: me\ncorruptions:\n"
 RANGES = HEAD + (
@@ -90,7 +91,7 @@ def test_every_published_corruption_can_be_drawn_and_applied(suite):
     keys = named_keys(["one", "two"], 2)
     for entry in load_suite(suite):
         random = draw_random(entry, keys, 0, [7] * 2, CPU)
-        assets = frost_assets(None) if entry.corruption.needs_frost else Assets()
+        assets = assets_of(entry)
         severity, values = draw_strengths(entry, random)
         made = corrupt_batch(pictures, entry, severity, values, keys, 0, [7] * 2, assets)
         assert made.shape == pictures.shape

@@ -14,6 +14,8 @@ from eyechart.visual_change.grey import to_grey
 from test_golden import VIF_VALUES, distorted
 from vif_reference import grey, prepare, vif, vif_of_pixels, vif_of_sheikh
 
+pytestmark = pytest.mark.usefixtures("with_styles")
+
 TOLERANCE = {"float64": 1e-9, "float32": 2e-4}
 PHOTOGRAPHS = ("astronaut", "camera", "chelsea", "coffee", "coins", "rocket")
 GREY_PICTURES = ("camera", "coins", "chelsea")

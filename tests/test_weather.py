@@ -22,7 +22,7 @@ from eyechart.corruptions.water import (
     water_relief,
 )
 from eyechart.corruptions.weather import _resize, plasma
-from eyechart.suites.textures import frost_assets
+from eyechart.suites.textures import frost_textures
 
 # ---- fog
 
@@ -145,7 +145,7 @@ PHOTOGRAPHED = [
     ((350, 527), (138, 153, 165), (29, 29, 30), (81, 132, 150, 167, 231)),
     ((495, 660), (112, 123, 135), (44, 43, 42), (43, 89, 117, 149, 237)),
 ]
-TEXTURES = frost_assets().frost
+TEXTURES = frost_textures()
 
 
 @pytest.mark.parametrize("number", range(5))

@@ -22,6 +22,7 @@ from eyechart.cli import (
     models,
     overlap,
     report,
+    structure,
     testset,
     train,
     visual_change,
@@ -56,6 +57,7 @@ app.add_typer(humans.app, name="humans")
 app.add_typer(experiment.app, name="experiment")
 app.add_typer(train.app, name="train")
 app.add_typer(overlap.app, name="overlap")
+app.add_typer(structure.app, name="structure")
 app.add_typer(bench.app, name="bench")
 
 

@@ -202,6 +202,8 @@ def evaluate(
     source = find_source(images, stimulus, clean, out)
     task = source.task(task, suite)
     task.check()
+    for name in task.plan.left_out():
+        print(f"Note: {name} is left out, since it needs a network of yours (see docs, structure).")
     where = find_device(device)
     defences = read_defences(defence or ())
 

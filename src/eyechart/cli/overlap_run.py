@@ -134,11 +134,13 @@ def run(
 
 def entries_of(suites: list[str], corruptions: list[str]) -> "tuple[Entry, ...]":
     """Return the corruptions of all suites, or those chosen of them; each name once."""
+    from eyechart.suites.assets import ready_entries
     from eyechart.suites.suite import load_suite
     from eyechart.suites.write import choose_entries
 
     given = [load_suite(name) for name in suites]
-    names = corruptions or list(dict.fromkeys(entry.name for suite in given for entry in suite))
+    usual = (entry.name for suite in given for entry in ready_entries(suite))
+    names = corruptions or list(dict.fromkeys(usual))
     return choose_entries(given, names, "study", "Corruptions to train on", "chosen").entries
 
 

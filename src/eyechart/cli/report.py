@@ -1,5 +1,6 @@
 """`eyechart report`: finished runs as one page to look at, as figures, or as a model card."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +13,7 @@ from eyechart.core.errors import UsageError
 if TYPE_CHECKING:
     from eyechart.reports.charts.overlap import Overlap
     from eyechart.reports.report import Report
+    from eyechart.reports.structure_view import View
 
 FORMATS = {"html": ".html", "md": ".md"}
 
@@ -81,19 +83,35 @@ def report(
             " folder.",
         ),
     ] = None,
+    structure: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            parser=folder,
+            help="A study of eyechart structure style, subclass or superclass to show too;"
+            " repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Write a page on finished runs: good enough? where does it break? how sure? made how?
 
     Runs of the same test are put together; with runs of ImageNet-C and VCR, also how both rank the
     models.
     """
-    _check_served(serve, port, images, (out, figures, format, overlap))
+    _check_served(serve, port, images, (out, figures, format, overlap, structure))
     kind = _format(format, out)
     if kind == "md" and overlap is not None:
         raise UsageError("--overlap is for html and figures: leave it out with --format md.")
+    if kind == "md" and structure:
+        raise UsageError("--structure is for html: leave it out with --format md.")
     from eyechart.reports.charts.overlap import clustered, read_overlap
     from eyechart.reports.report import load_report
 
+    studies: Sequence[View] = ()
+    if structure:
+        from eyechart.reports.structure_view import structure_views
+
+        studies = structure_views([Path(each) for each in structure])
     scores = overlap
     if scores is not None and scores.is_dir():
         scores = scores / "overlap.csv"
@@ -114,7 +132,7 @@ def report(
             made = write_figures(found, Path(figures), table, partial(bars.begin, "figures"))
         for note in plan_figures(found, table).notes:
             print(f"Note: {note}")
-    page = _write(found, target, kind, table)
+    page = _write(found, target, kind, table, studies)
     print(f"Written:\n  {page}")
     if figures is not None:
         print(f"  {figures}: {len(made)} files")
@@ -131,7 +149,8 @@ def _check_served(
         raise UsageError("--images and --port are for --serve: add it, or leave them out.")
     if serve and any(option is not None for option in written):
         raise UsageError(
-            "--serve writes nothing: leave out --out, --figures, --format and --overlap."
+            "--serve writes nothing: leave out --out, --figures, --format, --overlap and"
+            " --structure."
         )
     if not 0 <= port <= 65535:
         raise UsageError(f"--port must be from 0 to 65535, got {port}.")
@@ -193,7 +212,13 @@ def _categories(given: "list[str] | tuple[str, ...]") -> dict[str, str]:
     return found
 
 
-def _write(found: "Report", target: Path, kind: str, overlap: "Overlap | None") -> Path:
+def _write(
+    found: "Report",
+    target: Path,
+    kind: str,
+    overlap: "Overlap | None",
+    structure: "Sequence[View]",
+) -> Path:
     try:
         if kind == "md":
             from eyechart.reports.model_card import write_card
@@ -201,7 +226,7 @@ def _write(found: "Report", target: Path, kind: str, overlap: "Overlap | None") 
             return write_card(found, target)
         from eyechart.reports.page.render import write_report
 
-        return write_report(found, target, overlap)
+        return write_report(found, target, overlap, structure)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli import train_network
+from eyechart.cli import train_enhancements, train_network, train_style
 from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.ranges import parse_range
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Train networks, on clean and on corrupted pictures.", no_args_is_help=True)
 app.command("network")(train_network.network)
+app.command("style-transfer")(train_style.style_transfer)
+app.command("enhancements")(train_enhancements.enhancements)
 
 
 @app.command("retrain")

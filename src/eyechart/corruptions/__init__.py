@@ -8,6 +8,7 @@ from eyechart.corruptions import (
     geometry,
     noise,
     occlusion,
+    style,
     weather,
 )
 from eyechart.corruptions.declaration import (
@@ -33,5 +34,6 @@ __all__ = [
     "geometry",
     "noise",
     "occlusion",
+    "style",
     "weather",
 ]

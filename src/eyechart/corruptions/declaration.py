@@ -5,6 +5,7 @@ Sampling, validation, help texts, docs and the gallery all read these declaratio
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -111,9 +112,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Assets:
-    """Tensors that some corruptions need besides the image; loaded by the suites."""
+    """What some corruptions need besides the image; loaded by the suites.
 
-    frost: tuple[Tensor, ...] = field(default=())
+    `textures`: of frost. `styles`: a trained style transfer.
+    """
+
+    textures: tuple[Tensor, ...] = field(default=())
+    styles: Any = None
 
 
 Apply = Callable[..., Tensor]
@@ -136,7 +141,7 @@ class Corruption:
     parameters: tuple[Parameter, ...]
     apply: Apply
     random: bool = False
-    needs_frost: bool = False
+    needs: str = ""
     takes: str = "unit"
 
     def parameter(self, name: str) -> Parameter:
@@ -151,9 +156,8 @@ class Corruption:
         self, images: Tensor, random: ImageRandom, values: Mapping[str, Values], assets: Assets
     ) -> Tensor:
         """Return the corrupted images: float32 not yet clipped, or uint8."""
-        if self.needs_frost:
-            return self.apply(images, random, textures=assets.frost, **values)
-        return self.apply(images, random, **values)
+        needed = {self.needs: getattr(assets, self.needs)} if self.needs else {}
+        return self.apply(images, random, **needed, **values)
 
 
 CORRUPTIONS: Registry[Corruption] = Registry("corruption function")
@@ -164,10 +168,13 @@ def corruption(
     family: str,
     *parameters: Parameter,
     random: bool = False,
-    needs_frost: bool = False,
+    needs: str = "",
     takes: str = "unit",
 ) -> Callable[[Apply], Apply]:
-    """Register the decorated function; its docstring's first line becomes the summary."""
+    """Register the decorated function; its docstring's first line becomes the summary.
+
+    `needs`: what of `Assets` the function gets as a keyword besides its parameters.
+    """
     if family not in FAMILIES:
         raise ValueError(f"{name}: unknown family {family}.")
 
@@ -182,7 +189,7 @@ def corruption(
                 parameters=parameters,
                 apply=function,
                 random=random or any(parameter.drawn for parameter in parameters),
-                needs_frost=needs_frost,
+                needs=needs,
                 takes=takes,
             ),
         )

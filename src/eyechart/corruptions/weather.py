@@ -74,7 +74,7 @@ TEXTURE = Parameter("texture", 0, 1, "share", "which texture: 0 the first, 1 the
     Parameter("scale", 0.01, 100, "px", "picture pixels per pixel of the texture"),
     TEXTURE,
     random=True,
-    needs_frost=True,
+    needs="textures",
 )
 def frost(
     images: Tensor,
@@ -109,7 +109,7 @@ def frost(
     IMAGE_WEIGHT,
     FROST_WEIGHT,
     TEXTURE,
-    needs_frost=True,
+    needs="textures",
 )
 def vcr_frost(
     images: Tensor,

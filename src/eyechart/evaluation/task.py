@@ -28,6 +28,17 @@ class Silent:
         return lambda count, message: None
 
 
+class Shared:
+    """One step is told of many pieces of work."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def begin(self, title: str, total: int) -> Step:
+        """Return the shared step."""
+        return self.step
+
+
 @dataclass(frozen=True)
 class Task:
     """What `evaluate` is to do, besides models and pictures.

@@ -21,13 +21,16 @@ MISSING = ("", "-1")
 class Picture:
     """A picture file, its name within the data set, and its label and everyday category if known.
 
-    Labels are texts as the data set has them: a folder's name, a WordNet id, a number.
+    Labels are texts as the data set has them: a folder's name, a WordNet id, a number. `style`: how
+    the thing is shown; `subclass`: what kind of its class it is; where the data set says so.
     """
 
     path: Path
     name: str
     label: str | None = None
     category: str | None = None
+    style: str | None = None
+    subclass: str | None = None
 
 
 def printable(name: str) -> str:
@@ -38,7 +41,8 @@ def printable(name: str) -> str:
 def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
     """Return the pictures of a folder, or those that a manifest lists.
 
-    In a folder, the first folder below it is the label; pictures beside the folders have none.
+    In a folder, the first folder below it is the label, and the one below that, if there is one,
+    the subclass; pictures beside the folders have none.
     """
     if source.is_file():
         if source.suffix.lower() not in MANIFESTS:
@@ -49,9 +53,9 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
         return _listed(source)
     pictures = []
     for found in find_pictures([source], leave_out):
-        label = found.place.parts[0] if len(found.place.parts) > 1 else None
+        label, subclass, *_ = (*map(printable, found.place.parts[:-1]), None, None)
         name = printable(found.place.as_posix())
-        pictures.append(Picture(found.path, name, None if label is None else printable(label)))
+        pictures.append(Picture(found.path, name, label, subclass=subclass))
     return pictures
 
 
@@ -63,6 +67,7 @@ def _listed(source: Path) -> list[Picture]:
     if path is None:
         raise UsageError(f"{source} must have a column named path; it has {', '.join(rows[0])}.")
     label, category = _column(rows[0], LABEL_COLUMNS), _column(rows[0], CATEGORY_COLUMNS)
+    style, subclass = _column(rows[0], ("style",)), _column(rows[0], ("subclass",))
     known = _column(rows[0], ("imagenet_index",))
     pictures = []
     seen: dict[str, int] = {}
@@ -80,6 +85,8 @@ def _listed(source: Path) -> list[Picture]:
                 printable(name),
                 _value(row, label) if has_label else None,
                 _category(source, number, _value(row, category)),
+                _value(row, style),
+                _value(row, subclass),
             )
         )
     return pictures

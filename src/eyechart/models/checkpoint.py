@@ -16,6 +16,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.models.adapter import ADAPTERS
 from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.last_layer import fit_last_layer
 from eyechart.models.model import Model, identity_of, prepared
 from eyechart.models.networks import ZOOS, build_network
 from eyechart.models.preprocessing import Channels, Preprocessing
@@ -136,6 +137,11 @@ def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: Loa
         model = load_base(checkpoint.base, replace(request, half=False))
         if model.module is None:
             raise UsageError(f"{checkpoint.base}, on which {name} is based, is no torch module.")
+        if checkpoint.class_names:
+            # it learnt other classes than its base's, which is what was known of the outputs
+            fit_last_layer(model.module, checkpoint.weights, len(checkpoint.class_names))
+            model.class_names, model.classes = checkpoint.class_names, len(checkpoint.class_names)
+            model.label_map, model.promise = None, None
         _fill(model.module, checkpoint, name)
         model.name = name
         model.identity = identity_of(model.module)

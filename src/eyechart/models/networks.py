@@ -6,6 +6,7 @@ Any picture size works, since all of them end in pooling over the whole picture.
 from collections.abc import Callable
 from functools import partial
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -188,7 +189,68 @@ class WideResNet(nn.Module):
         return scores
 
 
+def _halved(features: Tensor) -> Tensor:
+    """Return features of half the size; a single pixel stays one."""
+    return functional.max_pool2d(features, 2, ceil_mode=True)
+
+
+class _GridLayer(nn.Module):
+    """A convolution of each scale together with its neighbours (Ke, Maire, Yu. CVPR 2017)."""
+
+    def __init__(self, inner: tuple[int, ...], outer: tuple[int, ...]) -> None:
+        super().__init__()
+        near = [sum(inner[max(0, place - 1) : place + 2]) for place in range(len(inner))]
+        self.steps = nn.ModuleList(_step(one, two) for one, two in zip(near, outer, strict=True))
+        self.same = inner == outer
+
+    def forward(self, grids: list[Tensor]) -> list[Tensor]:
+        """Return the features of each scale, the largest first."""
+        made = []
+        for place, step in enumerate(self.steps):
+            size = grids[place].shape[2:]
+            near = grids[max(0, place - 1) : place + 2]
+            fitted = [
+                functional.adaptive_max_pool2d(each, size)
+                if each.shape[2] > size[0]
+                else functional.interpolate(each, size)
+                for each in near
+            ]
+            own = step(torch.cat(fitted, dim=1))
+            made.append(own + grids[place] if self.same else own)
+        return made
+
+
+class Multigrid(nn.Module):
+    """Three scales at once in every layer: the multi-scale network, for 32 and 64 px."""
+
+    def __init__(self, classes: int, width: int = 32, depth: int = 3) -> None:
+        super().__init__()
+        self.stem = _step(3, width)
+        layers: list[nn.Module] = []
+        inner = (width, width, width)
+        for group in range(3):
+            wide = width * 2**group
+            outer = (wide, wide, wide)
+            for _ in range(depth):
+                layers.append(_GridLayer(inner, outer))
+                inner = outer
+        self.depth, self.layers = depth, nn.ModuleList(layers)
+        self.head = nn.Linear(sum(inner), classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return class scores (B, K)."""
+        first = self.stem(pictures)
+        grids = [first, _halved(first), _halved(_halved(first))]
+        for place, layer in enumerate(self.layers):
+            if place and place % self.depth == 0:
+                grids = [_halved(each) for each in grids]
+            grids = layer(grids)
+        scores: Tensor = self.head(torch.cat([each.mean(dim=(2, 3)) for each in grids], dim=1))
+        return scores
+
+
 NETWORKS.add("resnet9", ResNet9)
 NETWORKS.add("resnet18", ResNet18)
 NETWORKS.add("wrn_16_4", partial(WideResNet, depth=16, width=4))
 NETWORKS.add("wrn_40_2", partial(WideResNet, depth=40, width=2))
+NETWORKS.add("multigrid", Multigrid)

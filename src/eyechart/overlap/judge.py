@@ -18,9 +18,9 @@ from eyechart.models.model import Model, is_out_of_memory
 from eyechart.overlap.strengths import Scale
 from eyechart.predictions.destroyed import too_large
 from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.assets import assets_of
 from eyechart.testsets.choosing import choose_pictures
 from eyechart.testsets.drawing import Plan
-from eyechart.training.mixture import assets_of
 
 PIXELS = {"cpu": 32 * 224 * 224, "cuda": 256 * 224 * 224}
 MOST = {"cpu": 256, "cuda": 4096}

@@ -16,6 +16,7 @@ import torch
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name, read_header, read_parquet, write_parquet
 from eyechart.core.randomness import hash64
+from eyechart.evaluation.task import Shared
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
@@ -182,7 +183,7 @@ class Trainer:
         path.parent.mkdir(parents=True, exist_ok=True)
         train(
             self._start(job.seed), self.data, job.mixture, recipe, self.device, path,
-            _Forward(step), self.held,
+            Shared(step), self.held,
         )  # fmt: skip
 
     def _start(self, seed: int) -> Start:
@@ -267,14 +268,3 @@ class Tester:
             name: f"{hash64(repr(read_checkpoint(path, mapped=True).recipe)):016x}"
             for name, path in self.paths.items()
         }
-
-
-class _Forward:
-    """Follows one of many pieces of work by a step that is shared between them."""
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-
-    def begin(self, title: str, total: int) -> Step:
-        """Return the shared step."""
-        return self.step

@@ -17,13 +17,12 @@ from torch import Tensor
 
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import Assets
 from eyechart.images.identity import content_keys
 from eyechart.reports.rival import Rival
 from eyechart.suites.apply import corrupt, corrupt_batch
+from eyechart.suites.assets import assets_of, ready_entries
 from eyechart.suites.strength import DEFAULT_SEVERITY, draw_from_domain
 from eyechart.suites.suite import Entry, all_entries, load_suite
-from eyechart.suites.textures import frost_assets
 
 ROUNDS = 3
 """At least so many rounds per corruption, however long they take."""
@@ -64,7 +63,7 @@ class Plan:
 
 def entries_of(suites: Sequence[str]) -> list[Entry]:
     """Return the corruptions of suites: published ones, or YAML files of users' own."""
-    return [entry for name in suites for entry in load_suite(name)]
+    return [entry for name in suites for entry in ready_entries(load_suite(name))]
 
 
 def measure(entry: Entry, plan: Plan, rival: Rival | None = None) -> Speed:
@@ -165,7 +164,7 @@ def _our_call(entry: Entry, images: Tensor, plan: Plan) -> Callable[[], None]:
 
     severity = DEFAULT_SEVERITY if plan.paper_draw else plan.severity
     published = _is_published(entry)
-    assets = frost_assets(None) if entry.corruption.needs_frost else Assets()
+    assets = assets_of(entry)
 
     def call() -> None:
         if published:

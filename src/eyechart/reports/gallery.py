@@ -13,13 +13,13 @@ from PIL import Image, ImageOps
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import Assets, Parameter, Values
+from eyechart.corruptions import Parameter, Values
 from eyechart.images.identity import named_keys
 from eyechart.images.kinds import SMALLEST_SIDE
 from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.assets import assets_of, ready_entries
 from eyechart.suites.strength import resolve
 from eyechart.suites.suite import Entry, Suite
-from eyechart.suites.textures import frost_assets
 
 UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "percent": " %"}
 """Units that are short enough for a caption."""
@@ -82,7 +82,7 @@ def make_gallery(
         raise UsageError(f"size must be at least {SMALLEST_SIDE}, got {size}.")
     clean = ImageOps.fit(picture, (size, size), Image.Resampling.LANCZOS)
     rows: dict[str, list[Row]] = {}
-    for entry in suite:
+    for entry in ready_entries(suite):
         rows.setdefault(entry.group, []).append(_row(clean, entry, key, columns, seed))
     return Gallery(
         title=suite.title,
@@ -109,7 +109,7 @@ def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) ->
     batch = torch.from_numpy(levels.copy()).expand(columns, *levels.shape)
     keys = named_keys([key] * columns, columns)
     severity = severities(entry, columns)
-    assets = frost_assets(None) if entry.corruption.needs_frost else Assets()
+    assets = assets_of(entry)
     changed = corrupt_batch(batch, entry, severity, {}, keys, seed, 0, assets)
     # The same random numbers as above, so that drawn values are those in the picture.
     random = ImageRandom(keys, [hash64(seed, entry.name, 0)] * columns, keys.device)

@@ -14,9 +14,9 @@ from eyechart.corruptions import Assets, Values
 from eyechart.corruptions.arithmetic import JUST_BELOW, to_levels, to_unit
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.kinds import Batch, each_size, to_batch
+from eyechart.suites.assets import assets_of
 from eyechart.suites.strength import DEFAULT_SEVERITY, check_severity, resolve
 from eyechart.suites.suite import DRAWN, Entry, find_entry
-from eyechart.suites.textures import frost_assets
 
 Numbers = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 
@@ -68,7 +68,7 @@ def corrupt(
     entry = find_entry(name, variant)
     _check_whole("seed", seed)
     _check_whole("draw", draw)
-    assets = frost_assets(frost_textures) if entry.corruption.needs_frost else Assets()
+    assets = assets_of(entry, frost_textures)
     if not isinstance(images, (list, tuple)):
         batch, restore = to_batch(images)
         image_keys = _keys(batch, keys, entry)

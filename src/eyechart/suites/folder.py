@@ -26,7 +26,7 @@ from eyechart.images.files import (
 )
 from eyechart.suites.strength import check_severity
 from eyechart.suites.suite import find_entry
-from eyechart.suites.textures import frost_assets
+from eyechart.suites.textures import frost_textures
 
 RECORD = "eyechart.json"
 SCHEMA = 1
@@ -73,7 +73,7 @@ def check_settings(settings: Settings) -> Settings:
     for name, value in settings.parameters.items():
         entry.corruption.parameter(name).check(np.array([value]))
     if settings.frost_textures is not None:
-        frost_assets(settings.frost_textures)
+        frost_textures(settings.frost_textures)
     format = SAME_FORMAT.get(settings.format, settings.format)
     if format not in SUFFIX_OF:
         raise UsageError(f"format must be png or jpeg, got {settings.format}.")

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import Assets
 from eyechart.images.files import find_pictures, read_picture
 
 SPLIT = 0.06
@@ -66,9 +65,9 @@ FROST = (
 )  # fmt: skip
 
 
-def frost_assets(folder: str | None = None) -> Assets:
+def frost_textures(folder: str | None = None) -> tuple[Tensor, ...]:
     """Return the frost textures as uint8 tensors (3, H, W): made, or the pictures of `folder`."""
-    return Assets(frost=_made() if folder is None else _read(folder))
+    return _made() if folder is None else _read(folder)
 
 
 @lru_cache(maxsize=1)

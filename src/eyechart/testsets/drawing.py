@@ -19,6 +19,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import SPACES, category_labels
 from eyechart.suites.apply import draw_random
+from eyechart.suites.assets import assets_mark, is_ready, ready_entries
 from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
 from eyechart.suites.suite import DRAWN, PUBLISHED, STRONGEST, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
@@ -102,7 +103,7 @@ class Plan:
         if not all(isinstance(name, str) for name in self.corruptions):
             raise UsageError(f"corruptions must be a list of names, got {self.corruptions!r}.")
         if not self.corruptions:
-            return list(own.values())
+            return ready_entries(load_suite(self.suite))
         chosen = []
         for name in self.corruptions:
             # the name alone will do where the suite's have a prefix
@@ -112,13 +113,21 @@ class Plan:
             chosen.append(known[full])
         return chosen
 
+    def left_out(self) -> list[str]:
+        """Return the corruptions of the suite that lack what they need and were not asked for."""
+        if self.corruptions:
+            return []
+        return [entry.name for entry in load_suite(self.suite) if not is_ready(entry)]
+
     def settings(self) -> dict[str, Any]:
         """Return the plan as plain values."""
+        entries = self.entries()
+        marks = [f"{entry.fingerprint}{assets_mark(entry)}" for entry in entries]
         return {
             **asdict(self),
-            "corruptions": [entry.name for entry in self.entries()],
+            "corruptions": [entry.name for entry in entries],
             "delta_v": list(self.delta_v),
-            FINGERPRINT: f"{hash64(*(entry.fingerprint for entry in self.entries())):016x}",
+            FINGERPRINT: f"{hash64(*marks):016x}",
         }
 
 

@@ -12,14 +12,13 @@ import torch
 from torch import Tensor
 
 from eyechart.core.parallel import on_all_cores
-from eyechart.corruptions import Assets
 from eyechart.corruptions.digital import through_jpeg
 from eyechart.corruptions.jpeg import jpeg_in_torch
 from eyechart.corruptions.opencv import pixels_of, planes_of
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.suites.apply import corrupt_batch
-from eyechart.suites.textures import frost_assets
+from eyechart.suites.assets import assets_of
 from eyechart.testsets.draws import Draws, Whole
 from eyechart.visual_change.definitions import Definition
 from eyechart.visual_change.fidelity import describe_clean, fidelity
@@ -86,7 +85,7 @@ class Chunk:
             self.keys[local],
             self.seed,
             draws.draw.tolist(),
-            frost_assets(None) if draws.entry.corruption.needs_frost else Assets(),
+            assets_of(draws.entry),
         )
         if self.jpeg is not None:
             corrupted = as_jpeg(corrupted, self.jpeg)

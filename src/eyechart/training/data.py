@@ -54,6 +54,13 @@ class Labelled:
         """Return pictures, uint8 (B, 3, H, W), at these places."""
         return self.images.batch(places) if self.whole is None else self.whole[list(places)]
 
+    def take(self, places: Sequence[int]) -> "Labelled":
+        """Return some of the pictures, with all class names."""
+        own = torch.tensor(list(places), dtype=torch.int64)
+        whole = None if self.whole is None else self.whole[own]
+        images = self.images.take(own.tolist())
+        return Labelled(images, self.labels[own], self.keys[own], self.class_names, whole)
+
     @cached_property
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits for the pictures in their order and their classes."""

@@ -21,6 +21,7 @@ from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.evaluation.task import Progress
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
+from eyechart.models.last_layer import find_last_layer
 from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
@@ -110,12 +111,14 @@ def train(
 def settings_of(start: Start, data: Labelled, mixture: Mixture, recipe: Recipe) -> dict[str, Any]:
     """Return all that decides a training, as plain values, what users set first."""
     steps = start.preprocessing
+    identity = identity_of(start.module)
     return {
         **recipe.settings(),
         **mixture.settings(),
         "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
         "data": data.fingerprint,
-        "start": identity_of(start.module),
+        # recipes of everything say nothing of what is tuned, so this has to tell one from the other
+        "start": identity if recipe.tune == "all" else f"{recipe.tune} layer of {identity}",
     }
 
 
@@ -138,10 +141,8 @@ class _Run:
         self.layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
         self.module = start.module.to(device, torch.float32)
         lay_out(self.module, self.layout)
-        for parameter in self.module.parameters():
-            parameter.requires_grad_(True)
         self.optimiser = torch.optim.SGD(
-            self.module.parameters(),
+            self._tuned(held),
             recipe.rate,
             recipe.momentum,
             weight_decay=recipe.weight_decay,
@@ -156,13 +157,25 @@ class _Run:
         self.loss = torch.zeros(())
         self.classes = int(held.data.labels.max()) + 1
 
+    def _tuned(self, held: Held) -> list[nn.Parameter]:
+        """Return the parameters that are learnt; no others get gradients."""
+        part = self.module
+        if self.recipe.tune == "last":
+            unit = held.batch(torch.arange(min(2, len(held.data)))).float() / 255
+            ready = self.start.preprocessing.on_unit(unit).contiguous(memory_format=self.layout)
+            part = part.get_submodule(find_last_layer(part, ready))
+        self.module.requires_grad_(False)
+        part.requires_grad_(True)
+        return list(part.parameters())
+
     def go(self, progress: Progress) -> None:
         """Train from where it stands to the end, and write the checkpoint."""
         total = self.recipe.epochs * self.steps
         step = progress.begin(f"training {self.path.stem}", total * self.batch)
         step(self.done * self.batch, "")
         wrapped = self.world.wrap(self.module, self.device)
-        self.module.train()
+        # in training, normalisations would follow the pictures even where no weight does
+        self.module.train(self.recipe.tune == "all")
         with interrupt_noticed() as interrupted:
             try:
                 while self.done < total:

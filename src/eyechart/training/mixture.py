@@ -10,11 +10,11 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import Assets, Values
+from eyechart.corruptions import Values
 from eyechart.suites.apply import corrupt_batch, draw_random
+from eyechart.suites.assets import assets_of
 from eyechart.suites.strength import check_severity, draw_severities, draw_strengths
 from eyechart.suites.suite import STRONGEST, Entry
-from eyechart.suites.textures import frost_assets
 from eyechart.visual_change.measure import measure_change
 
 LOOKED_AT = 48
@@ -121,11 +121,6 @@ class Mixture:
             wanted = low + (min(high, changes[-1]) - low) * random.scalar("visual change")
             return np.interp(wanted, changes, KNOTS), {}
         return draw_strengths(self.entries[place], random)
-
-
-def assets_of(entry: Entry) -> Assets:
-    """Return the tensors that an entry needs besides the picture."""
-    return frost_assets(None) if entry.corruption.needs_frost else Assets()
 
 
 def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:

@@ -9,6 +9,7 @@ from eyechart.core.registry import unknown_name
 
 SCHEDULES = ("step", "cosine", "constant")
 PRECISIONS = ("auto", "float32", "bfloat16")
+TUNED = ("all", "last")
 DECAY = 0.1
 """By what the rate is multiplied at each milestone."""
 
@@ -23,7 +24,9 @@ class Recipe:
     in px of the black frame within which they are cut out at random. `mixup`: a of Beta(a, a), 0
     for none. `stability`: weight of the distance between answers to a picture and to the same with
     uniform noise of ± `stability_width` (of full scale), 0 for none. `precision`: "auto" is
-    bfloat16 on a GPU. `deterministic`: only kernels that give the same bits again.
+    bfloat16 on a GPU. `deterministic`: only kernels that give the same bits again. `tune`: "all"
+    parameters, or those of the "last" layer alone; the rest then stays as it is, running means and
+    deviations too, and answers as in a test, without dropout.
     """
 
     epochs: int = 40
@@ -44,6 +47,7 @@ class Recipe:
     precision: str = "auto"
     deterministic: bool = False
     seed: int = 0
+    tune: str = "all"
 
     def check(self) -> None:
         """Raise a UsageError unless one can train like this."""
@@ -67,6 +71,8 @@ class Recipe:
             raise unknown_name("schedule", str(self.schedule), SCHEDULES)
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", str(self.precision), PRECISIONS)
+        if self.tune not in TUNED:
+            raise unknown_name("part to tune", str(self.tune), TUNED)
         if any(not 0 <= share <= 1 for share in self.milestones):
             raise UsageError(f"milestones must be shares from 0 to 1, got {self.milestones}.")
         if not isinstance(self.seed, int) or isinstance(self.seed, bool) or abs(self.seed) >> 63:
@@ -85,8 +91,14 @@ class Recipe:
         return self.rate * rise
 
     def settings(self) -> dict[str, Any]:
-        """Return the recipe as plain values."""
-        return {**asdict(self), "milestones": list(self.milestones)}
+        """Return the recipe as plain values; what is tuned only if it is not everything.
+
+        So recipes are the same as before there was a choice.
+        """
+        own = {**asdict(self), "milestones": list(self.milestones)}
+        if self.tune == "all":
+            del own["tune"]
+        return own
 
 
 LIMITS = (

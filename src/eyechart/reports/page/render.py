@@ -26,6 +26,7 @@ from eyechart.reports.page.ranks import rank_tables
 from eyechart.reports.page.sections import part_view, summary_of, title_of
 from eyechart.reports.page.strips import example_keys
 from eyechart.reports.report import Report
+from eyechart.reports.structure_view import View
 from eyechart.reports.words import MEANINGS, SCORES, SPACES, space_title
 
 MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
@@ -40,32 +41,38 @@ POLICY = (
 )
 
 
-def render_report(report: Report, overlap: Overlap | None = None) -> str:
+def render_report(
+    report: Report, overlap: Overlap | None = None, structure: Sequence[View] = ()
+) -> str:
     """Return the text of the page; charts, pictures and scripts are inside it.
 
-    `overlap`: of the corruptions of a benchmark, if it is to be shown.
+    `overlap`: of the corruptions of a benchmark, if it is to be shown. `structure`: studies of new
+    styles and new kinds.
 
     Pictures are made smaller where the page would be larger than can be sent about.
     """
-    charts = charts_of(report, overlap)
+    charts = (*charts_of(report, overlap), *(own for view in structure for own in view.charts))
     runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
     images = embedded(runs, keys, MOST_PICTURES)
-    text = _render(report, charts, images)
+    text = _render(report, charts, images, structure)
     too_many = len(text.encode()) - MOST_BYTES
     if too_many > 0 and images:
         images = embedded(runs, keys, sum(map(len, images.values())) - too_many)
-        text = _render(report, charts, images)
+        text = _render(report, charts, images, structure)
     return text
 
 
-def _render(report: Report, charts: tuple[Chart, ...], images: Mapping[Key, str]) -> str:
+def _render(
+    report: Report,
+    charts: tuple[Chart, ...],
+    images: Mapping[Key, str],
+    structure: Sequence[View],
+) -> str:
     placing = Placing(charts)
-    scripts = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")} | {
-        "plotly": _script(get_plotlyjs())
-    }
+    placing.take("structure")
+    scripts = page_scripts()
     views = [part_view(report, place, placing, images) for place in range(len(report.parts))]
-    hashes = [_hash(text) for text in scripts.values()]
-    return _environment().get_template("report.html").render(
+    return environment().get_template("report.html").render(
         title=title_of(report),
         summary=summary_of(report),
         report=report,
@@ -82,18 +89,37 @@ def _render(report: Report, charts: tuple[Chart, ...], images: Mapping[Key, str]
         runs=[provenance_of(report, place) for place in range(len(report.runs))],
         meanings=[(SCORES[name], MEANINGS[name]) for name in _scores(report)],
         notes=_notes(report),
-        policy=POLICY.format(" ".join(hashes)),
-        css=Markup(_template("report.css")),
-        specs=_specs(charts),
+        structure=structure,
+        policy=page_policy(scripts),
+        css=page_css(),
+        specs=page_specs(charts),
         scripts=scripts,
         generator=Markup(GENERATOR),
         version=__version__,
     )  # fmt: skip
 
 
-def write_report(report: Report, path: Path, overlap: Overlap | None = None) -> Path:
+def page_scripts() -> dict[str, Markup]:
+    """Return the scripts of a page by name."""
+    own = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")}
+    return own | {"plotly": _script(get_plotlyjs())}
+
+
+def page_policy(scripts: Mapping[str, Markup]) -> str:
+    """Return what a page with these scripts may do: nothing but run them."""
+    return POLICY.format(" ".join(_hash(text) for text in scripts.values()))
+
+
+def page_css() -> Markup:
+    """Return how pages look."""
+    return Markup(_template("report.css"))
+
+
+def write_report(
+    report: Report, path: Path, overlap: Overlap | None = None, structure: Sequence[View] = ()
+) -> Path:
     """Write the page to a file and return its path."""
-    text = render_report(report, overlap)
+    text = render_report(report, overlap, structure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as temporary:
@@ -112,7 +138,8 @@ def is_report(path: Path) -> bool:
         return False
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Return where the templates of pages are."""
     return Environment(
         loader=PackageLoader("eyechart.reports"),
         autoescape=True,
@@ -136,7 +163,7 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _specs(charts: Sequence[Chart]) -> Markup:
+def page_specs(charts: Sequence[Chart]) -> Markup:
     """Return the charts as JSON that can stand in a script element."""
     specs: dict[str, Any] = {chart.id: chart.spec for chart in charts}
     text = json.dumps(specs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

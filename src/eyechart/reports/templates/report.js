@@ -88,8 +88,11 @@
     });
   }
 
-  answers.addEventListener("change", showAnswers);
-  showAnswers();
+  // a page without strips has nobody to choose
+  if (answers) {
+    answers.addEventListener("change", showAnswers);
+    showAnswers();
+  }
 
   // The slider: a larger picture, and what all models said to it.
   function words(frame) {

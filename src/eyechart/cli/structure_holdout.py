@@ -1,0 +1,285 @@
+"""`eyechart structure style` and `subclass`: train without some kinds, test on them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.paths import folder, folder_or_file
+from eyechart.cli.stop import Stop
+from eyechart.cli.training_options import (
+    Batch,
+    Crop,
+    Deterministic,
+    Epochs,
+    Flip,
+    Precision,
+    Rate,
+    Schedule,
+    Stimulus,
+    WeightDecay,
+)
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eyechart.structure.folds import Fold
+    from eyechart.structure.kinds import Kinds
+    from eyechart.structure.scores import Results, Share
+    from eyechart.training.recipe import Recipe
+
+Arch = Annotated[
+    str,
+    typer.Option(
+        help="resnet9, resnet18, wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or"
+        " module:function."
+    ),
+]
+Seeds = Annotated[int, typer.Option(help="Networks of each fold.")]
+FirstSeed = Annotated[int, typer.Option(help="The first network's.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+Out = Annotated[
+    Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
+]
+
+
+def style(
+    images: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="A CSV or Parquet file with the columns path, label and style, as structure icons"
+            " build writes.",
+        ),
+    ],
+    hold: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STYLE", help="Only this style; repeatable; without it each in turn."),
+    ] = None,
+    arch: Arch = "wrn_16_4",
+    epochs: Epochs = 50,
+    batch: Batch = 128,
+    rate: Rate = 0.1,
+    schedule: Schedule = "cosine",
+    weight_decay: WeightDecay = 1e-4,
+    flip: Flip = 0.5,
+    crop: Crop = 4,
+    seeds: Seeds = 1,
+    seed: FirstSeed = 0,
+    stimulus: Stimulus = "native",
+    precision: Precision = "auto",
+    deterministic: Deterministic = False,
+    device: Device = "cpu",
+    out: Out = Path("eyechart-style"),
+) -> None:
+    """Train without a style and test on it: is a known thing recognised in a new style?
+
+    Beside it, familiar pictures of the same classes, which were not trained with either. The
+    defaults are those of ICONS-50. The same command goes on with what was stopped.
+    """
+    from eyechart.structure.folds import style_folds
+    from eyechart.training.recipe import Recipe
+
+    recipe = Recipe(
+        epochs, batch, rate, nesterov=True, weight_decay=weight_decay, schedule=schedule,
+        flip=flip, crop=crop, precision=precision, deterministic=deterministic,
+    )  # fmt: skip
+
+    def folds(kinds: "Kinds") -> "list[Fold]":
+        return style_folds(kinds, hold or [], seed)
+
+    _run("style", images, None, folds, arch, recipe, seeds, seed, stimulus, device, out)
+
+
+def subclass(
+    images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Folders class/subclass/, or a CSV or Parquet file with the columns path, label"
+            " and subclass.",
+        ),
+    ] = None,
+    cifar100: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            parser=folder,
+            help="CIFAR-100's python version (train, test, meta) instead.",
+        ),
+    ] = None,
+    per_class: Annotated[int, typer.Option(help="Subclasses of each class to hold out.")] = 1,
+    in_all: Annotated[
+        int | None, typer.Option(help="Hold out so many over all classes instead, such as 50.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="How often, each time others.")] = 3,
+    order: Annotated[
+        str,
+        typer.Option(help="Which ones: random, or published (CIFAR-100's, in the paper's order)."),
+    ] = "random",
+    arch: Annotated[
+        str | None,
+        typer.Option(help="As of structure style; wrn_16_4, for CIFAR-100 wrn_40_2."),
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="How often each picture is trained with; 50, for CIFAR-100 100."),
+    ] = None,
+    batch: Batch = 128,
+    rate: Rate = 0.1,
+    schedule: Schedule = "cosine",
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Of SGD; 1e-4, for CIFAR-100 5e-4.")
+    ] = None,
+    mixup: Annotated[
+        float | None, typer.Option(help="The a of mixup's Beta(a, a); 0, for CIFAR-100 1.")
+    ] = None,
+    flip: Flip = 0.5,
+    crop: Crop = 4,
+    seeds: Seeds = 1,
+    seed: FirstSeed = 0,
+    stimulus: Stimulus = "native",
+    precision: Precision = "auto",
+    deterministic: Deterministic = False,
+    device: Device = "cpu",
+    out: Out = Path("eyechart-subclass"),
+) -> None:
+    """Train without some subclasses and test on them: is a new kind of a known thing recognised?
+
+    Beside it, familiar kinds. The defaults are those of the published experiments. The same command
+    goes on with what was stopped.
+    """
+    from eyechart.core.registry import unknown_name
+    from eyechart.structure.cifar100 import published_order
+    from eyechart.structure.folds import subclass_folds
+    from eyechart.training.recipe import Recipe
+
+    if (images is None) == (cifar100 is None):
+        raise UsageError("Give --images or --cifar100, one of them.")
+    if order not in ("random", "published"):
+        raise unknown_name("order", order, ("random", "published"))
+    if order == "published" and cifar100 is None:
+        raise UsageError("--order published is of CIFAR-100: give --cifar100.")
+    if in_all is not None and per_class != 1:
+        raise UsageError("Give --per-class or --in-all, not both.")
+    own = cifar100 is not None
+    recipe = Recipe(
+        epochs if epochs is not None else 100 if own else 50,
+        batch, rate, nesterov=True,
+        weight_decay=weight_decay if weight_decay is not None else 5e-4 if own else 1e-4,
+        schedule=schedule, flip=flip, crop=crop,
+        mixup=mixup if mixup is not None else float(own),
+        precision=precision, deterministic=deterministic,
+    )  # fmt: skip
+
+    def made(kinds: "Kinds") -> "list[Fold]":
+        known = None
+        if order == "published" and cifar100 is not None:
+            known = published_order(kinds, cifar100)
+        return subclass_folds(kinds, per_class, in_all, folds, known, seed)
+
+    network = arch or ("wrn_40_2" if own else "wrn_16_4")
+    _run("subclass", images, cifar100, made, network, recipe, seeds, seed, stimulus, device, out)
+
+
+def _run(
+    kind: str,
+    images: Path | None,
+    cifar100: Path | None,
+    folds: "Callable[[Kinds], list[Fold]]",
+    network: str,
+    recipe: "Recipe",
+    seeds: int,
+    seed: int,
+    stimulus: str,
+    device: str,
+    out: Path,
+) -> None:
+    from eyechart.cli.progress import Bars
+    from eyechart.core.devices import find_device
+    from eyechart.structure.cifar100 import load_cifar100
+    from eyechart.structure.kinds import load_kinds
+    from eyechart.structure.scores import score_study
+    from eyechart.structure.study import Study, run_study
+
+    if seeds < 1:
+        raise UsageError(f"seeds must be a whole number from 1, got {seeds}.")
+    recipe.check()
+    where = find_device(device)
+    with Bars() as bars:
+        try:
+            if cifar100 is not None:
+                kinds = load_cifar100(cifar100, bars)
+            else:
+                assert images is not None
+                if out.exists() and out.resolve() == images.resolve():
+                    raise UsageError(f"{out} holds the pictures: choose another --out.")
+                kinds = load_kinds(images, stimulus, bars)
+            study = Study(
+                kind,
+                tuple(folds(kinds)),
+                network,
+                recipe,
+                tuple(range(seed, seed + seeds)),
+                normalise=cifar100 is not None,
+            )
+            run_study(study, kinds, where, out, bars)
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: what was trained is in {out}; the same command goes on from there.", 130
+            ) from None
+    results = score_study(study, kinds, out)
+    show_results(results)
+    print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
+
+
+def show_results(results: "Results") -> None:
+    """Print the accuracies of a study, a line for each fold and one for their mean."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    from eyechart.cli.tables import wide_console
+
+    title = "held-out style" if results.kind == "style" else "held-out subclasses"
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column(title)
+    for name in ("accuracy on it (%)", "on familiar ones (%)", "gap (points)", "pictures"):
+        table.add_column(name, justify="right")
+    for fold in results.folds:
+        name = escape(fold.name)
+        if results.kind != "style":
+            name = f"{name}: {len(fold.held)} held out"
+        shares = (_text(each) for each in (fold.held_out, fold.familiar, fold.gap))
+        table.add_row(name, *shares, f"{fold.pictures[0]:,}")
+    if len(results.folds) > 1:
+        table.add_section()
+        shares = (_text(each) for each in (results.held_out, results.familiar, results.gap))
+        table.add_row("mean", *shares, f"{sum(fold.pictures[0] for fold in results.folds):,}")
+    wide_console().print(table)
+    for fold in results.folds:
+        if fold.missing:
+            print(
+                f"Note: {fold.name} has no pictures of {_listed(fold.missing)}, so nothing is said"
+                " of those."
+            )
+    copies = sum(fold.copies for fold in results.folds)
+    if copies:
+        print(
+            f"Not trained with, because they show the same as a picture to test with: {copies:,}"
+            f" pictures over {len(results.folds)} trainings."
+        )
+
+
+def _listed(names: "tuple[str, ...]") -> str:
+    if len(names) > 5:
+        return f"{', '.join(names[:4])} and {len(names) - 4} other classes"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _text(share: "Share") -> str:
+    low, high = share.interval
+    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})"

@@ -1,0 +1,46 @@
+"""`eyechart structure report`: studies of new styles and new kinds as a page to look at."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
+from eyechart.core.errors import UsageError
+
+
+def report(
+    studies: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STUDY...",
+            parser=folder,
+            help="Folders that structure style, subclass or superclass wrote (--out).",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            parser=folder_or_file,
+            help="Where it goes; structure.html, in the study's folder if it is one.",
+        ),
+    ] = None,
+) -> None:
+    """Write a page on finished studies: accuracies, pictures that were held out, confusions."""
+    from eyechart.reports.page.render import is_report
+    from eyechart.reports.structure_page import write_structure_page
+
+    folders = [Path(each) for each in studies]
+    for each in folders:
+        if not each.is_dir():
+            raise UsageError(f"No such folder: {each}.")
+    target = out or (folders[0] if len(folders) == 1 else Path()) / "structure.html"
+    if target.suffix.lower() != ".html":
+        raise UsageError(f"--out must end in .html, got {target}.")
+    check_file_to_write(target)
+    if target.exists() and not is_report(target):
+        raise UsageError(f"{target} is there already and no report: choose another --out.")
+    print(f"Written: {write_structure_page(folders, target)}")

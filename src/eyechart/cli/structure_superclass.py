@@ -1,0 +1,205 @@
+"""`eyechart structure superclass`: pretrained networks on unseen kinds of superclasses."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.paths import folder, folder_or_file
+from eyechart.cli.stop import Stop
+from eyechart.cli.structure_superclass_table import show_superclasses
+from eyechart.cli.training_options import (
+    Batch,
+    Deterministic,
+    Epochs,
+    Flip,
+    Precision,
+    Rate,
+    Schedule,
+    Seed,
+    Stimulus,
+    WeightDecay,
+)
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+    from eyechart.models.model import Model
+    from eyechart.structure.superclass_scores import SuperclassResults
+    from eyechart.structure.superclasses import Sorted
+    from eyechart.training.recipe import Recipe
+    from eyechart.training.retrain import Load
+
+
+def superclass(
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL…",
+            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as of evaluate;"
+            " each must be a torch module that was trained on ImageNet-1K.",
+        ),
+    ],
+    images: Annotated[
+        Path,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Folders named by WordNet ids, as ImageNet-22K has them.",
+        ),
+    ],
+    hypernyms: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            parser=folder_or_file,
+            help="WordNet's kinds of things, 'parent child' in each line: wordnet.is_a.txt.",
+        ),
+    ],
+    imagenet_1k: Annotated[
+        Path | None,
+        typer.Option(
+            "--imagenet-1k",
+            metavar="FILE",
+            parser=folder_or_file,
+            help="WordNet ids of what the models have seen; without it ImageNet-1K's.",
+        ),
+    ] = None,
+    superclasses: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            parser=folder_or_file,
+            help="A WordNet id and a name in each line; without it the 25 published ones.",
+        ),
+    ] = None,
+    tune: Annotated[str, typer.Option(help="last: the last layer alone; all: everything.")] = (
+        "last"
+    ),
+    epochs: Epochs = 1,
+    batch: Batch = 128,
+    rate: Rate = 0.01,
+    schedule: Schedule = "cosine",
+    weight_decay: WeightDecay = 5e-4,
+    flip: Flip = 0.5,
+    pictures: Annotated[
+        int | None, typer.Option(help="At most so many pictures of each unseen synset.")
+    ] = None,
+    imagenet_accuracy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL=SHARE",
+            help="Accuracy on ImageNet-1K before tuning, such as timm:resnet50=0.77; repeatable;"
+            " without it what is known of the model.",
+        ),
+    ] = None,
+    precision: Precision = "auto",
+    deterministic: Deterministic = False,
+    seed: Seed = 0,
+    stimulus: Stimulus = "224",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    download: Download = False,
+    trust: Trust = False,
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
+    ] = Path("eyechart-superclass"),
+) -> None:
+    """Teach models superclasses from kinds they know, and test them on kinds they never met.
+
+    Seen is what ImageNet-1K has of a superclass, unseen what it has not; a fifth of the seen
+    pictures is kept to test with. The defaults are those of the published experiment. The same
+    command goes on with what was stopped, and models can be added to it.
+    """
+    from eyechart.core.devices import find_device
+    from eyechart.images.dataset import find_images
+    from eyechart.models.find import load_model
+    from eyechart.structure.hypernyms import read_hypernyms
+    from eyechart.structure.superclass_study import check_specs
+    from eyechart.structure.superclasses import (
+        PUBLISHED,
+        read_superclasses,
+        read_synsets,
+        sort_pictures,
+    )
+    from eyechart.training.recipe import Recipe
+
+    recipe = Recipe(
+        epochs, batch, rate, weight_decay=weight_decay, schedule=schedule, flip=flip,
+        precision=precision, deterministic=deterministic, seed=seed, tune=tune,
+    )  # fmt: skip
+    recipe.check()
+    check_specs(models)
+    said = parse_accuracies(imagenet_accuracy or [], models)
+    if out.exists() and out.resolve() == images.resolve():
+        raise UsageError(f"{out} holds the pictures: choose another --out.")
+    where = find_device(device)
+    known = read_hypernyms(hypernyms)
+    named = PUBLISHED if superclasses is None else read_superclasses(superclasses)
+    seen = read_synsets(imagenet_1k)
+    chosen = sort_pictures(find_images(images, out), str(images), known, named, seen, pictures)
+
+    def load(spec: str, half: bool | None = None) -> "Model":
+        return load_model(spec, where, half, trust=trust, download=download)
+
+    results = _run(models, chosen, str(images), stimulus, recipe, said, load, where, out)
+    show_superclasses(results)
+    print(f"Written: {out / 'results.json'}.")
+
+
+def parse_accuracies(texts: Sequence[str], models: Sequence[str]) -> dict[str, float]:
+    """Return the accuracy that is given for each model, from texts such as "timm:resnet50=0.77"."""
+    from eyechart.core.registry import unknown_name
+
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        try:
+            value = float(number) if equals else math.nan
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= 1:
+            raise UsageError(
+                f"imagenet-accuracy must be MODEL=SHARE with a share from 0 to 1, such as"
+                f" timm:resnet50=0.77, got {text!r}."
+            )
+        if name not in models:
+            raise unknown_name("model", name, models)
+        found[name] = value
+    return found
+
+
+def _run(
+    specs: Sequence[str],
+    chosen: "Sorted",
+    source: str,
+    stimulus: str,
+    recipe: "Recipe",
+    said: dict[str, float],
+    load: "Load",
+    device: "torch.device",
+    out: Path,
+) -> "SuperclassResults":
+    from eyechart.cli.progress import Bars
+    from eyechart.structure.superclass_pictures import load_split
+    from eyechart.structure.superclass_scores import score_superclasses
+    from eyechart.structure.superclass_study import run_superclasses
+    from eyechart.training.retrain import trainable
+
+    with Bars() as bars:
+        try:
+            for spec in specs:
+                # rather now than after hours of work on the others
+                trainable(load(spec, half=False))
+            data = load_split(chosen, source, stimulus, bars)
+            promises = run_superclasses(specs, data, recipe, load, device, out, bars)
+        except KeyboardInterrupt:
+            raise Stop(
+                f"Stopped: what was tuned and tested is in {out}; the same command goes on from"
+                " there.",
+                130,
+            ) from None
+    return score_superclasses(specs, data, recipe, {**promises, **said}, out)

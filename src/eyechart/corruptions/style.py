@@ -1,0 +1,163 @@
+"""Style transfer by adaptive instance normalisation (Huang, Belongie. ICCV 2017).
+
+A network takes a picture to features, gives every channel of them the mean and the deviation that
+it has in a picture of another style, and takes them back to a picture.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, pad
+
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions.declaration import Parameter, Values, corruption
+
+STRIDE = 4
+"""By how much smaller the features are than the picture."""
+
+LEAST_SIDE = 64
+"""Smaller pictures are enlarged first: a style needs some room."""
+
+FULL = 0.2
+"""Amount from which on nothing of the picture itself is mixed in any more."""
+
+CHANNELS = 96
+
+
+def _convolution(inner: int, outer: int, side: int = 3, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.ReflectionPad2d(side // 2), nn.Conv2d(inner, outer, side, stride), nn.ReLU()
+    )
+
+
+class _Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            _convolution(channels, channels),
+            nn.ReflectionPad2d(1),
+            nn.Conv2d(channels, channels, 3),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the features with what was learnt added."""
+        added: Tensor = x + self.body(x)
+        return added
+
+
+class StyleTransfer(nn.Module):
+    """The network: pictures to features, and features to pictures."""
+
+    def __init__(self, channels: int = CHANNELS) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(
+            _convolution(3, channels // 4, 7),
+            _convolution(channels // 4, channels // 2, stride=2),
+            _convolution(channels // 2, channels, stride=2),
+            _Residual(channels),
+            _Residual(channels),
+        )
+        self.decoder = nn.Sequential(
+            _Residual(channels),
+            _Residual(channels),
+            _Residual(channels),
+            nn.Upsample(scale_factor=2),
+            _convolution(channels, channels // 2),
+            nn.Upsample(scale_factor=2),
+            _convolution(channels // 2, channels // 4),
+            nn.ReflectionPad2d(3),
+            nn.Conv2d(channels // 4, 3, 7),
+            nn.Sigmoid(),
+        )
+
+    def forward(
+        self, pictures: Tensor, means: Tensor, deviations: Tensor, amount: Tensor
+    ) -> Tensor:
+        """Return pictures (B, 3, H, W) in 0…1 in a style; sides must be multiples of four.
+
+        `means`, `deviations`: of the style's features, (B, C). `amount`: (B,), 0 for features as
+        they are, 1 for those of the style.
+        """
+        features = self.encoder(pictures)
+        share = amount.reshape(-1, 1, 1, 1)
+        styled = with_statistics(features, means, deviations)
+        made: Tensor = self.decoder((1 - share) * features + share * styled)
+        return made
+
+
+def statistics(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of each channel, (B, C) each."""
+    deviation, mean = torch.std_mean(features.flatten(2), dim=2, correction=0)
+    return mean, deviation
+
+
+def with_statistics(features: Tensor, means: Tensor, deviations: Tensor) -> Tensor:
+    """Return features (B, C, H, W) whose channels have these means and deviations, (B, C)."""
+    mean, deviation = (each[:, :, None, None] for each in statistics(features))
+    plain = (features - mean) / (deviation + 1e-5)
+    return plain * deviations[:, :, None, None] + means[:, :, None, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Styles:
+    """A trained network, and the statistics of each style's features: (S, C) each."""
+
+    network: StyleTransfer
+    means: Tensor
+    deviations: Tensor
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+
+@corruption(
+    "style_transfer",
+    "digital",
+    Parameter("amount", 0, 1, "share", "how far features take on the style", clean=0),
+    Parameter("style", 0, 1, "share", "which style: 0 the first, 1 the last", drawn=True),
+    needs="styles",
+)
+def style_transfer(
+    images: Tensor, random: ImageRandom, *, styles: Styles, amount: Values, style: Values
+) -> Tensor:
+    """The picture repainted in the style of another one (adaptive instance normalisation)."""
+    device = images.device
+    network = styles.network.to(device)
+    colour = images.expand(-1, 3, -1, -1)
+    result = images.clone()
+    # one at a time: a convolution of a batch need not give the same bits as of one picture
+    for row in range(len(images)):
+        if not amount[row]:
+            continue
+        which = min(int(style[row] * len(styles)), len(styles) - 1)
+        means, deviations = (
+            each[which : which + 1].to(device) for each in (styles.means, styles.deviations)
+        )
+        made = _repainted(network, colour[row : row + 1], means, deviations, float(amount[row]))
+        if images.shape[1] == 1:
+            made = made.mean(dim=1, keepdim=True)
+        share = min(1.0, float(amount[row]) / FULL)
+        result[row] = (1 - share) * images[row] + share * made[0]
+    return result
+
+
+@torch.no_grad()
+def _repainted(
+    network: StyleTransfer, picture: Tensor, means: Tensor, deviations: Tensor, amount: float
+) -> Tensor:
+    """Return one picture in a style, at its own size."""
+    height, width = picture.shape[2:]
+    scale = max(1.0, LEAST_SIDE / min(height, width))
+    size = round(height * scale), round(width * scale)
+    if scale > 1:
+        picture = interpolate(picture, size, mode="bilinear", antialias=False)
+    below, right = -size[0] % STRIDE, -size[1] % STRIDE
+    framed = pad(picture, (0, right, 0, below), mode="replicate")
+    share = torch.tensor([amount], dtype=torch.float32, device=picture.device)
+    # at full precision, so that every kind of device makes the same picture
+    with torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False):
+        made: Tensor = network(framed, means, deviations, share)[:, :, : size[0], : size[1]]
+    if scale > 1:
+        made = interpolate(made, (height, width), mode="bilinear", antialias=True)
+    return made

@@ -1,0 +1,133 @@
+"""CIFAR-100 as its authors publish it: 100 fine classes in 20 coarse ones, as Python pickles."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress
+from eyechart.images.dataset import Picture
+from eyechart.images.imageset import ImageSet
+from eyechart.images.stimulus import find_stimulus
+from eyechart.structure.kinds import Kinds, kinds_of, subclass_of
+from eyechart.structure.pickles import read_pickle
+
+SIDE = 32
+FOLDER = "cifar-100-python"
+
+PUBLISHED = (
+    (72, 4, 95, 30, 55), (73, 32, 67, 91, 1), (92, 70, 82, 54, 62), (16, 61, 9, 10, 28),
+    (51, 0, 53, 57, 83), (40, 39, 22, 87, 86), (20, 25, 94, 84, 5), (14, 24, 6, 7, 18),
+    (43, 97, 42, 3, 88), (37, 17, 76, 12, 68), (49, 33, 71, 23, 60), (15, 21, 19, 31, 38),
+    (75, 63, 66, 64, 34), (77, 26, 45, 99, 79), (11, 2, 35, 46, 98), (29, 93, 27, 78, 44),
+    (65, 50, 74, 36, 80), (56, 52, 47, 59, 96), (8, 58, 90, 13, 48), (81, 69, 41, 89, 85),
+)  # fmt: skip
+"""Fine classes of each coarse one in the order in which the published experiment holds them out
+(Hendrycks and Dietterich): the first one, two or three of each."""
+
+
+def load_cifar100(folder: Path, progress: Progress) -> Kinds:
+    """Return CIFAR-100: coarse classes, fine subclasses, its test part never to be trained with.
+
+    `folder`: the one with the files train, test and meta, or the one above it.
+    """
+    where = folder if (folder / "train").is_file() else folder / FOLDER
+    meta = _read(where / "meta")
+    fine, coarse = (_names(where / "meta", meta, key) for key in
+                    (b"fine_label_names", b"coarse_label_names"))  # fmt: skip
+    pictures: list[Picture] = []
+    digests: list[str] = []
+    kept: dict[int, torch.Tensor] = {}
+    to_test: list[bool] = []
+    for part in ("train", "test"):
+        path = where / part
+        pixels, kinds, groups = _part(path, len(fine), len(coarse))
+        step = progress.begin(f"CIFAR-100, {part}", len(pixels))
+        for number, (own, kind, group) in enumerate(zip(pixels, kinds, groups, strict=True)):
+            kept[len(pictures)] = torch.from_numpy(own.copy())
+            digests.append(hashlib.sha256(own.tobytes()).hexdigest())
+            name = f"{part}/{number}"
+            pictures.append(Picture(path, name, coarse[group], subclass=fine[kind]))
+            to_test.append(part == "test")
+            step(1, "")
+    sizes = ((SIDE, SIDE),) * len(pictures)
+    images = ImageSet(
+        str(where), find_stimulus("native"), tuple(pictures), tuple(digests), sizes, kept=kept
+    )
+    return kinds_of(images, to_test)
+
+
+def published_order(kinds: Kinds, folder: Path) -> list[list[str]]:
+    """Return the subclasses of each class in the order of the published experiment."""
+    where = folder if (folder / "meta").is_file() else folder / FOLDER
+    meta = _read(where / "meta")
+    fine, coarse = (_names(where / "meta", meta, key) for key in
+                    (b"fine_label_names", b"coarse_label_names"))  # fmt: skip
+    if (len(fine), len(coarse)) != (100, len(PUBLISHED)):
+        raise UsageError(
+            f"The published order is of CIFAR-100's 20 classes, {where} has {len(coarse)} of"
+            f" {len(fine)}: use --order random."
+        )
+    own = {
+        label: [subclass_of(label, fine[number]) for number in numbers]
+        for label, numbers in zip(coarse, PUBLISHED, strict=True)
+    }
+    if set(kinds.names("subclass")) != {name for names in own.values() for name in names}:
+        raise UsageError(
+            f"The published order is of CIFAR-100, and {where} groups its classes otherwise: use"
+            " --order random."
+        )
+    return [own[label] for label in kinds.data.class_names]
+
+
+def _read(path: Path) -> Mapping[bytes, Any]:
+    try:
+        told = read_pickle(path.read_bytes())
+    except OSError as error:
+        raise UsageError(
+            f"Cannot read {path}: {error.strerror}; give the folder of CIFAR-100's python version,"
+            " with the files train, test and meta."
+        ) from None
+    except ValueError as error:
+        raise UsageError(
+            f"{path} is no file of CIFAR-100's python version ({error}): fetch it again."
+        ) from None
+    if not isinstance(told, dict):
+        raise UsageError(f"{path} is no file of CIFAR-100's python version: fetch it again.")
+    # written by Python 2 its keys are bytes, by Python 3 texts
+    return {key.encode() if isinstance(key, str) else key: own for key, own in told.items()}
+
+
+def _names(path: Path, told: Mapping[bytes, Any], key: bytes) -> list[str]:
+    names = told.get(key)
+    if not isinstance(names, list) or not names:
+        raise UsageError(f"{path} has no {key.decode()}: fetch CIFAR-100 again.")
+    try:
+        return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} has names that are no text: fetch CIFAR-100 again.") from None
+
+
+def _part(
+    path: Path, fine: int, coarse: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    told = _read(path)
+    try:
+        pixels = np.asarray(told[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
+        kinds = np.asarray(told[b"fine_labels"], dtype=np.int64)
+        groups = np.asarray(told[b"coarse_labels"], dtype=np.int64)
+        if not len(pixels) or not (len(pixels),) == kinds.shape == groups.shape:
+            raise ValueError
+        if kinds.min() < 0 or groups.min() < 0 or kinds.max() >= fine or groups.max() >= coarse:
+            raise ValueError
+    except (KeyError, ValueError, TypeError, OverflowError):
+        raise UsageError(
+            f"{path} does not hold pictures of 32 × 32 px with fine and coarse labels: fetch"
+            " CIFAR-100 again."
+        ) from None
+    return pixels, kinds, groups

@@ -1,0 +1,215 @@
+"""The drawings of one style: the SVG of each emoji in a package, and its pixels."""
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.structure.icon_classes import class_of
+from eyechart.structure.packages import Package
+
+SIDE = 16
+"""Of an icon that does not say its own."""
+
+SELECTOR = 0xFE0F
+"""The character that asks for a colour drawing; some packages write it, some do not."""
+
+
+@dataclass(frozen=True)
+class Emoji:
+    """An emoji by Unicode's name, "hot_beverage", its class, and its characters' codes."""
+
+    name: str
+    label: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Licence:
+    """Under which terms a style may be used, and who drew it."""
+
+    style: str
+    package: str
+    version: str
+    name: str
+    url: str
+    author: str
+    home: str
+
+
+def find_emoji(package: Package) -> list[Emoji]:
+    """Return all emoji that belong to a class, in Unicode's order."""
+    told = package.read("data-by-emoji.json")
+    if not isinstance(told, dict) or not told:
+        raise package.changed("data-by-emoji.json lists no emoji")
+    found = []
+    for characters, own in told.items():
+        try:
+            name, group = own["slug"], own["group"]
+        except (KeyError, TypeError):
+            raise package.changed(f"{characters} has no slug or no group") from None
+        # files are named by it
+        if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
+            raise package.changed(f"the slug of {characters} is no name")
+        label = class_of(name, group)
+        if label is not None:
+            found.append(Emoji(name, label, code_of(characters)))
+    if not found:
+        raise package.changed("no name in it is known")
+    return found
+
+
+def code_of(characters: str) -> str:
+    """Return the hexadecimal codes of characters, joined by dashes, without selectors."""
+    return "-".join(f"{ord(each):x}" for each in characters if ord(each) != SELECTOR)
+
+
+class Style:
+    """The icons of a package by their names."""
+
+    def __init__(self, name: str, package: Package) -> None:
+        self.name, self.package = name, package
+        told = package.read("icons.json")
+        if not isinstance(told, dict) or not isinstance(told.get("icons"), dict):
+            raise package.changed("icons.json has no icons")
+        self._told: Mapping[str, Any] = told
+        self._icons: Mapping[str, Any] = told["icons"]
+        self._aliases: Mapping[str, Any] = told.get("aliases") or {}
+        if not isinstance(self._aliases, dict):
+            raise package.changed("icons.json lists no aliases")
+        codes = package.read("chars.json", needed=False)
+        try:
+            self.codes: dict[str, str] = {
+                _bare(code): name for code, name in codes.items() if name in self
+            }
+        except (AttributeError, TypeError, ValueError):
+            raise package.changed("chars.json does not tell the icons of characters") from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._icons or name in self._aliases
+
+    @property
+    def licence(self) -> Licence:
+        """The terms of the package."""
+        told = self.package.read("info.json")
+        try:
+            terms, author = told["license"], told["author"]
+            return Licence(
+                self.name,
+                self.package.name,
+                self.package.version,
+                terms.get("spdx") or terms["title"],
+                terms.get("url", ""),
+                author["name"],
+                author.get("url", ""),
+            )
+        except (KeyError, TypeError, AttributeError):
+            raise self.package.changed("info.json says no licence and author") from None
+
+    def svg(self, name: str) -> str:
+        """Return the drawing of an icon as an SVG document."""
+        records = self._resolve(name)
+        body = records[-1].get("body")
+        if not isinstance(body, str):
+            raise self.package.changed(f"the icon {name} has no body")
+        try:
+            left, top, width, height = (
+                float(next((own[key] for own in (*records, self._told) if key in own), usual))
+                for key, usual in (("left", 0), ("top", 0), ("width", SIDE), ("height", SIDE))
+            )
+            turns = _turns(records)
+        except (TypeError, ValueError):
+            raise self.package.changed(f"the frame or the turn of {name} is no number") from None
+        for turn in turns:
+            body = f'<g transform="{_turned(turn, left, top, width, height)}">{body}</g>'
+        # on a square, in the middle
+        side = max(width, height)
+        left, top = left - (side - width) / 2, top - (side - height) / 2
+        return (
+            '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+            f' viewBox="{left:g} {top:g} {side:g} {side:g}">{body}</svg>'
+        )
+
+    def _resolve(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the aliases that a name leads through, and the icon behind them, the last."""
+        records: list[Mapping[str, Any]] = []
+        seen = set()
+        while name not in self._icons:
+            alias = self._aliases.get(name)
+            if name in seen or not isinstance(alias, dict) or "parent" not in alias:
+                raise self.package.changed(f"the alias {name} leads nowhere")
+            seen.add(name)
+            records.append(alias)
+            name = str(alias["parent"])
+        icon = self._icons[name]
+        if not isinstance(icon, dict):
+            raise self.package.changed(f"the icon {name} is no record")
+        return [*records, icon]
+
+
+def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return how a drawing is mirrored and then turned: flips cancel out, and turns add up."""
+    flips = [key for key in ("hFlip", "vFlip") if sum(bool(own.get(key)) for own in records) % 2]
+    return flips + ["quarter"] * (sum(int(own.get("rotate", 0)) for own in records) % 4)
+
+
+def _bare(code: str) -> str:
+    return "-".join(part for part in code.lower().split("-") if int(part, 16) != SELECTOR)
+
+
+def _turned(turn: str, left: float, top: float, width: float, height: float) -> str:
+    """Return the SVG transformation that mirrors or turns a drawing within its frame."""
+    if turn == "hFlip":
+        return f"translate({2 * left + width:g} 0) scale(-1 1)"
+    if turn == "vFlip":
+        return f"translate(0 {2 * top + height:g}) scale(1 -1)"
+    return f"rotate(90 {left + width / 2:g} {top + height / 2:g})"
+
+
+def drawn(
+    style: Style, emoji: Sequence[Emoji], others: Sequence[Style]
+) -> Iterator[tuple[Emoji, str]]:
+    """Yield each emoji that a style has, and the name of its icon.
+
+    Packages that do not say which characters an icon is for are read by name, as the others or
+    Unicode call it.
+    """
+    for each in emoji:
+        names = [style.codes.get(each.code)]
+        names += [other.codes.get(each.code) for other in others]
+        names += _spellings(each.name)
+        found = next((name for name in names if name is not None and name in style), None)
+        if found is not None:
+            yield each, found
+
+
+def _spellings(name: str) -> list[str]:
+    """Return how packages may write a name of Unicode's."""
+    plain = name.replace("_", "-")
+    made = [plain, plain.replace("-o-clock", "-oclock"), plain.replace("-s-", "s-")]
+    if plain.startswith("flag-"):
+        land = plain.removeprefix("flag-")
+        made += [f"flag-for-{land}", f"flag-for-flag-{land}"]
+    return made
+
+
+def rasterise(svg: str, side: int) -> NDArray[np.uint8]:
+    """Return a drawing on white, (side, side, 3); a ValueError says that it is broken."""
+    import resvg_py
+
+    try:
+        png = resvg_py.svg_to_bytes(
+            svg_string=svg, width=side, height=side, background="#ffffff", skip_system_fonts=True
+        )
+        with Image.open(io.BytesIO(png)) as picture:
+            pixels = np.asarray(picture.convert("RGB"))
+    except OSError as error:
+        raise ValueError(str(error)) from None
+    if pixels.min() == 255:
+        raise ValueError("it shows nothing")
+    return pixels

@@ -1,0 +1,209 @@
+"""What is held out of training, what is trained with, and the familiar pictures beside it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.core.registry import unknown_name
+from eyechart.structure.kinds import Kinds
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One training and its two tests, as places of pictures.
+
+    `held`: the styles or subclasses that are held out. `held_out`: pictures of those, to test with.
+    `familiar`: other pictures to test with, as many of each class where there are enough. `train`:
+    the rest, without what holds the same drawing as a picture to test with; `copies`: how many
+    those were.
+    """
+
+    name: str
+    held: tuple[str, ...]
+    train: Places
+    held_out: Places
+    familiar: Places
+    copies: int
+
+
+def style_folds(kinds: Kinds, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
+    """Return a fold for each style, or for those named: all its pictures are held out."""
+    styles = np.array(kinds.names("style"))
+    known = sorted(set(styles.tolist()))
+    if len(known) < 2:
+        raise UsageError(
+            f"All pictures of {kinds.data.images.source} are of one style, {known[0]!r}: give"
+            " pictures of at least two."
+        )
+    for name in only:
+        if name not in known:
+            raise unknown_name("style", name, known)
+    chosen = [name for name in known if not only or name in only]
+    names = kinds.data.class_names
+    for number, label in enumerate(names):
+        own = set(styles[kinds.labels == number].tolist())
+        if len(own) == 1 and own <= set(chosen):
+            raise UsageError(
+                f"The class {label!r} has pictures of one style only, {own.pop()!r}, so nothing"
+                " would be left to train with: add other styles, or take the class out."
+            )
+    return [_fold(kinds, name, (name,), styles == name, seed) for name in chosen]
+
+
+def subclass_folds(
+    kinds: Kinds,
+    per_class: int = 1,
+    in_all: int | None = None,
+    folds: int = 3,
+    order: Sequence[Sequence[str]] | None = None,
+    seed: int = 0,
+) -> list[Fold]:
+    """Return folds that hold out subclasses: so many of each class, or so many over all classes.
+
+    Which ones is random; those that no fold has held out yet come first. `order`:
+    the subclasses of each class in the order in which they are held out, where that is published.
+    """
+    own = np.array(kinds.names("subclass"))
+    of_class = _subclasses(kinds, own)
+    if folds < 1:
+        raise UsageError(f"folds must be a whole number from 1, got {folds}.")
+    if order is not None and in_all is not None:
+        raise UsageError("A published order is of each class: give --per-class, not --in-all.")
+    if order is not None:
+        of_class = {label: list(names) for label, names in zip(of_class, order, strict=True)}
+    else:
+        of_class = {
+            label: sorted(names, key=lambda name: hash64("subclass", seed, name))
+            for label, names in of_class.items()
+        }
+    if in_all is None:
+        held = _of_each(of_class, per_class, folds)
+    else:
+        held = _over_all(of_class, in_all, folds, seed)
+    differ = len(set(held))
+    if differ < len(held):
+        raise UsageError(
+            f"Only {differ} folds differ, for there are no other subclasses to hold out: give"
+            f" --folds {differ}."
+        )
+    return [
+        _fold(kinds, f"fold {number}", names, np.isin(own, names), seed)
+        for number, names in enumerate(held, start=1)
+    ]
+
+
+def _subclasses(kinds: Kinds, own: NDArray[np.str_]) -> dict[str, list[str]]:
+    """Return the subclasses of each class that are trained with and tested."""
+    found = {}
+    for number, label in enumerate(kinds.data.class_names):
+        found[label] = sorted(set(own[kinds.labels == number].tolist()))
+    return found
+
+
+def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list[tuple[str, ...]]:
+    if per_class < 1:
+        raise UsageError(f"per class must be a whole number from 1, got {per_class}.")
+    for label, names in of_class.items():
+        if len(names) <= per_class:
+            subclasses = "1 subclass" if len(names) == 1 else f"{len(names)} subclasses"
+            raise UsageError(
+                f"The class {label!r} has {subclasses}, so {per_class} cannot be held out: hold"
+                " out fewer, add pictures of others, or take the class out."
+            )
+    return [
+        tuple(
+            sorted(
+                names[(fold * per_class + place) % len(names)]
+                for names in of_class.values()
+                for place in range(per_class)
+            )
+        )
+        for fold in range(folds)
+    ]
+
+
+def _over_all(
+    of_class: dict[str, list[str]], count: int, folds: int, seed: int
+) -> list[tuple[str, ...]]:
+    """Return so many subclasses for each fold; every class keeps one to train with at least."""
+    room = sum(len(names) - 1 for names in of_class.values())
+    if not 1 <= count <= room:
+        raise UsageError(
+            f"Between 1 and {room:,} subclasses can be held out, since every class keeps one, got"
+            f" {count}."
+        )
+    found: list[tuple[str, ...]] = []
+    used: Counter[str] = Counter()
+    pairs = [(label, name) for label, names in of_class.items() for name in names]
+    for fold in range(folds):
+        left = {label: len(names) - 1 for label, names in of_class.items()}
+        chosen: list[str] = []
+        # those that no other fold has held out come first
+        for label, name in sorted(
+            pairs, key=lambda each: (used[each[1]], hash64("over all", seed, fold, each[1]))
+        ):
+            if len(chosen) < count and left[label]:
+                chosen.append(name)
+                left[label] -= 1
+                used[name] += 1
+        found.append(tuple(sorted(chosen)))
+    return found
+
+
+def _fold(
+    kinds: Kinds, name: str, held: tuple[str, ...], is_held: NDArray[np.bool_], seed: int
+) -> Fold:
+    split = bool(kinds.to_test.any())
+    held_out = np.flatnonzero(is_held & kinds.to_test if split else is_held)
+    copies = np.zeros(len(is_held), dtype=bool)
+    copies[kinds.with_copies(np.flatnonzero(is_held))] = True
+    others = ~is_held & ~copies
+    if not len(held_out):
+        raise UsageError(f"There are no pictures to test with of what {name!r} holds out.")
+    familiar = _familiar(kinds, held_out, others & kinds.to_test if split else others, name, seed)
+    if not len(familiar):
+        raise UsageError(
+            f"There are no familiar pictures to test with when {name!r} is held out: every class"
+            " needs at least two pictures of other kinds."
+        )
+    shown = np.zeros(len(is_held), dtype=bool)
+    shown[familiar] = True
+    copies[kinds.with_copies(familiar)] = True
+    copies &= ~is_held & ~shown
+    left = ~is_held & ~shown & ~kinds.to_test
+    train = np.flatnonzero(left & ~copies)
+    _check(kinds, name, train)
+    return Fold(name, held, train, held_out, familiar, int((left & copies).sum()))
+
+
+def _familiar(
+    kinds: Kinds, held_out: Places, others: NDArray[np.bool_], name: str, seed: int
+) -> Places:
+    """Return other pictures, as many of each class as are held out, but at most half of them."""
+    digests = kinds.data.images.digests
+    wanted = np.bincount(kinds.labels[held_out], minlength=len(kinds.data.class_names))
+    found: list[int] = []
+    for number, count in enumerate(wanted.tolist()):
+        own = np.flatnonzero(others & (kinds.labels == number)).tolist()
+        own.sort(key=lambda place: hash64("familiar", seed, name, digests[place]))
+        # where the data set names pictures to test with, none of them is trained with anyway
+        most = len(own) if kinds.to_test.any() else len(own) // 2
+        found += own[: min(count, most)]
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _check(kinds: Kinds, name: str, train: Places) -> None:
+    counts = np.bincount(kinds.labels[train], minlength=len(kinds.data.class_names))
+    few = [label for label, count in zip(kinds.data.class_names, counts, strict=True) if count < 1]
+    if few:
+        raise UsageError(
+            f"Nothing of the class {few[0]!r} is left to train with when {name!r} is held out: add"
+            " pictures of other kinds, or take the class out."
+        )

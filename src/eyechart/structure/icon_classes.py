@@ -1,0 +1,53 @@
+"""Which emoji belong to which of the 50 classes of ICONS-50: a table of names, read as data."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib.resources import files
+
+import yaml
+
+TABLE = "icon_classes.yaml"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What belongs to a class: names as patterns, less those of `but`, of one group if it is given.
+
+    Names and groups are Unicode's, as "hot_beverage" of "Food & Drink".
+    """
+
+    names: tuple[str, ...]
+    but: tuple[str, ...] = ()
+    group: str = ""
+
+    def holds(self, name: str, group: str) -> bool:
+        """Whether an emoji belongs to the class."""
+        if self.group and group != self.group:
+            return False
+        return _matches(name, self.names) and not _matches(name, self.but)
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@cache
+def icon_classes() -> Mapping[str, Rule]:
+    """Return the classes in alphabetical order, each with its rule."""
+    text = (files("eyechart.structure") / TABLE).read_text(encoding="utf-8")
+    return {name: _rule(own) for name, own in sorted(yaml.safe_load(text).items())}
+
+
+def _rule(own: str | Mapping[str, str]) -> Rule:
+    if isinstance(own, str):
+        return Rule(tuple(own.split()))
+    return Rule(
+        tuple(own["names"].split()), tuple(own.get("but", "").split()), own.get("group", "")
+    )
+
+
+def class_of(name: str, group: str) -> str | None:
+    """Return the class of an emoji, None if it belongs to none."""
+    return next((each for each, rule in icon_classes().items() if rule.holds(name, group)), None)

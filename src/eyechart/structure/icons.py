@@ -1,0 +1,225 @@
+"""An icon data set after ICONS-50: 50 classes in several styles, from freely licensed packages."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from PIL import Image
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.registry import unknown_name
+from eyechart.evaluation.task import Progress
+from eyechart.models.model import in_one_line
+from eyechart.structure.drawings import Emoji, Licence, Style, drawn, find_emoji, rasterise
+from eyechart.structure.duplicates import Pixels, near_duplicates
+from eyechart.structure.icon_classes import icon_classes
+from eyechart.structure.packages import NAMES, STYLES, fetch_packages, find_package
+
+LIST, LICENCES = "icons.csv", "LICENCES.md"
+COLUMNS = ("path", "label", "style", "subclass")
+TITLE = "# Where the icons come from"
+MOST_BROKEN = 0.01
+"""The share of drawings that may be broken; more mean that something is wrong with a package."""
+
+
+@dataclass(frozen=True, eq=False)
+class Icon:
+    """A drawing of something in one style; `rendition`: which, if a style has several."""
+
+    label: str
+    style: str
+    subclass: str
+    pixels: Pixels
+    rendition: str = ""
+
+    @property
+    def path(self) -> str:
+        """Where it is, below the folder of the data set."""
+        number = f".{self.rendition}" if self.rendition else ""
+        return f"{self.label}/{self.subclass}.{self.style}{number}.png"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What came of it. `repeated`: drawings that an earlier style has too; `broken`: icons."""
+
+    icons: int
+    styles: Counter[str]
+    classes: Counter[str]
+    subclasses: int
+    repeated: Counter[tuple[str, str]]
+    broken: tuple[str, ...]
+
+
+def build_icons(
+    out: Path, source: Path, side: int, styles: Sequence[str], fetch: bool, progress: Progress
+) -> Built:
+    """Draw the icons into class folders in `out`, with a list and the licences beside them.
+
+    `source`: the folder of the npm packages, which are fetched into it if `fetch`. `side`: in px.
+    """
+    styles = tuple(dict.fromkeys(styles))
+    _check(out, side, styles)
+    if find_spec("resvg_py") is None:
+        raise UsageError("Icons are drawn with resvg_py: pip install 'eyechart[icons]'.")
+    if fetch:
+        fetch_packages([NAMES, *(STYLES[style] for style in styles)], source, progress)
+    emoji = find_emoji(find_package(NAMES, source))
+    sets = [Style(style, find_package(STYLES[style], source)) for style in styles]
+    licences = [each.licence for each in sets]
+    made, broken = _draw(emoji, sets, side, progress)
+    kept, repeated = _once(made)
+    write_icons(kept, out, _licences(licences), progress)
+    return Built(
+        len(kept),
+        Counter(icon.style for icon in kept),
+        Counter(icon.label for icon in kept),
+        len({icon.subclass for icon in kept}),
+        repeated,
+        tuple(broken),
+    )
+
+
+def _check(out: Path, side: int, styles: Sequence[str]) -> None:
+    if not 8 <= side <= 1024:
+        raise UsageError(f"size must be from 8 to 1024 px, got {side}.")
+    for style in styles:
+        if style not in STYLES:
+            raise unknown_name("style", style, STYLES)
+    if len(styles) < 2:
+        raise UsageError("Give at least two styles: one is held out, others are trained with.")
+    check_folder(out)
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a folder that holds anything but icons of an earlier run."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    if out.is_dir() and any(out.iterdir()) and not _ours(out):
+        raise UsageError(f"{out} holds something else: choose another --out.")
+
+
+def _ours(out: Path) -> bool:
+    """Whether a folder holds a data set of ours, or what was written of it until it was stopped."""
+    first = ((LIST, ",".join(COLUMNS)), (LICENCES, TITLE))
+    return any(_first_line(out / name) == text for name, text in first)
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def _draw(
+    emoji: Sequence[Emoji], sets: Sequence[Style], side: int, progress: Progress
+) -> tuple[list[Icon], list[str]]:
+    wanted = [(style, *each) for style in sets for each in drawn(style, emoji, sets)]
+    step = progress.begin("drawing icons", len(wanted))
+    made, broken = [], []
+    for style, each, name in wanted:
+        drawing = style.svg(name)
+        try:
+            made.append(Icon(each.label, style.name, each.name, rasterise(drawing, side)))
+        except ValueError as error:
+            broken.append(f"{style.name}/{name}")
+            if len(broken) > MOST_BROKEN * len(wanted):
+                raise UsageError(
+                    f"At least {len(broken)} of {len(wanted):,} icons cannot be drawn, more than"
+                    f" 1 %, the last ({style.name}, {name}) because {in_one_line(error)}:"
+                    " fetch the packages again."
+                ) from None
+        step(1, "")
+    if not made:
+        raise UsageError("The packages hold no icon of the 50 classes: fetch them again.")
+    return made, broken
+
+
+def _once(made: Sequence[Icon]) -> tuple[list[Icon], Counter[tuple[str, str]]]:
+    """Return the icons without drawings of the same emoji that an earlier style has already."""
+    own: dict[str, list[int]] = {}
+    for place, icon in enumerate(made):
+        own.setdefault(icon.subclass, []).append(place)
+    gone: set[int] = set()
+    repeated: Counter[tuple[str, str]] = Counter()
+    for places in own.values():
+        for one, two in near_duplicates([made[place].pixels for place in places]).tolist():
+            first, second = places[one], places[two]
+            if first not in gone and second not in gone:
+                gone.add(second)
+                repeated[made[first].style, made[second].style] += 1
+    return [icon for place, icon in enumerate(made) if place not in gone], repeated
+
+
+def write_icons(icons: Sequence[Icon], out: Path, licences: str, progress: Progress) -> None:
+    """Write class folders, the list, and what is to be said of licences."""
+    step = progress.begin("writing icons", len(icons))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        # first, so that the folder is known as ours if this is stopped
+        (out / LICENCES).write_text(licences, encoding="utf-8")
+        _tidy(out, icons)
+        for icon in icons:
+            path = out / icon.path
+            path.parent.mkdir(exist_ok=True)
+            content = _png(icon.pixels)
+            if not path.is_file() or path.read_bytes() != content:
+                with atomic_file(path) as temporary:
+                    temporary.write_bytes(content)
+            step(1, "")
+        with (
+            atomic_file(out / LIST) as temporary,
+            temporary.open("w", newline="", encoding="utf-8") as file,
+        ):
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            for icon in sorted(icons, key=lambda icon: icon.path):
+                writer.writerow((icon.path, icon.label, icon.style, icon.subclass))
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+
+
+def _tidy(out: Path, icons: Sequence[Icon]) -> None:
+    """Remove what an earlier run left that this one does not have.
+
+    It would be read by whoever takes the folder instead of the list.
+    """
+    wanted = {out / icon.path for icon in icons}
+    for label in {*icon_classes(), *(icon.label for icon in icons)}:
+        folder = out / label
+        remove_leftovers([folder])
+        for path in folder.glob("*.png"):
+            if path not in wanted:
+                path.unlink()
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _png(pixels: Pixels) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "png")
+    return file.getvalue()
+
+
+def _licences(licences: Sequence[Licence]) -> str:
+    lines = [
+        TITLE,
+        "",
+        "Each style was drawn by others and may be used under their terms. The icons here are their"
+        " SVG drawings as pixels on white, and nothing else was changed.",
+        "",
+        "| style | drawn by | licence | package |",
+        "|---|---|---|---|",
+    ]
+    for own in licences:
+        author = f"[{own.author}]({own.home})" if own.home else own.author
+        terms = f"[{own.name}]({own.url})" if own.url else own.name
+        lines.append(f"| {own.style} | {author} | {terms} | {own.package} {own.version} |")
+    return "\n".join([*lines, ""])

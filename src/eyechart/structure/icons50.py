@@ -1,0 +1,132 @@
+"""The original ICONS-50, for whoever has it: class folders of pictures, or one .npy file.
+
+File names hold the style, the number of the rendition and the subclass, as
+microsoft_2_small_airplane.png does, in any order.
+"""
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress
+from eyechart.images.files import find_pictures, read_picture
+from eyechart.structure.icons import Icon, check_folder, write_icons
+from eyechart.structure.pickles import read_pickle
+
+STYLES = (
+    "apple", "microsoft", "google", "samsung", "facebook", "messenger", "twitter", "whatsapp",
+    "lg", "htc", "mozilla", "emojidex", "emojione", "emoji_one", "emojipedia", "joypixels",
+    "openmoji", "softbank", "docomo", "kddi", "au_by_kddi", "sony", "gmail", "windows",
+)  # fmt: skip
+"""Platforms whose emoji are collected in public."""
+
+KEYS = ("class", "style", "subtype", "rendition", "image")
+"""Of the .npy file."""
+
+
+LICENCE = """# Where the icons come from
+
+These are the pictures of ICONS-50 (Hendrycks and Dietterich) as they were given. Whoever drew each
+style has the rights to it: do not pass them on.
+"""
+
+
+def import_icons50(source: Path, out: Path, progress: Progress) -> int:
+    """Write ICONS-50 into class folders with a list of styles and subclasses; return how many."""
+    check_folder(out)
+    if not source.exists():
+        raise UsageError(f"No such file or folder: {source}.")
+    if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+        raise UsageError(f"{source} holds the original pictures: choose an --out elsewhere.")
+    step = progress.begin(
+        "reading icons", len(list(find_pictures([source]))) if source.is_dir() else 1
+    )
+    icons = []
+    for icon in read_icons50(source):
+        for name in (icon.label, icon.style, icon.subclass, icon.rendition):
+            if "/" in name or "\\" in name or name.startswith("."):
+                raise UsageError(f"{source} has the name {name!r}, which no file can have.")
+        icons.append(icon)
+        step(1 if source.is_dir() else 0, "")
+    paths = Counter(icon.path for icon in icons)
+    twice = [path for path, count in paths.items() if count > 1]
+    if twice:
+        raise UsageError(f"{source} has two pictures that would both be {twice[0]}: rename one.")
+    write_icons(icons, out, LICENCE, progress)
+    return len(icons)
+
+
+def read_icons50(source: Path) -> Iterator[Icon]:
+    """Yield the icons of a folder or of the .npy file."""
+    if source.is_file():
+        yield from _of_array(source)
+        return
+    found = False
+    for each in find_pictures([source]):
+        parts = each.place.parts
+        if len(parts) < 2:
+            raise UsageError(
+                f"{each.path} is in no class folder: give the folder above those of the classes."
+            )
+        style, rendition, subclass = read_name(Path(parts[-1]).stem, each.path)
+        pixels = np.asarray(read_picture(each.path).convert("RGB"))
+        found = True
+        yield Icon(parts[0], style, subclass, pixels, rendition)
+    if not found:
+        raise UsageError(f"{source} holds no pictures.")
+
+
+def read_name(stem: str, path: Path) -> tuple[str, str, str]:
+    """Return style, rendition and subclass of a file by its name; the rendition may be ""."""
+    text = stem.lower().replace("-", "_").replace(" ", "_")
+    for style in sorted(STYLES, key=len, reverse=True):
+        match = re.fullmatch(rf"(?:(.*)_)?{style}(?:_(.*))?", text)
+        if match is None:
+            continue
+        words = [word for part in match.groups() if part for word in part.split("_")]
+        # the number at either end of what is left is the rendition's, not a part of the name
+        numbers = [word for word in (words[:1] + words[-1:]) if word.isdigit()]
+        rendition = numbers[0] if numbers else ""
+        if rendition:
+            words = words[1:] if words[0] == rendition else words[:-1]
+        if words:
+            return style, rendition, "_".join(words)
+    raise UsageError(
+        f"{path} does not say its style and subclass by its name, as"
+        " microsoft_2_small_airplane.png does: rename it, or list all pictures in a CSV file with"
+        " the columns path, label, style and subclass."
+    )
+
+
+def _of_array(path: Path) -> Iterator[Icon]:
+    try:
+        file = io.BytesIO(path.read_bytes())
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, kind = read(file)
+        held = read_pickle(file.read(), "latin1") if kind.hasobject and shape == () else None
+        own = held.item() if isinstance(held, np.ndarray) else held
+        if not isinstance(own, dict):
+            raise ValueError("it holds no dictionary")
+        missing = [key for key in KEYS if key not in own]
+        if missing:
+            raise ValueError(f"it has no {missing[0]}")
+        pixels = np.asarray(own["image"])
+        if pixels.ndim != 4 or pixels.dtype != np.uint8:
+            raise ValueError("its pictures are not 8-bit")
+        pixels = pixels if pixels.shape[3] == 3 else pixels.transpose(0, 2, 3, 1)
+        names = [[str(each) for each in np.asarray(own[key]).ravel()] for key in KEYS[:4]]
+        if pixels.shape[3] != 3 or any(len(each) != len(pixels) for each in names):
+            raise ValueError("its parts are of unequal length")
+    except OSError as error:
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is no ICONS-50 in NumPy's format ({error}).") from None
+    for label, style, subclass, rendition, one in zip(*names, pixels, strict=True):
+        yield Icon(label, style, subclass, one, rendition)

@@ -1,0 +1,98 @@
+"""Labelled pictures of which the style or the subclass is known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress
+from eyechart.images.imageset import ImageSet
+from eyechart.structure.duplicates import as_small, near_duplicates
+from eyechart.training.data import Labelled, training_data
+from eyechart.training.sources import load_labelled
+
+Trait = Literal["style", "subclass"]
+AT_ONCE = 2048
+"""Pictures that are looked at together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Pictures to hold some kinds out of.
+
+    `to_test`: (N,) bool, pictures that are never trained with, where the data set says so itself;
+    otherwise none.
+    """
+
+    data: Labelled
+    to_test: NDArray[np.bool_]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The number of each picture's class, (N,)."""
+        labels: NDArray[np.int64] = self.data.labels.numpy()
+        return labels
+
+    def names(self, trait: Trait) -> tuple[str, ...]:
+        """Return the style or the subclass of each picture; a UsageError says that some have none.
+
+        Subclasses are told apart by their class too: things of two classes may share a name.
+        """
+        pictures = self.data.images.pictures
+        own = [getattr(picture, trait) for picture in pictures]
+        bare = [picture.name for picture, name in zip(pictures, own, strict=True) if name is None]
+        if bare:
+            how = "a list (CSV) with a column named style"
+            if trait == "subclass":
+                how = "a list (CSV) with a column named subclass, or folders class/subclass/"
+            raise UsageError(
+                f"{len(bare):,} pictures of {self.data.images.source} have no {trait}, such as"
+                f" {bare[0]}: give {how}."
+            )
+        if trait == "style":
+            return tuple(own)
+        return tuple(subclass_of(str(one.label), str(one.subclass)) for one in pictures)
+
+    @cached_property
+    def copies(self) -> NDArray[np.int64]:
+        """Pairs of places that hold the same drawing or photograph, (M, 2).
+
+        Mirrored or not, since training mirrors pictures too.
+        """
+        pixels: list[NDArray[np.uint8]] = []
+        for start in range(0, len(self.data), AT_ONCE):
+            places = range(start, min(start + AT_ONCE, len(self.data)))
+            pixels += [as_small(own) for own in self.data.batch(places).permute(0, 2, 3, 1).numpy()]
+        return near_duplicates(pixels, mirrored=True)
+
+    def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return these places and all that hold the same as one of them."""
+        chosen = np.zeros(len(self.data), dtype=bool)
+        chosen[places] = True
+        one, two = self.copies.T
+        found = chosen.copy()
+        found[one[chosen[two]]] = True
+        found[two[chosen[one]]] = True
+        return np.flatnonzero(found)
+
+
+def subclass_of(label: str, subclass: str) -> str:
+    """Return the name of a subclass with its class; a slash within either is doubled."""
+    return "/".join(name.replace("/", "//") for name in (label, subclass))
+
+
+def load_kinds(where: Path, stimulus: str, progress: Progress) -> Kinds:
+    """Return the pictures of a list or of class folders."""
+    images = load_labelled(where, "pictures", stimulus, 1, progress)
+    return kinds_of(images)
+
+
+def kinds_of(images: ImageSet, to_test: Sequence[bool] | None = None) -> Kinds:
+    """Return pictures ready to hold some kinds out of."""
+    data = training_data(images)
+    return Kinds(data, np.zeros(len(data), dtype=bool) if to_test is None else np.array(to_test))

@@ -1,0 +1,162 @@
+"""The npm packages that icons come from: fetched by npm itself, or found in a folder."""
+
+import gzip
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress
+
+NAMES = "unicode-emoji-json"
+"""The package with the names of all emoji."""
+
+STYLES: Mapping[str, str] = {
+    "noto": "@iconify-json/noto",
+    "twemoji": "@iconify-json/twemoji",
+    "openmoji": "@iconify-json/openmoji",
+    "fluent-flat": "@iconify-json/fluent-emoji-flat",
+    "fluent": "@iconify-json/fluent-emoji",
+    "emojione": "@iconify-json/emojione",
+    "noto-v1": "@iconify-json/noto-v1",
+    "emojione-v1": "@iconify-json/emojione-v1",
+}
+"""The package of each style. A drawing that two styles share is kept in the first of them."""
+
+DAMAGED = (OSError, EOFError, zlib.error, tarfile.TarError)
+"""What reading an archive may raise."""
+
+PATIENCE = 600
+"""Seconds within which npm must have fetched a package."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that is there: an archive as npm makes it, or its folder."""
+
+    name: str
+    path: Path
+
+    def read(self, file: str, needed: bool = True) -> Any:
+        """Return what a JSON file of the package holds; {} for one that may be missing."""
+        try:
+            text = self._text(file)
+            return {} if text is None and not needed else json.loads(text or "")
+        except (ValueError, UnicodeDecodeError):
+            raise self.changed(f"{file} is missing or no JSON") from None
+        except DAMAGED as error:
+            why = getattr(error, "strerror", None) or "it is damaged"
+            raise UsageError(
+                f"Cannot read {self.path}: {why}; remove it, fetch it again."
+            ) from None
+
+    def _text(self, file: str) -> str | None:
+        if self.path.is_dir():
+            own = self.path / file
+            return own.read_text(encoding="utf-8") if own.is_file() else None
+        # to its end, where the sum is that tells whether all is well
+        with gzip.open(self.path) as packed:
+            content = io.BytesIO(packed.read())
+        with tarfile.open(fileobj=content) as archive:
+            for member in archive:
+                # all that is in an archive is below one folder
+                if member.isfile() and Path(member.name).parts[1:] == (file,):
+                    own_content = archive.extractfile(member)
+                    return None if own_content is None else own_content.read().decode("utf-8")
+        return None
+
+    def changed(self, what: str) -> UsageError:
+        """Return the error that says that the package is not as it is known."""
+        version = f" {self.version}" if self.version else ""
+        return UsageError(
+            f"The package {self.name}{version} has another format than this eyechart reads"
+            f" ({what}): give an older version with --from."
+        )
+
+    @property
+    def version(self) -> str:
+        """The version, empty if the package does not say."""
+        try:
+            said = json.loads(self._text("package.json") or "{}")
+        except (ValueError, *DAMAGED):
+            return ""
+        return str(said.get("version", "")) if isinstance(said, dict) else ""
+
+
+def find_package(name: str, folder: Path) -> Package:
+    """Return the newest package of this name in a folder: archives, or as npm installs them."""
+    archive = name.removeprefix("@").replace("/", "-")
+    found = [
+        path
+        for path in folder.glob(f"{archive}-*.tgz")
+        if path.name.removeprefix(f"{archive}-")[:1].isdigit()
+    ]
+    for place in (folder / name, folder / "node_modules" / name):
+        if (place / "package.json").is_file():
+            found.append(place)
+    if not found:
+        raise UsageError(
+            f"{folder} has no package {name}: get it with npm pack {name} where there is a"
+            " network, and put it there."
+        )
+    return max((Package(name, path) for path in found), key=lambda one: _order(one.version))
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else -1 for part in version.split("."))
+
+
+def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
+    """Fetch the packages that a folder does not have; npm asks the registry that it is set to."""
+    missing = []
+    for name in names:
+        try:
+            # one that does not say its version came only half
+            here = bool(find_package(name, folder).version)
+        except UsageError:
+            here = False
+        if not here:
+            missing.append(name)
+    if not missing:
+        return
+    program = shutil.which("npm")
+    if program is None:
+        raise UsageError(
+            "Icons are fetched with npm, which is not here: install it, or give --from a folder"
+            " with the packages, made with npm pack elsewhere."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    step = progress.begin("packages from npm", len(missing))
+    for name in missing:
+        _fetch(program, name, folder)
+        step(1, name)
+
+
+def _fetch(program: str, name: str, folder: Path) -> None:
+    words = [program, "pack", name, "--loglevel=error", "--pack-destination", str(folder.resolve())]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, cwd=folder)
+    except subprocess.TimeoutExpired:
+        why = f"nothing came within {PATIENCE // 60} minutes"
+    else:
+        if done.returncode == 0:
+            return
+        why = _reason(done.stderr or done.stdout) or f"npm ended with {done.returncode}"
+    raise UsageError(
+        f"Cannot fetch {name} ({why}): without a network give --from a folder with the packages,"
+        " made with npm pack elsewhere."
+    )
+
+
+def _reason(said: str) -> str:
+    """Return the line in which npm says why: the first that names a reason, or the first."""
+    lines = [line.removeprefix("npm error").strip().rstrip(".") for line in said.splitlines()]
+    lines = [line for line in lines if line]
+    return next((line for line in lines if "reason:" in line), lines[0] if lines else "")

@@ -1,0 +1,223 @@
+"""Hold-out studies: one network for each fold and seed, tested on what it never met and beside it.
+
+Every training and every test has a file of its own, so that a study can be stopped and goes on, and
+several processes with the same command share it.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import claimed, remove_leftovers
+from eyechart.core.parts import file_name, read_parquet, write_parquet
+from eyechart.core.randomness import hash64
+from eyechart.core.settings import difference, first_difference, read_settings, write_settings
+from eyechart.evaluation.task import Progress, Shared
+from eyechart.models.find import load_model
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.structure.folds import Fold
+from eyechart.structure.kinds import Kinds
+from eyechart.testsets.drawing import Step
+from eyechart.training.answers import answers_of
+from eyechart.training.data import Held, Labelled, mean_and_deviation
+from eyechart.training.loop import new_network, train
+from eyechart.training.mixture import Mixture
+from eyechart.training.recipe import Recipe
+
+MODELS, TESTS, RECORD = "models", "tests", "run.json"
+WAIT = 0.5
+"""Seconds between two looks at what others are doing."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is to be found out.
+
+    `kind`: "style" or "subclass". `network`: the architecture. `seeds`: one network for each, of
+    every fold; the recipe's own seed counts for nothing. `normalise`: whether pictures are brought
+    to mean 0 and deviation 1 first.
+    """
+
+    kind: str
+    folds: tuple[Fold, ...]
+    network: str
+    recipe: Recipe
+    seeds: tuple[int, ...] = (0,)
+    normalise: bool = False
+
+    def settings(self, kinds: Kinds) -> dict[str, Any]:
+        """Return all that decides the study, as plain values."""
+        recipe = {name: own for name, own in self.recipe.settings().items() if name != "seed"}
+        digests = kinds.data.images.digests
+        parts = {
+            fold.name: [
+                f"{hash64(*(digests[place] for place in places)):016x}"
+                for places in (fold.train, fold.held_out, fold.familiar)
+            ]
+            for fold in self.folds
+        }
+        return {
+            "kind": self.kind,
+            "network": self.network,
+            "seeds": list(self.seeds),
+            **recipe,
+            "normalise": self.normalise,
+            "pictures": kinds.data.fingerprint,
+            "stimulus": kinds.data.images.stimulus.name,
+            "size": list(kinds.data.size),
+            **{f"held out in {fold.name}": list(fold.held) for fold in self.folds},
+            "folds": parts,
+        }
+
+
+@dataclass(frozen=True)
+class Job:
+    """One network: its fold and seed."""
+
+    fold: Fold
+    seed: int
+
+    def model(self, out: Path) -> Path:
+        """Return where its checkpoint goes."""
+        return out / MODELS / str(self.seed) / f"{file_of(self.fold.name)}.pt"
+
+    def test(self, out: Path) -> Path:
+        """Return where its answers go."""
+        return out / TESTS / str(self.seed) / f"{file_of(self.fold.name)}.parquet"
+
+
+def file_of(name: str) -> str:
+    """Return the name of a fold as that of a file, which stays in its folder."""
+    return file_name(name).lstrip(".") or "fold"
+
+
+def run_study(
+    study: Study, kinds: Kinds, device: torch.device, out: Path, progress: Progress
+) -> None:
+    """Make all trainings and tests that `out` does not hold yet."""
+    _check(study, kinds)
+    _open(study, kinds, out)
+    remove_leftovers([out, *out.glob(f"{MODELS}/*"), *out.glob(f"{TESTS}/*")])
+    jobs = [Job(fold, seed) for seed in study.seeds for fold in study.folds]
+    each = [_pictures(study.recipe, len(job.fold.train)) for job in jobs]
+    title = "training 1 network" if len(jobs) == 1 else f"training {len(jobs)} networks"
+    step = progress.begin(title, sum(each))
+    left = list(zip(jobs, each, strict=True))
+    while left:
+        left = [(job, count) for job, count in left if not _do(study, kinds, job, device, out,
+                                                               count, step)]  # fmt: skip
+        if left:
+            time.sleep(WAIT)
+
+
+def _check(study: Study, kinds: Kinds) -> None:
+    """Raise a UsageError unless the study can be made, before anything is written."""
+    if not study.seeds or len(set(study.seeds)) < len(study.seeds):
+        raise UsageError("Seeds must be whole numbers, each once.")
+    for seed in study.seeds:
+        replace(study.recipe, seed=seed).check()
+    files = [file_of(fold.name) for fold in study.folds]
+    for name in files:
+        if files.count(name) > 1:
+            raise UsageError(f"Two {study.kind}s would be in files called {name}: rename one.")
+    new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
+
+
+def _pictures(recipe: Recipe, count: int) -> int:
+    """Return how many pictures a training goes through."""
+    batch = min(recipe.batch, count)
+    return recipe.epochs * max(1, count // batch) * batch
+
+
+def _open(study: Study, kinds: Kinds, out: Path) -> None:
+    """Make the folder of a study, or see that it holds the same one."""
+    settings = study.settings(kinds)
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    record = out / RECORD
+    if record.exists():
+        old = read_settings(record)
+        name = first_difference(old, settings)
+        if name is not None:
+            raise UsageError(
+                f"{out} holds another study ({difference(name, old, settings)}): choose another"
+                " --out, or delete it."
+            )
+        return
+    foreign = [each for each in (MODELS, TESTS) if (out / each).exists()]
+    if foreign:
+        raise UsageError(
+            f"{out / foreign[0]} is there already and of no study: choose another --out."
+        )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_settings(record, settings)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+
+
+def _do(
+    study: Study,
+    kinds: Kinds,
+    job: Job,
+    device: torch.device,
+    out: Path,
+    count: int,
+    step: Step,
+) -> bool:
+    """Train and test one network, if that is not done; False if another process is at it."""
+    told = 0
+
+    def tell(number: int, message: str) -> None:
+        nonlocal told
+        told += number
+        step(number, message)
+
+    path, answers = job.model(out), job.test(out)
+    for each in (path, answers):
+        each.parent.mkdir(parents=True, exist_ok=True)
+    with claimed(path) as mine:
+        if not mine:
+            return False
+        if not answers.exists():
+            data = kinds.data.take(job.fold.train.tolist())
+            steps = Preprocessing()
+            if study.normalise:
+                steps = Preprocessing(None, *mean_and_deviation(data))
+            start = new_network(study.network, data, job.seed, steps)
+            recipe = replace(study.recipe, seed=job.seed)
+            train(start, data, Mixture(), recipe, device, path, Shared(tell))
+            write_parquet(_answers(path, job.fold, kinds.data, device), answers)
+    # one that was made before, or by another process, said nothing
+    step(count - told, "")
+    return True
+
+
+def _answers(path: Path, fold: Fold, data: Labelled, device: torch.device) -> pa.Table:
+    """Return what a network says to the pictures of a fold's two tests."""
+    # trained here, so its code was called before
+    model = load_model(str(path), device, trust=True)
+    places = np.concatenate([fold.held_out, fold.familiar])
+    own = data.take(places.tolist())
+    return pa.table(
+        {
+            "place": places,
+            "held_out": np.arange(len(places)) < len(fold.held_out),
+            "label": own.labels.numpy(),
+            "answer": answers_of(model, Held(own, device)),
+        }
+    )
+
+
+def read_answers(study: Study, out: Path) -> dict[str, list[pa.Table]]:
+    """Return the answers of each fold's networks, in the order of the seeds."""
+    return {
+        fold.name: [read_parquet(Job(fold, seed).test(out)) for seed in study.seeds]
+        for fold in study.folds
+    }

@@ -1,0 +1,98 @@
+"""Pictures of superclasses: seen kinds to train and to test with, unseen kinds to test with."""
+
+from dataclasses import dataclass, replace
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress
+from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.structure.superclasses import Sorted, Superclass
+from eyechart.training.data import Labelled, split, training_data
+
+HELD_OUT = 0.2
+"""Of the pictures of every seen synset, to test with."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Pictures of seen kinds to train and to test with, and of unseen kinds to test with.
+
+    Their classes are the superclasses; `subclass` of a picture is its synset.
+    """
+
+    superclasses: tuple[Superclass, ...]
+    train: Labelled
+    seen: Labelled
+    unseen: Labelled
+    notes: tuple[str, ...] = ()
+
+    @property
+    def synsets(self) -> tuple[str, ...]:
+        """The synset of each picture to test with, the seen ones first."""
+        pictures = (*self.seen.images.pictures, *self.unseen.images.pictures)
+        return tuple(str(each.subclass) for each in pictures)
+
+
+def load_split(chosen: Sorted, source: str, stimulus: str, progress: Progress) -> Split:
+    """Return the pictures decoded; none to train with is among those to test with."""
+    listed = (*chosen.seen, *chosen.unseen)
+    is_seen = {each.name for each in chosen.seen}
+    images = load_pictures(listed, source, stimulus, progress.begin("pictures", len(listed)))
+    seen, unseen = (
+        images.take([p for p, each in enumerate(images.pictures) if (each.name in is_seen) == own])
+        for own in (True, False)
+    )
+    notes = list(chosen.notes)
+    if images.damaged:
+        notes.append(
+            f"Left out, because damaged: {_counted(len(images.damaged))}, such as"
+            f" {images.damaged[0].name}."
+        )
+    unseen, copies = _without(unseen, seen)
+    if copies:
+        notes.append(
+            "Not tested with, because the same files are among the seen kinds:"
+            f" {_counted(copies)} of unseen kinds."
+        )
+    learnt, tested = split(seen, HELD_OUT)
+    learnt, copies = _without(learnt, tested)
+    if copies:
+        notes.append(
+            "Not trained with, because the same files are among those to test with:"
+            f" {_counted(copies)}."
+        )
+    names = tuple(each.name for each in chosen.superclasses)
+    left = {each.subclass for each in learnt.pictures}
+    for name in names:
+        if name not in left:
+            raise UsageError(
+                f"Nothing of the superclass {name!r} is left to train with: add pictures of kinds"
+                " that ImageNet-1K has, or leave it out of --superclasses."
+            )
+    if not len(unseen):
+        raise UsageError(f"All pictures of unseen kinds in {source} are among the seen ones too.")
+    train, test, new = (
+        training_data(_relabelled(each), names, least=1) for each in (learnt, tested, unseen)
+    )
+    if len({each.size for each in (train, test, new)}) > 1:
+        raise UsageError(
+            f"Pictures of seen and of unseen kinds must have one size, those of {source} have not:"
+            " give --stimulus 224, or another side."
+        )
+    return Split(chosen.superclasses, train, test, new, tuple(notes))
+
+
+def _counted(pictures: int) -> str:
+    return "1 picture" if pictures == 1 else f"{pictures:,} pictures"
+
+
+def _without(images: ImageSet, others: ImageSet) -> tuple[ImageSet, int]:
+    """Return the pictures that are not among others, by their digests, and how many were."""
+    known = set(others.digests)
+    kept = [place for place, digest in enumerate(images.digests) if digest not in known]
+    return images.take(kept), len(images) - len(kept)
+
+
+def _relabelled(images: ImageSet) -> ImageSet:
+    """Return the pictures with the superclass as label and the synset as subclass."""
+    pictures = (replace(own, label=own.subclass, subclass=own.label) for own in images.pictures)
+    return replace(images, pictures=tuple(pictures))

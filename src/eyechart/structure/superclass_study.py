@@ -1,0 +1,196 @@
+"""New kinds of known things: pretrained networks learn superclasses from kinds they have seen.
+
+Each network and its answers have files of their own, so that a study can be stopped and goes on,
+and several processes with the same command share it.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import claimed, remove_leftovers
+from eyechart.core.parts import ROW, Parts
+from eyechart.core.settings import difference, first_difference, read_settings, write_settings
+from eyechart.evaluation.task import Progress
+from eyechart.models.checkpoint import read_checkpoint
+from eyechart.models.last_layer import find_last_layer, replace_layer
+from eyechart.models.model import Model, lay_out, prepared
+from eyechart.structure.superclass_pictures import Split
+from eyechart.training.answers import answers_of
+from eyechart.training.data import Held, Labelled
+from eyechart.training.loop import Start, train
+from eyechart.training.mixture import Mixture
+from eyechart.training.recipe import Recipe
+from eyechart.training.retrain import Load, start_of, trainable
+
+MODELS, TESTS, RECORD, ANSWERS = "models", "tests", "run.json", "answers"
+AT_ONCE = 8192
+"""Pictures that are asked about before the answers are written down."""
+
+WAIT = 0.5
+"""Seconds between two looks at what others are doing."""
+
+RECIPE = Recipe(epochs=1, batch=128, rate=0.01, weight_decay=5e-4, schedule="cosine", tune="last")
+"""The published experiment's."""
+
+
+def settings_of(data: Split, recipe: Recipe) -> dict[str, Any]:
+    """Return all that decides a study besides its models, as plain values."""
+    return {
+        "kind": "superclass",
+        **recipe.settings(),
+        "tune": recipe.tune,
+        "superclasses": [f"{each.wnid} {each.name}" for each in data.superclasses],
+        "to train with": data.train.fingerprint,
+        "seen": data.seen.fingerprint,
+        "unseen": data.unseen.fingerprint,
+    }
+
+
+def file_of(spec: str) -> str:
+    """Return what the files of a model are called."""
+    return re.sub(r"[^\w.-]+", "-", spec).strip("-.")[-100:]
+
+
+def check_specs(specs: Sequence[str]) -> None:
+    """Raise a UsageError unless each model is given once and has files of its own."""
+    names = [file_of(spec) for spec in specs]
+    alike = [spec for spec, name in zip(specs, names, strict=True) if names.count(name) > 1]
+    if alike:
+        raise UsageError(
+            f"Models must differ by name, got {alike[0]!r} and {alike[1]!r}: give each once, and"
+            " those of like names into another --out."
+        )
+
+
+def run_superclasses(
+    specs: Sequence[str],
+    data: Split,
+    recipe: Recipe,
+    load: Load,
+    device: torch.device,
+    out: Path,
+    progress: Progress,
+) -> dict[str, float | None]:
+    """Tune and test all models that `out` does not hold yet.
+
+    Returned: the accuracy on ImageNet-1K that their makers say they have, where that is known.
+    """
+    recipe.check()
+    check_specs(specs)
+    _open(settings_of(data, recipe), out)
+    remove_leftovers([out / MODELS, *out.glob(f"{TESTS}/*")])
+    promises: dict[str, float | None] = {}
+    while len(promises) < len(specs):
+        for spec in specs:
+            path = out / MODELS / f"{file_of(spec)}.pt"
+            if spec not in promises:
+                with claimed(path) as mine:
+                    if mine:
+                        promises[spec] = _do(spec, data, recipe, load, device, path, out, progress)
+        if len(promises) < len(specs):
+            time.sleep(WAIT)
+    return promises
+
+
+def _open(settings: dict[str, Any], out: Path) -> None:
+    """Make the folder of a study, or see that it holds the same one."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    record = out / RECORD
+    if record.exists():
+        old = read_settings(record)
+        name = first_difference(old, settings)
+        if name is not None:
+            raise UsageError(
+                f"{out} holds another study ({difference(name, old, settings)}): choose another"
+                " --out, or delete it."
+            )
+    elif any((out / each).exists() for each in (MODELS, TESTS)):
+        raise UsageError(f"{out} holds something else already: choose another --out.")
+    try:
+        for each in (MODELS, TESTS):
+            (out / each).mkdir(parents=True, exist_ok=True)
+        write_settings(record, settings)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+
+
+def _do(
+    spec: str,
+    data: Split,
+    recipe: Recipe,
+    load: Load,
+    device: torch.device,
+    path: Path,
+    out: Path,
+    progress: Progress,
+) -> float | None:
+    """Tune and test one model, as far as that is not done; return what its makers promise."""
+    model = load(spec, half=False)
+    start = superclass_start(model, spec, data.train, recipe.seed)
+    parts = answers_in(spec, out)
+    parts.folder.mkdir(exist_ok=True)
+    if not path.exists():
+        # answers of a network that somebody deleted since
+        parts.drop(ANSWERS)
+    train(start, data.train, Mixture(), recipe, device, path, progress)
+    start.module.load_state_dict(dict(read_checkpoint(path).weights))
+    tuned = Model(
+        spec,
+        prepared(start.module, device, torch.float32),
+        device,
+        classes=len(data.superclasses),
+        preprocessing=start.preprocessing,
+        class_names=start.class_names,
+    )
+    _answer(tuned, data, device, parts, progress)
+    return model.promise
+
+
+def superclass_start(model: Model, spec: str, data: Labelled, seed: int) -> Start:
+    """Return a copy of a model with a new last layer, for the classes of the data."""
+    trainable(model)
+    start = start_of(model, spec)
+    module = start.module
+    # as `train` lays it out: many a network takes no other
+    lay_out(module, torch.contiguous_format)
+    ready = start.preprocessing(data.batch(range(min(2, len(data)))).to(model.device))
+    try:
+        replace_layer(module, find_last_layer(module, ready), len(data.class_names), seed)
+    except UsageError as error:
+        raise UsageError(f"{spec}: {error}") from None
+    return replace(start, class_names=data.class_names)
+
+
+def answers_in(spec: str, out: Path) -> Parts:
+    """Return where the answers of a model are."""
+    return Parts(out / TESTS / file_of(spec))
+
+
+def _answer(
+    model: Model, data: Split, device: torch.device, parts: Parts, progress: Progress
+) -> None:
+    """Write down what a model says to all pictures to test with, as far as that is not done."""
+    total = len(data.seen) + len(data.unseen)
+    done = np.isin(np.arange(total), parts.done())
+    step = progress.begin(f"testing {model.name}", total)
+    step(int(done.sum()), "")
+    first = 0
+    for part in (data.seen, data.unseen):
+        left = np.flatnonzero(~done[first : first + len(part)])
+        for begin in range(0, len(left), AT_ONCE):
+            places = left[begin : begin + AT_ONCE]
+            answers = answers_of(model, Held(part.take(places.tolist()), device))
+            parts.write(ANSWERS, pa.table({ROW: first + places, "answer": answers}))
+            step(len(places), "")
+        first += len(part)
+    parts.merge()

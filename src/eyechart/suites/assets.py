@@ -1,0 +1,105 @@
+"""What some corruptions need besides the picture: frost textures, a trained style transfer."""
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.corruptions.declaration import Assets
+from eyechart.corruptions.style import Styles, StyleTransfer
+from eyechart.images.identity import file_digest
+from eyechart.suites.suite import Entry, Suite
+from eyechart.suites.textures import frost_textures
+
+VARIABLE = "EYECHART_STYLE_TRANSFER"
+"""The environment variable that names the file of a trained style transfer."""
+
+MARK, VERSION = "eyechart_style_transfer", 1
+
+
+def assets_of(entry: Entry, frost: str | None = None) -> Assets:
+    """Return what an entry needs; `frost`: a folder of textures instead of those made here."""
+    needs = entry.corruption.needs
+    if needs == "textures":
+        return Assets(textures=frost_textures(frost))
+    if needs == "styles":
+        return Assets(styles=read_styles(style_file()))
+    return Assets()
+
+
+def is_ready(entry: Entry) -> bool:
+    """Whether an entry can be used as things are: style transfer needs a file made first."""
+    return entry.corruption.needs != "styles" or bool(os.environ.get(VARIABLE))
+
+
+def ready_entries(suite: Suite) -> list[Entry]:
+    """Return the entries of a suite that can be used as things are."""
+    return [entry for entry in suite if is_ready(entry)]
+
+
+def assets_mark(entry: Entry) -> str:
+    """Return what tells an entry's assets from others: "" where there is nothing to choose."""
+    return file_digest(style_file()) if entry.corruption.needs == "styles" else ""
+
+
+def style_file() -> Path:
+    """Return the file of the trained style transfer; a UsageError says how to get one."""
+    name = os.environ.get(VARIABLE)
+    if not name:
+        raise UsageError(
+            "style_transfer needs a trained network: make one with eyechart train style-transfer,"
+            f" and name its file in the environment variable {VARIABLE}."
+        )
+    return Path(name)
+
+
+def write_styles(styles: Styles, path: Path) -> None:
+    """Write a trained style transfer, whole or not at all."""
+    channels = styles.means.shape[1]
+    weights = {name: value.cpu() for name, value in styles.network.state_dict().items()}
+    held = {
+        MARK: VERSION,
+        "channels": channels,
+        "weights": weights,
+        "means": styles.means.cpu(),
+        "deviations": styles.deviations.cpu(),
+    }
+    try:
+        with atomic_file(path) as temporary:
+            torch.save(held, temporary)
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or "its folder cannot be written to"
+        raise UsageError(f"Cannot write {path}: {why}.") from None
+
+
+def read_styles(path: Path) -> Styles:
+    """Return a trained style transfer."""
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise UsageError(
+            f"Cannot read the style transfer {path}: {error.strerror}; {VARIABLE} names it."
+        ) from None
+    return _read(path, changed)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, changed: int) -> Styles:
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=True)
+        if held[MARK] != VERSION:
+            raise ValueError
+        network = StyleTransfer(held["channels"])
+        network.load_state_dict(held["weights"])
+        styles = Styles(network.eval().requires_grad_(False), held["means"], held["deviations"])
+        if not len(styles) or styles.means.shape != styles.deviations.shape:
+            raise ValueError
+        return styles
+    except Exception:
+        raise UsageError(
+            f"{path} is no style transfer of this eyechart: make one with eyechart train"
+            " style-transfer."
+        ) from None

@@ -1,0 +1,322 @@
+"""Training of a style transfer: content and style are judged in the features of a trained model.
+
+A picture is repainted so that a model's deep features are those of the picture with the statistics
+of the style, and so that at every depth features have the style's statistics (Huang, Belongie. ICCV
+2017). Some pictures get their own statistics, and are to come out as they are.
+"""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, l1_loss, mse_loss
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.core.settings import difference, first_difference
+from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
+from eyechart.evaluation.task import Progress
+from eyechart.images.imageset import ImageSet
+from eyechart.models.checkpoint import load, save
+from eyechart.models.model import Model
+from eyechart.training.augment import generator
+from eyechart.training.state import interrupt_noticed, state_path
+
+DEPTHS = (2, 4, 8, 16)
+"""How much smaller than the picture the features are that are looked at."""
+
+CONTENT_DEPTH = 8
+SAVE_EVERY = 60.0
+"""Seconds between two states on disk."""
+
+LEAST = 8
+"""Pictures that are needed at least, of either kind."""
+
+
+@dataclass(frozen=True)
+class StyleRecipe:
+    """How a style transfer is trained, with Adam.
+
+    `side`: of the cut-outs in px. `style_weight`, `same_weight`: of the style and of pictures that
+    are to come out as they are, beside content. `same_share`: of a batch, those pictures.
+    """
+
+    steps: int = 4000
+    batch: int = 16
+    rate: float = 1e-3
+    side: int = 160
+    style_weight: float = 10.0
+    same_weight: float = 10.0
+    same_share: float = 0.25
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise a UsageError unless one can train like this."""
+        for name, least in (("steps", 1), ("batch", 2), ("side", 64)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise UsageError(f"{name} must be a whole number from {least}, got {value!r}.")
+        if self.side % 4:
+            raise UsageError(f"side must be a multiple of 4, got {self.side}.")
+        if not self.rate > 0:
+            raise UsageError(f"rate must be above 0, got {self.rate:g}.")
+        if self.style_weight < 0 or self.same_weight < 0 or not 0 <= self.same_share < 1:
+            raise UsageError("Weights must not be below 0, and same_share must be in [0, 1).")
+
+
+class Judge:
+    """A model's features at several depths: of each, the last layer before the next smaller one."""
+
+    def __init__(self, model: Model, device: torch.device) -> None:
+        if model.module is None:
+            raise UsageError(f"{model.name} is no torch module, so its features cannot be used.")
+        self.module = model.module.to(device).eval()
+        for parameter in self.module.parameters():
+            parameter.requires_grad_(False)
+        self.steps = model.preprocessing
+        self.layers = self._find(device)
+
+    def _find(self, device: torch.device) -> dict[int, nn.Module]:
+        side = 128
+        found: dict[int, nn.Module] = {}
+        order: list[tuple[int, nn.Module]] = []
+
+        def note(module: nn.Module, _: Any, output: Any) -> None:
+            if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2]:
+                order.append((round(side / output.shape[2]), module))
+
+        handles = [each.register_forward_hook(note) for each in self.module.modules()]
+        try:
+            with torch.no_grad():
+                self.module(torch.zeros(1, 3, side, side, device=device))
+        except Exception as error:
+            what = " ".join(str(error).split())
+            raise UsageError(
+                f"The model cannot be used on pictures of {side} px ({what}): choose another."
+            ) from None
+        finally:
+            for handle in handles:
+                handle.remove()
+        for depth, module in order:
+            if depth in DEPTHS and not isinstance(module, nn.Conv2d):
+                found[depth] = module
+        if CONTENT_DEPTH not in found:
+            raise UsageError(
+                "The model has no features an eighth as large as the picture: choose a"
+                " convolutional one."
+            )
+        return found
+
+    def __call__(self, pictures: Tensor) -> dict[int, Tensor]:
+        """Return the features of pictures (B, 3, H, W) in 0…1 at each depth."""
+        found: dict[int, Tensor] = {}
+        handles = [
+            module.register_forward_hook(_keep(found, depth))
+            for depth, module in self.layers.items()
+        ]
+        try:
+            self.module(self.steps.on_unit(pictures))
+        finally:
+            for handle in handles:
+                handle.remove()
+        return found
+
+
+def _keep(found: dict[int, Tensor], depth: int) -> Any:
+    def keep(module: nn.Module, _: Any, output: Tensor) -> None:
+        # in float32: deviations of half-precision features would be rough
+        found[depth] = output.float()
+
+    return keep
+
+
+class Cutouts:
+    """Cut-outs of pictures, of any place and mirrored at will; which ones follows from the step."""
+
+    def __init__(self, images: ImageSet, side: int, device: torch.device) -> None:
+        if len(images) < LEAST:
+            raise UsageError(
+                f"{images.source} has {len(images)} pictures, {LEAST} are needed at least."
+            )
+        self.pictures = [_at_least(images.batch([place])[0], side) for place in range(len(images))]
+        self.side, self.device = side, device
+
+    def __call__(self, count: int, *parts: str | int) -> Tensor:
+        """Return so many cut-outs, float32 (B, 3, side, side) in 0…1."""
+        chance = generator(*parts)
+        made = []
+        for which in torch.randint(len(self.pictures), (count,), generator=chance).tolist():
+            own = self.pictures[which]
+            top, left = (
+                int(torch.randint(room - self.side + 1, (), generator=chance))
+                for room in own.shape[1:]
+            )
+            cut = own[:, top : top + self.side, left : left + self.side]
+            made.append(cut.flip(2) if int(torch.randint(2, (), generator=chance)) else cut)
+        return torch.stack(made).to(self.device).float() / 255
+
+
+def _at_least(picture: Tensor, side: int) -> Tensor:
+    """Return a picture, uint8 (3, H, W), enlarged where it is smaller than a cut-out."""
+    shorter = min(picture.shape[1:])
+    if shorter >= side:
+        return picture
+    size = [max(side, round(each * side / shorter)) for each in picture.shape[1:]]
+    made = interpolate(picture[None].float(), size, mode="bilinear")[0]
+    return made.round().clamp(0, 255).to(torch.uint8)
+
+
+def train_style_transfer(
+    model: Model,
+    contents: ImageSet,
+    styles: ImageSet,
+    recipe: StyleRecipe,
+    device: torch.device,
+    path: Path,
+    progress: Progress,
+) -> Styles:
+    """Return a trained style transfer with the statistics of all styles.
+
+    A training that was stopped goes on from the file beside `path` that ends in .state.
+    """
+    recipe.check()
+    judge = Judge(model, device)
+    settings = {
+        **asdict(recipe),
+        "model": model.name,
+        "contents": contents.fingerprint,
+        "styles": styles.fingerprint,
+    }
+    torch.manual_seed(hash64("style transfer", recipe.seed) >> 1)
+    run = _Run(judge, contents, styles, recipe, device, path, settings)
+    run.go(progress)
+    return run.styles()
+
+
+class _Run:
+    """One training: the network, its optimiser, and how many steps are done."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        contents: ImageSet,
+        styles: ImageSet,
+        recipe: StyleRecipe,
+        device: torch.device,
+        path: Path,
+        settings: dict[str, Any],
+    ) -> None:
+        self.judge, self.recipe, self.device = judge, recipe, device
+        self.contents = Cutouts(contents, recipe.side, device)
+        self.looks = Cutouts(styles, recipe.side, device)
+        self.network = StyleTransfer().to(device)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), recipe.rate)
+        self.path, self.settings = path, settings
+        self.done, self.saved = self._resume(), time.monotonic()
+
+    def _resume(self) -> int:
+        where = state_path(self.path)
+        if not where.exists():
+            return 0
+        held = load(where)
+        name = first_difference(held.get("settings", {}), self.settings)
+        if name is not None:
+            what = difference(name, held.get("settings", {}), self.settings)
+            raise UsageError(
+                f"{where} is of a training with another configuration ({what}): choose another"
+                " --out, or delete it."
+            )
+        self.network.load_state_dict(held["weights"])
+        self.optimiser.load_state_dict(held["optimiser"])
+        return int(held["step"])
+
+    def _save(self) -> None:
+        held = {
+            "settings": self.settings,
+            "step": self.done,
+            "weights": self.network.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+        }
+        save(held, state_path(self.path))
+        self.saved = time.monotonic()
+
+    def go(self, progress: Progress) -> None:
+        """Train from where it stands to the end."""
+        step = progress.begin("training a style transfer", self.recipe.steps)
+        step(self.done, "")
+        with interrupt_noticed() as interrupted:
+            while self.done < self.recipe.steps:
+                self._learn()
+                self.done += 1
+                step(1, "")
+                if interrupted():
+                    self._save()
+                    raise KeyboardInterrupt
+                if time.monotonic() - self.saved > SAVE_EVERY:
+                    self._save()
+
+    def _learn(self) -> None:
+        recipe = self.recipe
+        left = 1 - self.done / recipe.steps
+        for group in self.optimiser.param_groups:
+            group["lr"] = recipe.rate * min(1.0, 2 * left)
+        contents = self.contents(recipe.batch, recipe.seed, "contents", self.done)
+        looks = self.looks(recipe.batch, recipe.seed, "looks", self.done)
+        same = round(recipe.same_share * recipe.batch)
+        looks[:same] = contents[:same]
+        chance = generator(recipe.seed, "amounts", self.done)
+        amounts = torch.rand(recipe.batch, generator=chance).to(self.device)
+        # half of them wholly in the style, which is hardest
+        amounts[recipe.batch // 2 :] = 1
+        amounts[:same] = 0
+        loss = self._loss(contents, looks, amounts, same)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimiser.step()
+        if self.done % 100 == 0 and not bool(loss.isfinite()):
+            raise UsageError(f"The training diverged: give a lower rate than {recipe.rate:g}.")
+
+    def _loss(self, contents: Tensor, looks: Tensor, amounts: Tensor, same: int) -> Tensor:
+        recipe = self.recipe
+        means, deviations = statistics(self.network.encoder(looks))
+        made = self.network(contents, means, deviations, amounts)
+        with torch.no_grad():
+            wanted, style = self.judge(contents), self.judge(looks)
+            plain = wanted[CONTENT_DEPTH]
+            share = amounts.reshape(-1, 1, 1, 1)
+            full = with_statistics(plain, *statistics(style[CONTENT_DEPTH]))
+            goal = (1 - share) * plain + share * full
+        found = self.judge(made)
+        # of every depth alike: features are larger in some than in others
+        loss = mse_loss(found[CONTENT_DEPTH], goal) / goal.var().clamp_min(1e-6)
+        part = amounts[:, None]
+        for depth, own in style.items():
+            scale = own.var().clamp_min(1e-6) * len(style)
+            each = zip(
+                *(statistics(features) for features in (found[depth], wanted[depth], own)),
+                strict=True,
+            )
+            for one, before, after in each:
+                goal_of = (1 - part) * before + part * after
+                loss = loss + recipe.style_weight * mse_loss(one, goal_of) / scale
+        if same:
+            loss = loss + recipe.same_weight * l1_loss(made[:same], contents[:same])
+        return loss
+
+    @torch.no_grad()
+    def styles(self) -> Styles:
+        """Return the network with the statistics of each style, of the middle of its picture."""
+        network = self.network.eval()
+        pairs = []
+        side = self.recipe.side
+        for own in self.looks.pictures:
+            top, left = ((room - side) // 2 for room in own.shape[1:])
+            cut = own[:, top : top + side, left : left + side]
+            features = network.encoder(cut[None].to(self.device).float() / 255)
+            pairs.append(statistics(features))
+        means, deviations = (torch.cat(each).cpu() for each in zip(*pairs, strict=True))
+        return Styles(network, means, deviations)

@@ -1,0 +1,143 @@
+"""The original ICONS-50: class folders whose file names say everything, or one .npy file."""
+
+import csv
+import pickle
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from commands import assert_refused
+from eyechart.core.errors import UsageError
+from eyechart.structure.icons50 import read_name
+
+
+def listed(folder):
+    with (folder / "icons.csv").open(newline="", encoding="utf-8") as file:
+        return [tuple(row.values()) for row in csv.DictReader(file)]
+
+
+def picture(number):
+    return np.full((32, 32, 3), 10 * number, dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("stem", "found"),
+    [
+        ("microsoft_2_small_airplane", ("microsoft", "2", "small_airplane")),
+        ("small_airplane_microsoft_2", ("microsoft", "2", "small_airplane")),
+        ("small-airplane-2-microsoft", ("microsoft", "2", "small_airplane")),
+        ("apple_11_books", ("apple", "11", "books")),
+        ("Google_monkey", ("google", "", "monkey")),
+        ("emoji_one_3_cartwheel_type_6", ("emoji_one", "3", "cartwheel_type_6")),
+        ("au_by_kddi_1_apple_tree", ("au_by_kddi", "1", "apple_tree")),
+    ],
+)
+def test_a_name_says_style_rendition_and_subclass_in_any_order(stem, found, tmp_path):
+    assert read_name(stem, tmp_path) == found
+
+
+@pytest.mark.parametrize("stem", ["airplane", "microsoft", "microsoft_2", "microsofty_2_airplane"])
+def test_a_name_that_does_not_say_them_is_one_sentence(stem, tmp_path):
+    with pytest.raises(UsageError, match="rename it"):
+        read_name(stem, tmp_path)
+
+
+def test_class_folders_become_a_list(run, tmp_path):
+    for number, name in enumerate(
+        ("bird/apple_1_duck", "bird/google_1_duck", "books/apple_2_books")
+    ):
+        path = tmp_path / "icons" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(picture(number)).save(path)
+    done = run("structure", "icons", "original", tmp_path / "icons", "--out", tmp_path / "out")
+    assert done.status == 0 and "3 icons" in done.out
+    assert listed(tmp_path / "out") == [
+        ("bird/duck.apple.1.png", "bird", "apple", "duck"),
+        ("bird/duck.google.1.png", "bird", "google", "duck"),
+        ("books/books.apple.2.png", "books", "apple", "books"),
+    ]
+    made = np.asarray(Image.open(tmp_path / "out" / "books" / "books.apple.2.png"))
+    assert np.array_equal(made, picture(2))
+
+
+def test_the_file_of_numpy_gives_the_same(run, tmp_path):
+    held = {
+        "class": np.array(["bird", "books"]),
+        "style": np.array(["apple", "google"]),
+        "subtype": np.array(["duck", "books"]),
+        "rendition": np.array([1, 2]),
+        # as published: colours first
+        "image": np.stack([picture(3), picture(4)]).transpose(0, 3, 1, 2),
+    }
+    path = tmp_path / "Icons-50.npy"
+    np.save(path, held, allow_pickle=True)
+    done = run("structure", "icons", "original", path, "--out", tmp_path / "out")
+    assert done.status == 0, done.err
+    assert [row[1:] for row in listed(tmp_path / "out")] == [
+        ("bird", "apple", "duck"),
+        ("books", "google", "books"),
+    ]
+    made = np.asarray(Image.open(tmp_path / "out" / "books" / "books.google.2.png"))
+    assert np.array_equal(made, picture(4))
+
+
+class Evil:
+    def __reduce__(self):
+        import os
+
+        return os.mkdir, ("was-run",)
+
+
+def test_a_file_that_asks_for_a_program_runs_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "Icons-50.npy"
+    np.save(path, {"class": Evil()}, allow_pickle=True)
+    assert_refused(run("structure", "icons", "original", path), "mkdir")
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_names_that_would_leave_the_folder_are_refused(run, tmp_path):
+    held = {
+        "class": np.array(["../bird"]),
+        "style": np.array(["apple"]),
+        "subtype": np.array(["duck"]),
+        "rendition": np.array([1]),
+        "image": picture(1)[None],
+    }
+    path = tmp_path / "Icons-50.npy"
+    np.save(path, held, allow_pickle=True)
+    out = tmp_path / "deep" / "out"
+    assert_refused(run("structure", "icons", "original", path, "--out", out), "../bird")
+    assert not (tmp_path / "deep" / "bird").exists()
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pickle.dumps({"class": []}),
+        b"",
+        {"class": [], "style": []},
+        [1, 2],
+        {key: np.array(["a"]) for key in ("class", "style", "subtype", "rendition", "image")},
+    ],
+)
+def test_what_is_no_icons_50_is_one_sentence(run, tmp_path, held):
+    path = tmp_path / "Icons-50.npy"
+    if isinstance(held, bytes):
+        path.write_bytes(held)
+    else:
+        np.save(path, held, allow_pickle=True)
+    assert_refused(
+        run("structure", "icons", "original", path, "--out", tmp_path / "out"), "ICONS-50"
+    )
+
+
+def test_folders_that_cannot_be_read_or_written_are_one_sentence(run, tmp_path):
+    words = ("structure", "icons", "original")
+    assert_refused(run(*words, tmp_path / "nowhere"), "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "No pictures")
+    Image.fromarray(picture(1)).save(tmp_path / "empty" / "apple_1_duck.png")
+    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "out"), "class folder")
+    assert_refused(run(*words, tmp_path / "empty", "--out", tmp_path / "empty" / "x"), "elsewhere")

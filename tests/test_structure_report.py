@@ -1,0 +1,136 @@
+"""Studies of new styles and new kinds on a page: their numbers, pictures and confusions."""
+
+import html
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from commands import assert_refused
+from eyechart.reports.structure_view import structure_views
+from eyechart.structure.scores import (
+    Confusion,
+    Example,
+    FoldScore,
+    Results,
+    Share,
+    write_results,
+)
+from eyechart.structure.superclass_scores import ModelScore, SuperclassResults, _write
+
+
+def share(value):
+    return Share(value, (value - 0.05, value + 0.05), (value - 0.03, value + 0.03))
+
+
+def fold(name, held, familiar, *examples):
+    return FoldScore(
+        name, (name,), share(held), share(familiar), share(familiar - held), (40, 40, 200), 3,
+        ("Kiss",) if name == "thin" else (), {"Bird": held},
+        (Confusion("Bird", "Boat", 0.25, 8),), examples,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def study(tmp_path):
+    folder = tmp_path / "style"
+    (folder / "examples").mkdir(parents=True)
+    levels = np.full((32, 32, 3), 90, dtype=np.uint8)
+    Image.fromarray(levels).save(folder / "examples" / "0.png")
+    examples = (
+        Example("examples/0.png", "Bird", "<Boat>", False),
+        Example("examples/gone.png", "Bird", "Bird", True),
+    )
+    results = Results(
+        "style", "wrn_16_4", 50, (0,), 5,
+        (fold("easy", 0.9, 0.85), fold("thin", 0.375, 0.913, *examples)),
+        share(0.6375), share(0.8815), share(0.244),
+    )  # fmt: skip
+    write_results(results, folder)
+    return folder
+
+
+@pytest.fixture
+def superclasses(tmp_path):
+    folder = tmp_path / "superclass"
+    folder.mkdir()
+    one = ModelScore(
+        "net",
+        0.77,
+        share(0.91),
+        share(0.62),
+        share(0.29),
+        share(0.9),
+        share(0.6),
+        share(0.3),
+        (),
+        (),
+    )
+    other = replace(one, name="bare", imagenet_accuracy=None)
+    _write(SuperclassResults("last", 1, 0.01, (9, 9, 9), (3, 4), (one, other), ()), folder)
+    return folder
+
+
+def test_the_hardest_comes_first_with_its_numbers_pictures_and_confusions(study):
+    (view,) = structure_views([study])
+    assert [row.cells[0] for row in view.table.rows] == ["thin", "easy", "Mean"]
+    assert view.table.rows[0].cells[1] == "37.5 [32.5, 42.5]"
+    assert "64 %" in view.text and "thin (38 %)" in view.text
+    assert "thin: Kiss" in str(view.table.note)
+    dots = {trace["name"]: trace for trace in view.charts[0].spec["data"]}
+    assert dots["held out"]["x"] == [0.375, 0.9] and dots["held out"]["y"] == ["thin", "easy"]
+    assert dots["familiar"]["x"] == [0.913, 0.85]
+    assert dots["familiar"]["error_x"]["array"] == [0.05, 0.05]
+    (grid,) = view.grids
+    # a picture that is gone is left out
+    assert [(cell.label, cell.answer, cell.is_right) for cell in grid.cells] == [
+        ("Bird", "<Boat>", False)
+    ]
+    assert view.confusions is not None
+    assert view.confusions.rows[0].cells[:2] == ("Bird", "Boat")
+
+
+def test_seen_and_unseen_kinds_stand_against_accuracy_on_imagenet(superclasses):
+    (view,) = structure_views([superclasses])
+    assert [row.cells[:2] for row in view.table.rows] == [("net", "77.0"), ("bare", "–")]
+    (chart,) = view.charts
+    seen, unseen = chart.spec["data"]
+    # what has no accuracy has no place in the chart
+    assert seen["x"] == unseen["x"] == [77]
+    assert (seen["y"], unseen["y"]) == ([91], [62])
+
+
+def test_a_page_of_its_own_holds_everything_and_escapes_names(run, study, superclasses, tmp_path):
+    target = tmp_path / "page.html"
+    done = run("structure", "report", study, superclasses, "--out", target)
+    assert done.status == 0, done.err
+    text = target.read_text("utf-8")
+    assert "37.5 [32.5, 42.5]" in text and html.escape("<Boat>") in text
+    assert "<Boat>" not in text
+    assert text.count('<img src="data:image/png;base64') == 1
+    specs = json.loads(re.search(r'id="chart-specs">(.*?)</script>', text, re.DOTALL)[1])
+    assert len(specs) == 2
+    assert "http://" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    # a page of ours may be written again, another file not
+    assert run("structure", "report", study, "--out", target).status == 0
+    target.write_text("mine")
+    assert_refused(run("structure", "report", study, "--out", target), "no report")
+
+
+@pytest.mark.parametrize(
+    ("content", "part"), [("{", "cannot be read"), ("{}", "cannot be read"), (None, "results.json")]
+)
+def test_studies_that_are_none_are_one_sentence(run, tmp_path, content, part):
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    if content is not None:
+        (folder / "results.json").write_text(content)
+    assert_refused(run("structure", "report", folder), part)
+
+
+def test_files_that_cannot_be_written_are_one_sentence(run, study, tmp_path):
+    assert_refused(run("structure", "report", study, "--out", tmp_path / "page.txt"), ".html")
+    assert_refused(run("structure", "report", tmp_path / "nowhere"), "No such folder")

@@ -1,0 +1,829 @@
+"""Seen and unseen kinds of superclasses: WordNet, the last layer, the study, the command."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import tinted_contrasts
+from commands import assert_refused
+from eyechart.core.errors import UsageError
+from eyechart.core.plain import from_plain
+from eyechart.evaluation.task import Silent
+from eyechart.images.dataset import Picture, find_images
+from eyechart.labels.imagenet import wordnet_ids
+from eyechart.models.checkpoint import read_checkpoint
+from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
+from eyechart.models.find import load_model
+from eyechart.models.last_layer import find_last_layer, replace_layer
+from eyechart.models.networks import NETWORKS
+from eyechart.scores.estimate import wilson_interval
+from eyechart.structure import superclass_study
+from eyechart.structure.hypernyms import Hypernyms, find_cycle, nearest, read_hypernyms
+from eyechart.structure.scores import Share
+from eyechart.structure.superclass_pictures import load_split
+from eyechart.structure.superclass_scores import (
+    SuperclassResults,
+    read_superclass_results,
+    score_model,
+    score_superclasses,
+    weighted,
+)
+from eyechart.structure.superclass_study import RECIPE, answers_in, file_of, run_superclasses
+from eyechart.structure.superclasses import (
+    PUBLISHED,
+    Superclass,
+    read_superclasses,
+    read_synsets,
+    sort_pictures,
+)
+from eyechart.training.loop import Start, train
+from eyechart.training.mixture import Mixture
+from eyechart.training.recipe import Recipe
+from trainable import CPU, SIDE
+
+MODEL = "tinted_contrasts:untrained_thousand"
+OWN = {each.name: each.wnid for each in PUBLISHED}
+COLOURS = {"bird": (200, 70, 60), "dog": (70, 190, 70), "fish": (60, 80, 210)}
+SEEN = {
+    "n01514668": "bird", "n01518878": "bird", "n02085620": "dog", "n02085782": "dog",
+    "n01440764": "fish", "n01443537": "fish",
+}  # fmt: skip
+"""Cock, ostrich, Chihuahua, Japanese spaniel, tench and goldfish: all of ImageNet-1K."""
+UNSEEN = {"n90000001": "bird", "n90000002": "dog", "n90000003": "fish", "n90000004": "fish"}
+LEARN = {"epochs": 12, "batch": 8, "rate": 0.5}
+
+APPENDIX = """Amphibian (n01627424), Appliance (n02729837), Aquatic Mammal (n02062017), Bird
+(n01503061), Bear (n02131653), Beverage (n07881800), Big cat (n02127808), Building (n02913152), Cat
+(n02121620), Clothing (n03051540), Dog (n02084071), Electronic Equipment (n03278248), Fish
+(n02512053), Footwear (n03380867), Fruit (n13134947), Fungus (n12992868), Geological Formation
+(n09287968), Hoofed Animal (n02370806), Insect (n02159955), Musical Instrument (n03800933), Primate
+(n02469914), Reptile (n01661091), Utensil (n04516672), Vegetable (n07707451), Vehicle (n04576211)"""
+
+
+def write_pairs(path, pairs):
+    path.write_text("".join(f"{above} {below}\n" for above, below in pairs), encoding="utf-8")
+    return path
+
+
+def usual_pairs():
+    """All superclasses below one root; a kind of a kind of fish, besides kinds of each."""
+    root = "n00001740"
+    pairs = [(root, each.wnid) for each in PUBLISHED]
+    pairs += [(OWN[name], synset) for synset, name in {**SEEN, **UNSEEN}.items()]
+    pairs.remove((OWN["fish"], "n90000004"))
+    return [*pairs, ("n01440764", "n90000004")]
+
+
+def paint(path, colour, numbers, side=SIDE):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    levels = numbers.normal(np.array(colour), 25, (side, side, 3))
+    Image.fromarray(levels.clip(0, 255).astype(np.uint8)).save(path)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Folders of seen and unseen kinds, one besides, and WordNet's pairs."""
+    folder = tmp_path_factory.mktemp("superclass")
+    numbers = np.random.default_rng(3)
+    for synset, name in {**SEEN, **UNSEEN}.items():
+        # unseen kinds are paler, and so harder
+        pale = 0.75 if synset in UNSEEN else 0.0
+        colour = [(1 - pale) * own + pale * 110 for own in COLOURS[name]]
+        for number in range(10):
+            paint(folder / "images" / synset / f"{number}.png", colour, numbers)
+    paint(folder / "images" / "n02504458" / "elephant.png", (99, 99, 99), numbers)
+    write_pairs(folder / "is_a.txt", usual_pairs())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hypernyms(home):
+    return read_hypernyms(home / "is_a.txt")
+
+
+@pytest.fixture(scope="module")
+def data(home, hypernyms):
+    listed = find_images(home / "images")
+    chosen = sort_pictures(listed, "images", hypernyms)
+    return load_split(chosen, "images", "native", Silent())
+
+
+def load(spec, half=None):
+    return load_model(spec, CPU, half)
+
+
+def tune(data, out, progress=None, **changes):
+    recipe = replace(RECIPE, **{**LEARN, **changes})
+    promises = run_superclasses([MODEL], data, recipe, load, CPU, out, progress or Silent())
+    return score_superclasses([MODEL], data, recipe, promises, out)
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """A study that nothing stopped."""
+    out = tmp_path_factory.mktemp("finished") / "out"
+    return out, tune(data, out)
+
+
+# WordNet's order
+
+
+def random_dag(numbers, count=14, chance=0.2):
+    order = numbers.permutation(count)
+    edges = np.triu(numbers.random((count, count)) < chance, 1)
+    matrix = np.zeros((count, count), dtype=bool)
+    matrix[np.ix_(order, order)] = edges
+    return matrix
+
+
+def as_kinds(matrix):
+    names = [f"n{place:08d}" for place in range(len(matrix))]
+    return {
+        name: tuple(names[p] for p in np.flatnonzero(matrix[n])) for n, name in enumerate(names)
+    }
+
+
+def fewest_steps(matrix):
+    """By powers of the matrix: there is a way of k steps where the k-th power is not 0."""
+    steps = np.full(matrix.shape, np.inf)
+    power = np.eye(len(matrix), dtype=bool)
+    for count in range(len(matrix) + 1):
+        steps[power & np.isinf(steps)] = count
+        power = (power.astype(int) @ matrix.astype(int)) > 0
+    return steps
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_below_a_synset_and_how_far_is_what_powers_of_the_matrix_say(seed):
+    matrix = random_dag(np.random.default_rng(seed))
+    kinds, steps = as_kinds(matrix), fewest_steps(matrix)
+    for place, name in enumerate(kinds):
+        own = Hypernyms("made", kinds).below(name)
+        expected = {f"n{p:08d}": int(s) for p, s in enumerate(steps[place]) if np.isfinite(s)}
+        assert own == expected
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_synset_counts_for_the_nearest_superclass_and_for_none_if_two_are_as_near(seed):
+    matrix = random_dag(np.random.default_rng(seed), chance=0.3)
+    kinds, steps = as_kinds(matrix), fewest_steps(matrix)
+    tops = [0, 3, 5, 8]
+    found, ties = nearest(Hypernyms("made", kinds), [f"n{top:08d}" for top in tops])
+    for place, name in enumerate(kinds):
+        away = steps[tops, place]
+        near = [f"n{top:08d}" for top, own in zip(tops, away, strict=True) if own == away.min()]
+        if np.isinf(away.min()):
+            assert name not in found and name not in ties
+        elif len(near) == 1:
+            assert found[name] == near[0] and name not in ties
+        else:
+            assert ties[name] == tuple(near) and name not in found
+
+
+def test_the_random_orders_have_ties_and_shared_kinds():
+    counts = Counter()
+    for seed in range(8):
+        kinds = as_kinds(random_dag(np.random.default_rng(seed), chance=0.3))
+        found, ties = nearest(Hypernyms("made", kinds), [f"n{top:08d}" for top in (0, 3, 5, 8)])
+        counts.update(found=len(found), ties=len(ties))
+    assert counts["found"] > 20 and counts["ties"] > 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cycle_is_found_where_there_is_one_and_only_there(seed):
+    numbers = np.random.default_rng(seed)
+    matrix = numbers.random((9, 9)) < 0.14
+    power, has_cycle = matrix.copy(), bool(matrix.trace())
+    for _ in range(9):
+        power = (power.astype(int) @ matrix.astype(int)) > 0
+        has_cycle |= bool(power.trace())
+    kinds = as_kinds(matrix)
+    cycle = find_cycle(kinds)
+    assert bool(cycle) == has_cycle
+    assert len(set(cycle)) == len(cycle)
+    for above, below in zip(cycle, cycle[1:] + cycle[:1], strict=True):
+        assert below in kinds[above]
+
+
+def test_the_25_superclasses_are_those_of_the_papers_appendix():
+    told = re.findall(r"([A-Z][A-Za-z ]+?)\s\((n\d{8})\)", APPENDIX)
+    assert len(told) == 25
+    assert {each.name: each.wnid for each in PUBLISHED} == {
+        name.lower(): wnid for name, wnid in told
+    }
+
+
+# What is seen and what is not
+
+
+def test_seen_kinds_are_those_of_imagenet_and_no_unseen_one_is(data):
+    synsets = np.array(data.synsets)
+    assert set(synsets[: len(data.seen)]) == set(SEEN)
+    assert set(synsets[len(data.seen) :]) == set(UNSEEN)
+    trained = {each.subclass for each in data.train.images.pictures}
+    assert trained == set(SEEN) <= set(wordnet_ids())
+    assert not set(UNSEEN) & set(wordnet_ids())
+
+
+def test_every_picture_has_the_superclass_above_its_synset(data):
+    of = {**SEEN, **UNSEEN}
+    for part in (data.train, data.seen, data.unseen):
+        for picture, label in zip(part.images.pictures, part.labels.tolist(), strict=True):
+            assert part.class_names[label] == picture.label == of[picture.subclass]
+    assert data.seen.class_names == ("bird", "dog", "fish")
+
+
+def test_a_fifth_of_every_seen_synset_is_tested_with_and_never_trained_with(data):
+    counts = Counter(each.subclass for each in data.seen.images.pictures)
+    assert set(counts.values()) == {2}
+    digests = [set(part.images.digests) for part in (data.train, data.seen, data.unseen)]
+    assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
+
+
+def test_superclasses_without_pictures_are_told_and_left_out(data):
+    (note,) = (each for each in data.notes if "Without pictures of seen kinds" in each)
+    assert "vehicle" in note and "22 of 25" in note and "bird" not in note
+
+
+def listed(*synsets):
+    return [Picture(Path(f"{name}/{n}.png"), f"{name}/{n}.png", name) for name in synsets for n in
+            range(3)]  # fmt: skip
+
+
+def test_a_superclass_is_a_kind_of_itself(hypernyms):
+    chosen = sort_pictures(listed(*SEEN, OWN["bird"]), "here", hypernyms)
+    assert {each.label for each in chosen.unseen} == {OWN["bird"]}
+    assert {each.subclass for each in chosen.unseen} == {"bird"}
+
+
+def test_a_superclass_without_unseen_pictures_is_taught_but_told(hypernyms):
+    chosen = sort_pictures(listed(*SEEN, "n90000002"), "here", hypernyms)
+    assert {each.name for each in chosen.superclasses} == {"bird", "dog", "fish"}
+    assert any("unseen kinds" in note and "bird, fish" in note for note in chosen.notes)
+
+
+def test_a_superclass_without_seen_pictures_is_not_tested(hypernyms):
+    own = [name for name, above in SEEN.items() if above != "dog"]
+    chosen = sort_pictures(listed(*own, *UNSEEN), "here", hypernyms)
+    assert "dog" not in {each.subclass for each in chosen.unseen}
+    assert {each.name for each in chosen.superclasses} == {"bird", "fish"}
+
+
+def test_a_tie_between_superclasses_is_told_and_left_out(tmp_path):
+    tie = [(OWN["bird"], "n91000000"), (OWN["fish"], "n91000000")]
+    known = read_hypernyms(write_pairs(tmp_path / "is_a.txt", [*usual_pairs(), *tie]))
+    chosen = sort_pictures(listed(*SEEN, *UNSEEN, "n91000000"), "here", known)
+    assert "n91000000" not in {each.label for each in (*chosen.seen, *chosen.unseen)}
+    assert any("n91000000 (bird and fish)" in note for note in chosen.notes)
+
+
+def test_at_most_so_many_pictures_of_each_unseen_synset(hypernyms):
+    usual, few = (
+        sort_pictures(listed(*SEEN, *UNSEEN), "here", hypernyms, most=most) for most in (None, 2)
+    )
+    assert Counter(each.label for each in few.unseen) == dict.fromkeys(UNSEEN, 2)
+    assert few.seen == usual.seen and set(few.unseen) < set(usual.unseen)
+
+
+def test_the_ids_of_what_is_seen_may_come_from_a_file_with_names_behind_them(tmp_path, hypernyms):
+    path = tmp_path / "seen.txt"
+    path.write_text("n90000001 some bird, any bird\n\nn90000003\n", encoding="utf-8")
+    chosen = sort_pictures(listed(*SEEN, *UNSEEN), "here", hypernyms, imagenet=read_synsets(path))
+    assert {each.label for each in chosen.seen} == {"n90000001", "n90000003"}
+    assert len(read_synsets(None)) == 1000
+
+
+def test_a_folder_that_is_no_wordnet_id_is_told_and_left_out(hypernyms):
+    chosen = sort_pictures(listed(*SEEN, *UNSEEN, "readme"), "here", hypernyms)
+    assert any("1 folder" in note and "'readme'" in note for note in chosen.notes)
+    assert "readme" not in {each.label for each in (*chosen.seen, *chosen.unseen)}
+
+
+def test_files_that_are_among_both_parts_are_told_and_left_out(home, hypernyms, data, tmp_path):
+    for each in find_images(home / "images"):
+        path = tmp_path / "images" / each.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(each.path.read_bytes())
+    # an unseen file that is a seen one, and a synset of files that are trained with elsewhere
+    own = (tmp_path / "images" / "n01440764" / "3.png").read_bytes()
+    (tmp_path / "images" / "n90000003" / "copy.png").write_bytes(own)
+    for path in (tmp_path / "images" / "n02085782").iterdir():
+        path.unlink()
+    for each in data.train.images.pictures:
+        if each.subclass == "n02085620":
+            path = tmp_path / "images" / "n02085782" / each.path.name
+            path.write_bytes(each.path.read_bytes())
+    chosen = sort_pictures(find_images(tmp_path / "images"), "here", hypernyms)
+    made = load_split(chosen, "here", "native", Silent())
+    digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
+    assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
+    assert any("Not tested with" in note and "1 picture of" in note for note in made.notes)
+    assert any("Not trained with" in note and "2 pictures." in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("n01440764", ("line 3", "two WordNet ids")),
+        ("n01440764 n01440765 n01440766", ("line 3", "two WordNet ids")),
+        ("fish tench", ("line 3", "'fish tench'")),
+        ("n00000003 n00000003", ("cycle", "n00000003 > n00000003")),
+        ("n00000002 n00000001", ("cycle", "n00000001 > n00000002 > n00000001")),
+    ],
+)
+def test_a_bad_line_of_wordnet_is_one_sentence(tmp_path, line, words):
+    path = tmp_path / "is_a.txt"
+    path.write_text(f"n00000001 n00000002\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as error:
+        read_hypernyms(path)
+    assert all(word in str(error.value) for word in words), error.value
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("n01503061\nn02084071 dog", "line 1"),
+        ("bird n01503061", "line 1"),
+        ("n01503061 bird\nn01503061 fowl", "twice"),
+        ("n01503061 bird\nn02084071 bird", "twice"),
+        ("n01503061 bird\n", "at least 2"),
+    ],
+)
+def test_a_bad_list_of_superclasses_is_one_sentence(tmp_path, text, words):
+    path = tmp_path / "superclasses.txt"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=words):
+        read_superclasses(path)
+
+
+def test_a_list_of_superclasses_keeps_its_order_and_long_names(tmp_path):
+    path = tmp_path / "superclasses.txt"
+    path.write_text("n02127808  big cat\n\nn01503061 bird\n", encoding="utf-8")
+    expected = (Superclass("big cat", "n02127808"), Superclass("bird", "n01503061"))
+    assert read_superclasses(path) == expected
+
+
+def test_a_superclass_that_wordnets_file_has_not_is_refused(tmp_path):
+    pairs = [pair for pair in usual_pairs() if OWN["insect"] not in pair]
+    known = read_hypernyms(write_pairs(tmp_path / "is_a.txt", pairs))
+    with pytest.raises(UsageError, match=r"'insect' \(n02159955\) is not in"):
+        sort_pictures(listed(*SEEN, *UNSEEN), "here", known)
+
+
+@pytest.mark.parametrize(
+    ("synsets", "words"),
+    [
+        (("train", "val"), "got 'train'"),
+        ((), "must hold folders"),
+        (tuple(UNSEEN), "that ImageNet-1K has:"),
+        (tuple(SEEN), "that ImageNet-1K has not:"),
+        (("n01440764", "n90000003"), "one superclass only"),
+        (("n01440764", "n01514668", "n90000002"), "no unseen kinds"),
+    ],
+)
+def test_pictures_that_make_no_study_are_refused(hypernyms, synsets, words):
+    with pytest.raises(UsageError, match=words):
+        sort_pictures(listed(*synsets), "here", hypernyms)
+
+
+# The last layer
+
+
+class LastFirst(nn.Module):
+    """Lists its last layer first, and one with as many outputs last."""
+
+    def __init__(self, classes=7):
+        super().__init__()
+        self.scores = nn.Linear(classes, classes)
+        self.body = nn.Sequential(nn.Conv2d(3, classes, 3), nn.BatchNorm2d(classes))
+
+    def forward(self, pictures):
+        return self.scores(self.body(pictures).mean(dim=(2, 3)))
+
+
+class ByConvolution(nn.Module):
+    """Ends in a convolution, as SqueezeNet does."""
+
+    def __init__(self, classes=7):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, classes, 1))
+
+    def forward(self, pictures):
+        return self.body(pictures).mean(dim=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: folded(EfficientNetLite(SIZES["efficientnet_lite0"])), "classifier"),
+        (lambda: NETWORKS["resnet9"](10), "head"),
+        (lambda: NETWORKS["wrn_16_4"](10), "head"),
+        (LastFirst, "scores"),
+        (ByConvolution, "body.2"),
+    ],
+)
+def test_the_last_layer_is_found_and_replaced_and_nothing_else(make, name):
+    network, pictures = make().train(), torch.rand(2, 3, 32, 32)
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    assert find_last_layer(network, pictures) == name
+    assert network.training
+    replace_layer(network, name, 25)
+    assert network.eval()(pictures).shape == (2, 25)
+    for key, value in network.state_dict().items():
+        if key.rpartition(".")[0] == name:
+            assert value.shape[0] == 25
+        else:
+            assert torch.equal(value, before[key]), key
+    assert find_last_layer(network, pictures) == name
+
+
+def test_a_new_last_layer_follows_from_the_seed_and_leaves_torchs_random_state():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    made = []
+    for seed in (0, 0, 1):
+        network = LastFirst()
+        torch.manual_seed(5)
+        replace_layer(network, "scores", 4, seed)
+        made.append(network.scores.weight)
+        assert torch.equal(torch.rand(3), expected)
+    assert torch.equal(made[0], made[1]) and not torch.equal(made[0], made[2])
+
+
+def test_a_network_that_ends_otherwise_is_refused_in_a_sentence():
+    pictures = torch.rand(2, 3, 16, 16)
+    with pytest.raises(UsageError, match="probabilities"):
+        find_last_layer(tinted_contrasts.with_softmax, pictures)
+    with pytest.raises(UsageError, match="No linear layer"):
+        find_last_layer(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AvgPool2d(7), nn.Flatten()), pictures)
+    with pytest.raises(UsageError, match="failed on a batch"):
+        find_last_layer(nn.Sequential(nn.Flatten(), nn.Linear(5, 2)), pictures)
+
+
+# Training it alone
+
+
+def small():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return nn.Sequential(
+            *(nn.Conv2d(3, 6, 3, 2), nn.BatchNorm2d(6), nn.ReLU(), nn.Dropout(0.2)),
+            *(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(24, 3)),
+        )
+
+
+def trained(data, path, **recipe):
+    start = Start(small(), base="nowhere:none")
+    own = Recipe(**{"epochs": 2, "batch": 8, "rate": 0.1, **recipe})
+    train(start, data, Mixture(), own, CPU, path, Silent())
+    return read_checkpoint(path).weights
+
+
+def test_tuning_the_last_layer_leaves_all_else_as_it_was_bit_by_bit(data, tmp_path):
+    before, after = small().state_dict(), trained(data.train, tmp_path / "net.pt", tune="last")
+    for key, value in after.items():
+        assert torch.equal(value, before[key]) == (not key.startswith("6.")), key
+
+
+def test_tuning_everything_changes_everything(data, tmp_path):
+    before, after = small().state_dict(), trained(data.train, tmp_path / "net.pt", tune="all")
+    assert not any(torch.equal(value, before[key]) for key, value in after.items())
+
+
+def test_one_step_of_the_last_layer_is_one_step_of_gradient_descent_on_fixed_features(
+    data, tmp_path
+):
+    count = len(data.train)
+    after = trained(
+        data.train, tmp_path / "net.pt", tune="last", epochs=1, batch=count, flip=0.0,
+        rate=0.3, weight_decay=0.01, schedule="constant",
+    )  # fmt: skip
+    network = small().eval()
+    pictures = data.train.batch(range(count)).float() / 255
+    with torch.no_grad():
+        features = network[:-1](pictures)
+    layer = network[-1]
+    cross_entropy(layer(features), data.train.labels).backward()
+    for name, own in (("weight", layer.weight), ("bias", layer.bias)):
+        expected = own - 0.3 * (own.grad + 0.01 * own)
+        torch.testing.assert_close(after[f"6.{name}"], expected.detach(), atol=1e-6, rtol=0)
+
+
+def test_what_is_tuned_is_one_of_two_things_and_part_of_the_settings():
+    with pytest.raises(UsageError, match=r"Unknown part to tune 'lst'\. Did you mean 'last'"):
+        Recipe(tune="lst").check()
+    assert Recipe(tune="last").settings()["tune"] == "last"
+
+
+@pytest.mark.parametrize(("first", "then"), [("last", "all"), ("all", "last")])
+def test_a_training_of_one_part_is_never_taken_for_one_of_another(data, tmp_path, first, then):
+    trained(data.train, tmp_path / "net.pt", tune=first)
+    with pytest.raises(UsageError, match="another configuration"):
+        trained(data.train, tmp_path / "net.pt", tune=then)
+
+
+class Stopping:
+    """Somebody presses Ctrl-C after so many calls of a step whose title begins so."""
+
+    def __init__(self, title, after):
+        self.title, self.left = title, after
+
+    def begin(self, title, total):
+        def step(count, message):
+            if title.startswith(self.title):
+                self.left -= 1
+                if self.left < 0:
+                    raise KeyboardInterrupt
+
+        return step
+
+
+# The study
+
+
+def same_weights(one, two):
+    one, two = (read_checkpoint(path).weights for path in (one, two))
+    return one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one)
+
+
+@pytest.mark.parametrize(("title", "after"), [("training", 1), ("training", 9), ("testing", 2)])
+def test_a_study_that_was_stopped_ends_as_one_that_was_not(
+    data, finished, tmp_path, monkeypatch, title, after
+):
+    monkeypatch.setattr(superclass_study, "AT_ONCE", 5)
+    with pytest.raises(KeyboardInterrupt):
+        tune(data, tmp_path, Stopping(title, after))
+    assert not (tmp_path / "results.json").exists()
+    assert tune(data, tmp_path) == finished[1]
+    name = f"{file_of(MODEL)}.pt"
+    assert same_weights(tmp_path / "models" / name, finished[0] / "models" / name)
+
+
+def test_what_was_done_is_not_done_again(data, finished, monkeypatch):
+    def never(*given):
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(superclass_study, "answers_of", never)
+    stopping = Stopping("training", 0)
+    assert tune(data, finished[0], stopping) == finished[1]
+
+
+def test_answers_of_a_network_that_was_deleted_are_not_kept(data, tmp_path):
+    tune(data, tmp_path, epochs=1)
+    parts = answers_in(MODEL, tmp_path)
+    first = parts.read("answers")
+    (tmp_path / "models" / f"{file_of(MODEL)}.pt").unlink()
+    parts.drop("answers")
+    parts.write("answers", first.set_column(1, "answer", [[99] * len(first)]))
+    tune(data, tmp_path, epochs=1)
+    assert answers_in(MODEL, tmp_path).read("answers").equals(first)
+
+
+def test_another_study_in_the_same_folder_is_refused(data, finished):
+    with pytest.raises(UsageError, match=r"another study \(tune: last, now all\)"):
+        tune(data, finished[0], tune="all")
+
+
+def test_answers_are_those_of_the_checkpoint_that_was_written(data, finished):
+    out, results = finished
+    model = load_model(str(out / "models" / f"{file_of(MODEL)}.pt"), CPU, trust=True)
+    assert model.class_names == ("bird", "dog", "fish") and not model.has_imagenet
+    answers = answers_in(MODEL, out).read("answers")["answer"].to_numpy()
+    right = []
+    for part in (data.seen, data.unseen):
+        scores = model(part.batch(range(len(part))))
+        assert scores.shape == (len(part), 3)
+        right.append((scores.argmax(dim=1) == part.labels).double().mean().item())
+        own, answers = answers[: len(part)], answers[len(part) :]
+        assert np.array_equal(scores.argmax(dim=1).numpy(), own)
+    (score,) = results.models
+    assert (score.seen.value, score.unseen.value) == pytest.approx(tuple(right))
+    assert score.gap.value == pytest.approx(right[0] - right[1])
+
+
+def test_the_network_learns_the_superclasses(finished):
+    # a third would be chance
+    assert finished[1].models[0].seen.value > 0.8
+
+
+def test_only_the_last_layer_of_the_model_was_tuned(finished):
+    out = finished[0]
+    after = read_checkpoint(out / "models" / f"{file_of(MODEL)}.pt").weights
+    before = tinted_contrasts.untrained_thousand.state_dict()
+    for key, value in before.items():
+        if not key.startswith("last."):
+            assert torch.equal(after[key], value), key
+    assert after["last.weight"].shape == (3, 16)
+
+
+def test_a_model_can_be_tuned_from_a_checkpoint_of_ours(data, finished, tmp_path):
+    path = finished[0] / "models" / f"{file_of(MODEL)}.pt"
+
+    def trusted(spec, half=None):
+        return load_model(spec, CPU, half, trust=True)
+
+    recipe = replace(RECIPE, **LEARN)
+    run_superclasses([str(path)], data, recipe, trusted, CPU, tmp_path, Silent())
+    (made,) = (tmp_path / "models").glob("*.pt")
+    assert read_checkpoint(made).base == MODEL
+    assert load_model(str(made), CPU, trust=True).classes == 3
+
+
+def test_a_pretrained_efficientnet_learns_superclasses_and_is_loaded_again(data, tmp_path):
+    spec = "efficientnet_lite0"
+    few = replace(data, train=data.train.take(range(0, 48, 6)), unseen=data.unseen.take(range(4)))
+    recipe = replace(RECIPE, batch=4)
+    promises = run_superclasses([spec], few, recipe, load, CPU, tmp_path, Silent())
+    assert promises == {spec: SIZES[spec].promise}
+    before, after = load(spec), load(str(tmp_path / "models" / f"{spec}.pt"))
+    assert (after.classes, after.promise, after.class_names) == (3, None, ("bird", "dog", "fish"))
+    answers = answers_in(spec, tmp_path).read("answers")["answer"].to_numpy()
+    found = after(data.seen.batch(range(len(data.seen)))).argmax(dim=1).numpy()
+    assert np.array_equal(found, answers[: len(data.seen)])
+    old, new = before.module.state_dict(), after.module.state_dict()
+    changed = {key for key in old if not torch.equal(old[key], new[key])}
+    assert changed == {"classifier.weight", "classifier.bias"}
+
+
+def test_results_are_read_back_as_they_were_written(finished):
+    out, results = finished
+    assert read_superclass_results(out) == results
+    told = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert told["kind"] == "superclass" and told["schema"] == 1
+    assert from_plain(SuperclassResults, told) == results
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "style"}', '{"kind": "superclass"}'])
+def test_results_that_are_none_are_refused_in_a_sentence(tmp_path, text):
+    with pytest.raises(UsageError, match="no finished study"):
+        read_superclass_results(tmp_path)
+    (tmp_path / "results.json").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_superclass_results(tmp_path)
+
+
+# Scores
+
+
+def test_scores_are_shares_of_right_answers_by_superclass_and_over_all(data):
+    seen, unseen = data.seen.labels.numpy(), data.unseen.labels.numpy()
+    # all seen pictures right; of unseen ones birds wrong as dogs, the others right
+    answers = np.concatenate([seen, np.where(unseen == 0, 1, unseen)])
+    score = score_model("it", answers, data, 0.7)
+    assert score.seen.value == 1 and score.unseen.value == pytest.approx(0.75)
+    assert score.gap.value == pytest.approx(0.25)
+    assert score.mean_unseen.value == pytest.approx(2 / 3)
+    assert score.mean_gap.value == pytest.approx(1 / 3)
+    by = {each.name: each for each in score.superclasses}
+    assert by["bird"].unseen.value == 0 and by["bird"].gap.value == 1
+    assert by["fish"].synsets == (2, 2) and by["fish"].pictures == (4, 20)
+    (confusion,) = score.confusions
+    assert (confusion.label, confusion.answer, confusion.share) == ("bird", "dog", 1.0)
+    for each in (score.seen, score.unseen, score.gap, score.mean_gap, by["dog"].gap):
+        assert each.interval[0] <= each.narrow_interval[0] <= each.value
+        assert each.value <= each.narrow_interval[1] <= each.interval[1]
+        assert each.interval[0] < each.interval[1]
+
+
+def test_synsets_are_resampled_and_not_pictures(data):
+    # two of four unseen synsets wrong as a whole: as unsure as two of four, not as 20 of 40
+    wrong = {"n90000001", "n90000003"}
+    unseen = data.unseen.labels.numpy()
+    names = np.array([each.subclass for each in data.unseen.images.pictures])
+    answers = np.where(np.isin(names, list(wrong)), (unseen + 1) % 3, unseen)
+    score = score_model("it", np.concatenate([data.seen.labels.numpy(), answers]), data)
+    low, high = score.unseen.interval
+    assert score.unseen.value == pytest.approx(0.5)
+    assert (low, high) == (0.0, 1.0)
+    assert wilson_interval(0.5, 40, 0.95)[0] > 0.3
+
+
+def test_the_interval_of_a_difference_is_newcombes():
+    # Newcombe 1998, example a: 56 of 70 against 48 of 80, by method 10
+    shares = [
+        Share(right / count, *(wilson_interval(right / count, count, own) for own in (0.95, 0.83)))
+        for right, count in ((56, 70), (48, 80))
+    ]
+    gap = weighted(shares, [1, -1])
+    assert gap.value == pytest.approx(0.2)
+    assert gap.interval == pytest.approx((0.0524, 0.3339), abs=5e-5)
+
+
+def test_the_interval_of_a_mean_of_equal_symmetric_shares_shrinks_with_their_root():
+    share = Share(0.5, (0.3, 0.7), (0.4, 0.6))
+    mean = weighted([share] * 4, [0.25] * 4)
+    assert mean.value == 0.5
+    assert mean.interval == pytest.approx((0.4, 0.6))
+    assert mean.narrow_interval == pytest.approx((0.45, 0.55))
+
+
+# The command
+
+
+@pytest.fixture
+def ask(run, home, tmp_path):
+    def call(*words, models=(MODEL,), images=None, hypernyms=None, out=None):
+        return run(
+            *("structure", "superclass", *models, "--images", images or home / "images"),
+            *("--hypernyms", hypernyms or home / "is_a.txt", "--stimulus", "native"),
+            *("--out", out or tmp_path / "out", *words),
+        )
+
+    return call
+
+
+LEARNT = ("--epochs", 12, "--batch", 8, "--rate", 0.5)
+
+
+def test_the_command_prints_the_numbers_of_its_results(ask, data, finished, tmp_path):
+    told = ask(*LEARNT, "--imagenet-accuracy", f"{MODEL}=0.712")
+    assert told.status == 0, told.err
+    results = read_superclass_results(tmp_path / "out")
+    (score,) = results.models
+    assert score.imagenet_accuracy == 0.712
+    assert replace(score, imagenet_accuracy=None) == finished[1].models[0]
+    (line,) = (text for text in told.out.splitlines() if text.strip().startswith(MODEL + " "))
+    for value in (0.712, score.seen.value, score.unseen.value, score.gap.value):
+        assert f"{100 * value:.1f}" in line
+    assert "Note: Without pictures of seen kinds" in told.out
+    assert re.search(r"^ *fish +2 +2 ", told.out, re.MULTILINE)
+    assert "Written:" in told.out
+
+
+def test_a_second_model_is_added_to_the_first(ask, tmp_path):
+    assert ask("--epochs", 1).status == 0
+    made = tmp_path / "out" / "models" / f"{file_of(MODEL)}.pt"
+    before = made.stat().st_mtime_ns
+    other = "trainable_thousand:other"
+    (tmp_path / "trainable_thousand.py").write_text(
+        "from tinted_contrasts import _new\nother = _new(1000)\n", encoding="utf-8"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        told = ask("--epochs", 1, models=(MODEL, other))
+    assert told.status == 0, told.err
+    names = [each.name for each in read_superclass_results(tmp_path / "out").models]
+    assert names == [MODEL, other] and made.stat().st_mtime_ns == before
+
+
+def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):
+    own = tmp_path / "own.txt"
+    own.write_text(f"{OWN['fish']} swimmer\n{OWN['bird']} flyer\n", encoding="utf-8")
+    told = ask("--superclasses", own, "--tune", "all", "--epochs", 1, "--pictures", 4)
+    assert told.status == 0, told.err
+    results = read_superclass_results(tmp_path / "out")
+    assert results.tune == "all" and results.pictures == (32, 8, 12)
+    assert [each.name for each in results.models[0].superclasses] == ["swimmer", "flyer"]
+
+
+@pytest.mark.parametrize(
+    ("words", "models", "said"),
+    [
+        (("--tune", "first"), (MODEL,), ("Unknown part to tune 'first'",)),
+        (("--epochs", 0), (MODEL,), ("epochs must be",)),
+        (("--pictures", 0), (MODEL,), ("pictures must be",)),
+        (("--imagenet-accuracy", "0.7"), (MODEL,), ("MODEL=SHARE",)),
+        (("--imagenet-accuracy", f"{MODEL}=77"), (MODEL,), ("from 0 to 1",)),
+        (("--imagenet-accuracy", "resnet=0.7"), (MODEL,), ("Unknown model 'resnet'",)),
+        ((), (MODEL, MODEL), ("Models must differ",)),
+        ((), ("small_models:colours",), ("nothing to train",)),
+        ((), ("tinted_contrasts:with_softmax",), ("with_softmax", "probabilities")),
+        ((), ("nothing",), ("Unknown model 'nothing'",)),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_a_sentence(ask, words, models, said):
+    assert_refused(ask(*words, models=models), *said)
+
+
+def test_missing_files_are_refused_in_a_sentence(ask, home, tmp_path):
+    assert_refused(ask(hypernyms=tmp_path / "none.txt"), "none.txt", "No such file")
+    assert_refused(ask(images=tmp_path / "none"), "none")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    assert_refused(ask(hypernyms=tmp_path / "bytes"), "no text file")
+    assert_refused(ask("--superclasses", tmp_path / "none.txt"), "none.txt")
+    assert_refused(ask("--imagenet-1k", home / "images"), "images")
+    assert_refused(ask(out=home / "is_a.txt"), "is a file")
+    assert_refused(ask(out=home / "images"), "holds the pictures")
+
+
+def test_a_stop_keeps_what_was_done_and_says_so(ask, monkeypatch, tmp_path):
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(superclass_study, "answers_of", stop)
+    told = ask("--epochs", 1)
+    assert told.status == 130 and "the same command goes on" in told.err
+    monkeypatch.undo()
+    path = tmp_path / "out" / "models" / f"{file_of(MODEL)}.pt"
+    before = path.stat().st_mtime_ns
+    assert ask("--epochs", 1).status == 0 and path.stat().st_mtime_ns == before
