@@ -23,7 +23,7 @@ PAGES := src/eyechart/experiment/static/app.js
 PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
-.PHONY: help install demo test validate leaderboard lint format browser frontend docs clean
+.PHONY: help install demo test beside validate leaderboard lint format browser frontend docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -78,10 +78,14 @@ frontend: $(PAGES)
 ALONE := tests/test_experiment_timing.py tests/test_experiment_load.py
 BESIDE := $(addprefix --ignore=,$(ALONE))
 
-test: lint browser frontend
-	$(PYTEST) $(BESIDE)
+# Tests wait for browsers and servers now and then, and mypy makes use of that.
+test: $(STAMP) browser frontend
+	+$(MAKE) -j2 lint beside
 	$(PYTEST) -n 0 $(ALONE)
 	$(MAKE) docs
+
+beside: $(STAMP)
+	$(PYTEST) $(BESIDE)
 
 # RIVAL=FOLDER: the folder of an imagecorruptions to measure against
 validate: $(STAMP) browser frontend

@@ -575,6 +575,7 @@ def test_bench_looks_where_to_write_before_it_measures(run, tmp_path, monkeypatc
     assert_refused(refused, "No such folder")
 
 
+@pytest.mark.usefixtures("with_styles")
 def test_bench_prints_every_corruption_and_writes_the_figures(run, tmp_path):
     out = tmp_path / "speed.json"
     options = ("--batch", 1, "--batch", 2, "--size", 16, "--seconds", 0.001, "--json", out)

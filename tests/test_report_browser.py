@@ -296,7 +296,15 @@ def test_the_system_chooses_the_theme_and_the_reader_overrules_it(browser, path,
         found.requests.pop()  # the reload's
 
 
-@pytest.mark.parametrize("width", [pytest.param(PHONE, marks=pytest.mark.slow), WIDE])
+@pytest.mark.parametrize("width", [PHONE, WIDE])
+def test_nothing_reaches_over_the_edge(browser, path, width):
+    with ready(browser, path, width) as found:
+        assert found.page.evaluate("document.scrollingElement.scrollWidth") <= width
+        assert found.page.evaluate(WIDER) == [] and found.page.evaluate(CUT) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [PHONE, WIDE])
 def test_the_page_fits_and_can_be_used_by_everyone(browser, path, width):
     with ready(browser, path, width) as found:
         page = found.page
