@@ -17,9 +17,9 @@ from eyechart.structure.scores import (
     FoldScore,
     Results,
     Share,
-    write_results,
 )
-from eyechart.structure.superclass_scores import ModelScore, SuperclassResults, _write
+from eyechart.structure.study_folder import write_results
+from eyechart.structure.superclass_scores import ModelScore, SuperclassResults
 
 
 def share(value):
@@ -70,7 +70,7 @@ def superclasses(tmp_path):
         (),
     )
     other = replace(one, name="bare", imagenet_accuracy=None)
-    _write(SuperclassResults("last", 1, 0.01, (9, 9, 9), (3, 4), (one, other), ()), folder)
+    write_results(SuperclassResults("last", 1, 0.01, (9, 9, 9), (3, 4), (one, other), ()), folder)
     return folder
 
 

@@ -21,13 +21,13 @@ from eyechart.reports.charts.chart import (
 from eyechart.reports.page.tables import Column, Row, Shaded, Table
 from eyechart.reports.report import COLOURS
 from eyechart.structure.scores import (
-    RESULTS,
     Confusion,
     FoldScore,
     Results,
     Share,
     read_results,
 )
+from eyechart.structure.study_folder import RESULTS
 from eyechart.structure.superclass_scores import (
     KIND,
     ModelScore,

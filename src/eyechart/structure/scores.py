@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import hypot
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from eyechart.scores.estimate import LEVELS, wilson_interval
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
 from eyechart.structure.study import Study, file_of, read_answers
+from eyechart.structure.study_folder import RESULTS, write_results
 
-RESULTS, SCHEMA = "results.json", 1
+SCHEMA = 1
 REPLICATES = 2000
 MOST_CONFUSED = 20
 """Confusions that are kept of each fold, the most frequent first."""
@@ -270,16 +271,6 @@ def _over_folds(scores: Sequence[FoldScore], drawn: Real) -> tuple[Share, Share,
     counts = [sum(one.pictures[which] for one in scores) for which in (0, 1)]
     own, others = make_share(values[0], held, counts[0]), make_share(values[1], familiar, counts[1])
     return own, others, _gap(others, own, familiar - held)
-
-
-def write_results(results: Results, out: Path) -> None:
-    """Write results.json, whole or not at all."""
-    try:
-        with atomic_file(out / RESULTS) as temporary:
-            text = json.dumps(asdict(results), indent=1, ensure_ascii=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
 
 
 def read_results(folder: Path) -> Results:

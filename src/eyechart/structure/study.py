@@ -17,12 +17,12 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed, remove_leftovers
 from eyechart.core.parts import file_name, read_parquet, write_parquet
 from eyechart.core.randomness import hash64
-from eyechart.core.settings import difference, first_difference, read_settings, write_settings
 from eyechart.evaluation.task import Progress, Shared
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
+from eyechart.structure.study_folder import MODELS, TESTS, open_folder
 from eyechart.testsets.drawing import Step
 from eyechart.training.answers import answers_of
 from eyechart.training.data import Held, Labelled, mean_and_deviation
@@ -30,7 +30,6 @@ from eyechart.training.loop import new_network, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 
-MODELS, TESTS, RECORD = "models", "tests", "run.json"
 WAIT = 0.5
 """Seconds between two looks at what others are doing."""
 
@@ -102,7 +101,7 @@ def run_study(
 ) -> None:
     """Make all trainings and tests that `out` does not hold yet."""
     _check(study, kinds)
-    _open(study, kinds, out)
+    open_folder(study.settings(kinds), out)
     remove_leftovers([out, *out.glob(f"{MODELS}/*"), *out.glob(f"{TESTS}/*")])
     jobs = [Job(fold, seed) for seed in study.seeds for fold in study.folds]
     each = [_pictures(study.recipe, len(job.fold.train)) for job in jobs]
@@ -133,33 +132,6 @@ def _pictures(recipe: Recipe, count: int) -> int:
     """Return how many pictures a training goes through."""
     batch = min(recipe.batch, count)
     return recipe.epochs * max(1, count // batch) * batch
-
-
-def _open(study: Study, kinds: Kinds, out: Path) -> None:
-    """Make the folder of a study, or see that it holds the same one."""
-    settings = study.settings(kinds)
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
-    record = out / RECORD
-    if record.exists():
-        old = read_settings(record)
-        name = first_difference(old, settings)
-        if name is not None:
-            raise UsageError(
-                f"{out} holds another study ({difference(name, old, settings)}): choose another"
-                " --out, or delete it."
-            )
-        return
-    foreign = [each for each in (MODELS, TESTS) if (out / each).exists()]
-    if foreign:
-        raise UsageError(
-            f"{out / foreign[0]} is there already and of no study: choose another --out."
-        )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_settings(record, settings)
-    except OSError as error:
-        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
 
 
 def _do(

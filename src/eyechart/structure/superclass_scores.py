@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.plain import from_plain
 from eyechart.structure.scores import (
     Confusion,
@@ -20,11 +19,12 @@ from eyechart.structure.scores import (
     make_share,
     resampled_means,
 )
+from eyechart.structure.study_folder import RESULTS, write_results
 from eyechart.structure.superclass_pictures import Split
 from eyechart.structure.superclass_study import ANSWERS, answers_in
 from eyechart.training.recipe import Recipe
 
-RESULTS, SCHEMA, KIND = "results.json", 1, "superclass"
+SCHEMA, KIND = 1, "superclass"
 
 Real = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -112,7 +112,7 @@ def score_superclasses(
         models,
         data.notes,
     )
-    _write(results, out)
+    write_results(results, out)
     return results
 
 
@@ -178,15 +178,6 @@ def weighted(shares: Sequence[Share], weights: Sequence[float]) -> Share:
             low, high = low + ends[0] ** 2, high + ends[1] ** 2
         intervals.append((value - sqrt(low), value + sqrt(high)))
     return Share(value, intervals[0], intervals[1])
-
-
-def _write(results: SuperclassResults, out: Path) -> None:
-    try:
-        with atomic_file(out / RESULTS) as temporary:
-            text = json.dumps(asdict(results), indent=1, ensure_ascii=False)
-            temporary.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
 
 
 def read_superclass_results(folder: Path) -> SuperclassResults:

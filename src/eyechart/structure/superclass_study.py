@@ -18,11 +18,11 @@ import torch
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed, remove_leftovers
 from eyechart.core.parts import ROW, Parts
-from eyechart.core.settings import difference, first_difference, read_settings, write_settings
 from eyechart.evaluation.task import Progress
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
+from eyechart.structure.study_folder import MODELS, TESTS, open_folder
 from eyechart.structure.superclass_pictures import Split
 from eyechart.training.answers import answers_of
 from eyechart.training.data import Held, Labelled
@@ -31,7 +31,7 @@ from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, start_of, trainable
 
-MODELS, TESTS, RECORD, ANSWERS = "models", "tests", "run.json", "answers"
+ANSWERS = "answers"
 AT_ONCE = 8192
 """Pictures that are asked about before the answers are written down."""
 
@@ -86,7 +86,7 @@ def run_superclasses(
     """
     recipe.check()
     check_specs(specs)
-    _open(settings_of(data, recipe), out)
+    open_folder(settings_of(data, recipe), out)
     remove_leftovers([out / MODELS, *out.glob(f"{TESTS}/*")])
     promises: dict[str, float | None] = {}
     while len(promises) < len(specs):
@@ -99,29 +99,6 @@ def run_superclasses(
         if len(promises) < len(specs):
             time.sleep(WAIT)
     return promises
-
-
-def _open(settings: dict[str, Any], out: Path) -> None:
-    """Make the folder of a study, or see that it holds the same one."""
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
-    record = out / RECORD
-    if record.exists():
-        old = read_settings(record)
-        name = first_difference(old, settings)
-        if name is not None:
-            raise UsageError(
-                f"{out} holds another study ({difference(name, old, settings)}): choose another"
-                " --out, or delete it."
-            )
-    elif any((out / each).exists() for each in (MODELS, TESTS)):
-        raise UsageError(f"{out} holds something else already: choose another --out.")
-    try:
-        for each in (MODELS, TESTS):
-            (out / each).mkdir(parents=True, exist_ok=True)
-        write_settings(record, settings)
-    except OSError as error:
-        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
 
 
 def _do(
