@@ -308,6 +308,9 @@ def test_while_a_database_is_away_answers_are_neither_taken_nor_lost(tmp_path, u
         operator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
         assert visitor.put(trial, body).status_code == 200
         assert client.get("/healthz").status_code == 200
+        # lines that were cut are noticed by the first who uses one, and by nobody after that
+        operator.execute(out)
+        assert [client.get("/healthz").status_code for _ in range(6)] == [503] + 5 * [200]
 
 
 def test_text_that_postgresql_cannot_store_never_gets_there(tmp_path, url):

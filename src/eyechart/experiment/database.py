@@ -25,8 +25,12 @@ DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
 WAIT_MS = 10_000
 """How long a writer waits for another process that is writing into the same SQLite file."""
 
-THREADS = 40
-"""Of the server; each has a connection that is kept, for opening one takes longer than its work."""
+THREADS = 4
+"""Of the server, each with a connection that is kept. Whoever comes beyond them waits in a queue:
+more threads at a time wait for Python's lock after each statement, and for longer than that."""
+
+MORE = 60
+"""Connections beside those, for what runs outside of the server's threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +101,7 @@ def _engine(url: str) -> Engine:
                 parsed,
                 poolclass=QueuePool,
                 pool_size=THREADS,
-                max_overflow=64,
+                max_overflow=MORE,
                 pool_use_lifo=True,
                 hide_parameters=True,
             )
@@ -106,8 +110,7 @@ def _engine(url: str) -> Engine:
         return create_engine(
             parsed,
             pool_size=THREADS,
-            max_overflow=8,
-            pool_pre_ping=True,
+            max_overflow=MORE,
             pool_use_lifo=True,
             hide_parameters=True,
         )

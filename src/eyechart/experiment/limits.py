@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Lock
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -93,9 +93,9 @@ class Guard:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
-                headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
-                    headers.setdefault(name, value)
+                named = {name for name, _ in message["headers"]}
+                more = [each for each in self._headers if each[0] not in named]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         body = self._refusal(scope) or await _read(receive, self._patience)
@@ -167,7 +167,7 @@ def _last(answer: JSONResponse) -> JSONResponse:
     return answer
 
 
-def _headers(more_hosts: tuple[str, ...]) -> dict[str, str]:
+def _headers(more_hosts: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
     policy = {
         "default-src": "'none'",
         "script-src": "'self'",
@@ -178,7 +178,7 @@ def _headers(more_hosts: tuple[str, ...]) -> dict[str, str]:
         "form-action": " ".join(("'self'", *SUBMIT_HOSTS, *more_hosts)),
         "frame-ancestors": " ".join(("'self'", *FRAME_HOSTS, *more_hosts)),
     }
-    return {
+    headers = {
         "content-security-policy": "; ".join(f"{name} {what}" for name, what in policy.items()),
         "x-content-type-options": "nosniff",
         "referrer-policy": "no-referrer",
@@ -186,3 +186,4 @@ def _headers(more_hosts: tuple[str, ...]) -> dict[str, str]:
         "permissions-policy": "camera=(), microphone=(), geolocation=()",
         "cache-control": "no-store, no-transform",
     }
+    return [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -34,18 +34,19 @@ def problem(status: int, code: str, message: str) -> JSONResponse:
 def explain_problems(app: FastAPI) -> None:
     """Let every refusal and every trouble of a server be told in the same form."""
 
+    # none of these waits, so none needs one of the server's few threads
     @app.exception_handler(Refusal)
-    def refused(request: Request, error: Refusal) -> JSONResponse:
+    async def refused(request: Request, error: Refusal) -> JSONResponse:
         return problem(error.status, error.code, str(error))
 
     @app.exception_handler(RequestValidationError)
-    def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         where = ".".join(_shown(each) for each in first["loc"])
         return problem(422, "bad_request", f"{where}: {first['msg']}.")
 
     @app.exception_handler(HTTPException)
-    def unknown(request: Request, error: HTTPException) -> JSONResponse:
+    async def unknown(request: Request, error: HTTPException) -> JSONResponse:
         if error.status_code == 400:
             return problem(422, "bad_request", "The body is no JSON that can be read.")
         code = CODES.get(error.status_code, "bad_request")
@@ -54,20 +55,20 @@ def explain_problems(app: FastAPI) -> None:
         return answer
 
     @app.exception_handler(NoResultFound)
-    def deleted(request: Request, error: NoResultFound) -> JSONResponse:
+    async def deleted(request: Request, error: NoResultFound) -> JSONResponse:
         # a participant was withdrawn while this request was under way
         return problem(401, "bad_token", "The session was deleted.")
 
     @app.exception_handler(UsageError)
-    def unusable(request: Request, error: UsageError) -> JSONResponse:
+    async def unusable(request: Request, error: UsageError) -> JSONResponse:
         return _trouble(str(error))
 
     @app.exception_handler(OperationalError)
-    def unreachable(request: Request, error: OperationalError) -> JSONResponse:
+    async def unreachable(request: Request, error: OperationalError) -> JSONResponse:
         return _trouble(f"The database does not answer: {' '.join(str(error.orig).split())}.")
 
     @app.exception_handler(NoConnection)
-    def busy(request: Request, error: NoConnection) -> JSONResponse:
+    async def busy(request: Request, error: NoConnection) -> JSONResponse:
         return _trouble("The database has no connection left.")
 
 

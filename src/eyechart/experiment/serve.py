@@ -2,7 +2,6 @@
 
 import errno
 import socket
-import sys
 from collections.abc import Sequence
 
 import uvicorn
@@ -17,11 +16,6 @@ from eyechart.experiment.rules import apply_rules
 from eyechart.experiment.server import is_built, make_app
 from eyechart.experiment.studies import open_answers
 from eyechart.experiment.tables import Picture, Stimulus, Study
-
-TURN_S = 0.0005
-"""How long a thread may go on while another one waits. Replies are put together by many threads in
-short pieces between waits for the database; at Python's usual 5 ms these wait for each other longer
-than they work, and the slowest replies take three times as long."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -77,7 +71,6 @@ def make_server(
     """
     if not is_built():
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
-    sys.setswitchinterval(TURN_S)
     database, study = open_answers(folder)
     _check_pictures(folder, database, study)
     apply_rules(database, study)

@@ -1,16 +1,18 @@
 """The HTTP server of a study: each route checks who asks, and hands on to a function elsewhere."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Annotated, Any
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import Depends, FastAPI, Header, Path
 from fastapi.responses import Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
-from sqlalchemy import Row, bindparam, select
+from sqlalchemy import Row, and_, bindparam, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.version import __version__
@@ -18,7 +20,7 @@ from eyechart.experiment import schemas
 from eyechart.experiment.allocation import Handed, allocate
 from eyechart.experiment.choices import choices_of
 from eyechart.experiment.config import StudyConfig
-from eyechart.experiment.database import Database
+from eyechart.experiment.database import THREADS, Database
 from eyechart.experiment.folder import StudyFolder
 from eyechart.experiment.limits import JOINS, PER_ADDRESS, PER_TOKEN, Guard, Pace
 from eyechart.experiment.picking import has_room
@@ -44,13 +46,18 @@ _KNOWN = select(Session.token_hash, Session.study_id, Session.tab).where(
     Session.id == bindparam("session_id")
 )
 _PICTURE = (
-    select(Picture.sha256)
-    .join(Trial, Trial.stimulus_id == Picture.stimulus_id)
-    .where(
-        Trial.public_id == bindparam("public_id"),
-        Trial.session_id == bindparam("session_id"),
-        Trial.state == LIVE,
-        Picture.place == bindparam("place"),
+    _KNOWN.add_columns(Picture.sha256)
+    .outerjoin(
+        Trial,
+        and_(
+            Trial.session_id == Session.id,
+            Trial.public_id == bindparam("public_id"),
+            Trial.state == LIVE,
+        ),
+    )
+    .outerjoin(
+        Picture,
+        and_(Picture.stimulus_id == Trial.stimulus_id, Picture.place == bindparam("place")),
     )
 )
 
@@ -94,6 +101,7 @@ def make_app(
         redoc_url=None,
         # a redirection would go to whatever host the request names
         redirect_slashes=False,
+        lifespan=_with_few_threads,
     )
     app.add_middleware(
         Guard, per_token=per_token, per_address=per_address, joins=joins, more_hosts=hosts
@@ -219,13 +227,13 @@ def make_app(
     def picture(bearer: Signed, picture: PictureId) -> Response:
         """Return a picture of a trial that is out: height × width × 3 bytes."""
         trial_id, _, place = picture.partition("-")
+        asked = {"public_id": trial_id, "place": int(place), "session_id": bearer.session_id}
         with database.reading() as db:
-            own = {"session_id": admit(db, bearer)}
-            asked = own | {"public_id": trial_id, "place": int(place)}
-            name = db.connection().execute(_PICTURE, asked).scalar_one_or_none()
-        if name is None:
+            known = db.connection().execute(_PICTURE, asked).one()
+        check(bearer, known)
+        if known.sha256 is None:
             raise Refusal(404, "no_picture", "There is no such picture to be seen now.")
-        pixels = folder.read_pixels(name, config.side)
+        pixels = folder.read_pixels(known.sha256, config.side)
         return Response(pixels, media_type="application/octet-stream")
 
     @app.put(
@@ -253,6 +261,12 @@ def make_app(
         return schemas.SessionState.of(finish(database, config, secret, session_id, clock()))
 
     return app
+
+
+@asynccontextmanager
+async def _with_few_threads(app: FastAPI) -> AsyncIterator[None]:
+    current_default_thread_limiter().total_tokens = THREADS
+    yield
 
 
 BYTES = {"type": "string", "format": "binary"}
