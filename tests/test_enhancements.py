@@ -32,7 +32,7 @@ def words(home, *more):
 def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("enhancements")
     save_textures(folder / "train", 16, seed=1)
-    save_textures(folder / "test", 10, seed=2)
+    save_textures(folder / "test", 4, seed=2)
     with pytest.raises(SystemExit) as stop:
         main(words(folder))
     assert stop.value.code == 0

@@ -405,6 +405,7 @@ def test_another_site_may_not_frame_the_study(browser, tmp_path):
         assert frame.locator("[data-screen]").count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there: make browser gets it")
 def test_pages_keep_nobody_out(browser, tmp_path):
     class Seen:

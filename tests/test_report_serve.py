@@ -611,6 +611,11 @@ class Page:
         )
         return int(self.tab.locator("#facts dd").last.inner_text())
 
+    def model(self):
+        """The model that is chosen, once the page has its rows."""
+        self.row()
+        return self.tab.locator("#model").input_value()
+
     def shown(self, which="seen"):
         """The pixels of a picture as the browser has them."""
         picture = self.tab.evaluate(
@@ -642,7 +647,7 @@ def open_page(chromium):
 
 def test_keys_and_dragging_move_the_picture_along_delta_v(open_page, both):
     page = open_page(both, viewport={"width": 1440, "height": 900})
-    slider, model = page.tab.locator("#slider"), page.tab.locator("#model").input_value()
+    slider, model = page.tab.locator("#slider"), page.model()
     rows = both.json("/api/rows", run=0, corruption=NOISE, model=model)["rows"]
     assert page.row() == rows[0]
     assert np.array_equal(page.shown(), both.picture(run=0, row=rows[0]))
@@ -698,7 +703,7 @@ def test_next_failure_goes_to_the_next_wrong_answer(open_page, both):
 
 def test_staying_on_a_photograph_shows_only_its_rows(open_page, both, vcr):
     page = open_page(both)
-    model = page.tab.locator("#model").input_value()
+    model = page.model()
     own = recorded(vcr, "vcr-gaussian_noise", model)
     name = own[page.row()]["picture"]
     page.tab.check("#stay")

@@ -32,6 +32,7 @@ print((peak() - before) / {COUNT})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("work", "limit"), [("describe", 4.0e6), ("compare", 0.4e6)])
 def test_a_picture_needs_few_megabytes_beyond_itself(work, limit):
     command = [sys.executable, "-c", MEASURE, work]

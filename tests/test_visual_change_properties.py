@@ -138,7 +138,7 @@ def pairs(draw):
     return np.stack(cleans), np.stack(corrupted)
 
 
-@examples(12)
+@examples(6)
 @given(pairs(), DEFINITIONS, DTYPES)
 def test_a_batch_and_single_pictures_agree_on_any_number_of_threads(pair, definition, dtype):
     options = {"definition": definition, "dtype": dtype}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil, log2
 
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from eyechart.experiment.config import StudyConfig
 from eyechart.experiment.records import MAIN, Answer, Sitting
@@ -73,7 +73,7 @@ class Rule:
 def needed(trials: int, choices: int) -> int | None:
     """Return how many right ones guessing reaches in under 0.1 %; None if not even all of them."""
     for right in range(trials + 1):
-        if binom.sf(right - 1, trials, 1 / choices) < GUESS_RISK:
+        if bdtrc(right - 1, trials, 1 / choices) < GUESS_RISK:
             return right
     return None
 
