@@ -6,9 +6,9 @@ from time import monotonic
 from urllib.parse import urlencode
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
-from browser import AXE, launched, skip_without_browser, violations
+from browser import AXE, SCREENSHOTS, launched, skip_without_browser, violations
 from experiment_studies import Sizes, make_study
 from mturk_stub import mechanical_turk
 
@@ -23,6 +23,7 @@ from eyechart.experiment.tables import (  # noqa: E402
     Picture,
     Response,
     Session,
+    Study,
     Trial,
 )
 
@@ -403,6 +404,40 @@ def test_another_site_may_not_frame_the_study(browser, tmp_path):
         page.wait_for_timeout(500)
         frame = page.frames[-1]
         assert frame.locator("[data-screen]").count() == 0
+
+
+def test_whoever_cannot_take_part_is_told_why(browser, tmp_path):
+    def sees(page, screen, words):
+        page.wait_for_selector(f"[data-screen={screen}]")
+        assert words in page.inner_text("h1")
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"experiment-{screen}.png")
+
+    def change(statement):
+        with here.database.writing() as db:
+            db.execute(statement)
+
+    with place(tmp_path) as here:
+        with new_page(browser, here) as page:
+            assert page.goto(f"{here.base}/s/another").status == 404
+            sees(page, "unknown", "no such study")
+            page.goto(here.address(**PROLIFIC))
+            page.locator("[data-action=agree]").click()
+            page.wait_for_selector("[data-screen=instructions]")
+        change(update(Session).values(state="finished"))
+        with new_page(browser, here) as page:
+            page.goto(here.address(**(PROLIFIC | {"STUDY_ID": "s2", "SESSION_ID": "x2"})))
+            page.locator("[data-action=agree]").click()
+            sees(page, "again", "before")
+        with new_page(browser, here) as page:
+            page.goto(here.address())
+            page.wait_for_selector("[data-screen=consent]")
+            change(update(Study).values(status="closed"))
+            page.locator("[data-action=agree]").click()
+            sees(page, "closed", "closed")
+            page.reload()
+            sees(page, "full", "No more answers")
+        assert not here.problems
 
 
 @pytest.mark.slow

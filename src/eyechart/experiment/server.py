@@ -152,11 +152,15 @@ def make_app(
             db.execute(select(Study.id).limit(1))
         return {"status": "ok"}
 
-    @app.get("/s/{name}", responses=_problems(404), response_class=Response)
+    html: dict[int | str, dict[str, Any]] = {
+        status: {"content": {"text/html": {"schema": {"type": "string"}}}} for status in (200, 404)
+    }
+
+    @app.get("/s/{name}", responses=_problems() | html, response_class=Response)
     def page(name: Name) -> Response:
-        """Return the page on which a study takes place."""
-        own(name)
-        return Response(_page(), media_type="text/html")
+        """Return the page on which a study takes place, or which says that there is none (404)."""
+        status = 200 if name == config.name else 404
+        return Response(_page(), status, media_type="text/html")
 
     @app.get("/assets/{file}", responses=_problems(404), response_class=Response)
     def asset(file: Annotated[str, Path(max_length=64)]) -> Response:
