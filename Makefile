@@ -5,9 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := build/demo
 
-# Three test processes on two cores, for many wait for a browser or a server; more threads in each
-# would only be in each other's way.
-WORKERS ?= 3
+# Two test processes share the cores; more threads in each would only be in each other's way.
+WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 # What the leaderboard is of: LIST.csv of labelled photographs, models, whose errors CE divides by, and
