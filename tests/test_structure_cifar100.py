@@ -371,3 +371,8 @@ def test_kinds_that_are_not_cifar_100s_have_no_published_order(tmp_path, run):
     folder = write_archive(tmp_path / "c", held=held)
     told = run(*words_of(folder, tmp_path / "out", "--order", "published"))
     assert_refused(told, "published order", "--order random")
+
+
+def test_a_size_that_would_be_ignored_is_refused(archive, run, tmp_path):
+    told = run(*words_of(archive.parent, tmp_path / "out", "--stimulus", "native"))
+    assert_refused(told, "--stimulus", "CIFAR-100")

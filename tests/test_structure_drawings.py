@@ -458,3 +458,11 @@ def test_the_same_picture_is_a_duplicate_of_itself_even_if_it_shows_nothing():
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_than_two_pictures_have_no_pairs(count):
     assert near_duplicates([smooth_picture(0)] * count).shape == (0, 2)
+
+
+def test_the_search_for_copies_tells_of_every_picture():
+    told = []
+    pictures = [smooth_picture(0)] + [smooth_picture(1)] * 401
+    pairs = near_duplicates(pictures, step=lambda count, message: told.append(count))
+    assert told == [200, 200, 2]
+    assert len(pairs) == 401 * 400 / 2

@@ -141,7 +141,13 @@ def subclass(
     crop: Crop = 4,
     seeds: Seeds = 1,
     seed: FirstSeed = 0,
-    stimulus: Stimulus = "native",
+    stimulus: Annotated[
+        str | None,
+        typer.Option(
+            help="Of --images: 224 (shorter side 256, middle 224), another side, or native, which"
+            " is the default."
+        ),
+    ] = None,
     precision: Precision = "auto",
     deterministic: Deterministic = False,
     device: Device = "cpu",
@@ -163,6 +169,8 @@ def subclass(
         raise unknown_name("order", order, ("random", "published"))
     if order == "published" and cifar100 is None:
         raise UsageError("--order published is of CIFAR-100: give --cifar100.")
+    if stimulus is not None and cifar100 is not None:
+        raise UsageError("CIFAR-100's pictures are taken as they are: leave out --stimulus.")
     if in_all is not None and per_class != 1:
         raise UsageError("Give --per-class or --in-all, not both.")
     own = cifar100 is not None
@@ -182,7 +190,8 @@ def subclass(
         return subclass_folds(kinds, per_class, in_all, folds, known, seed)
 
     network = arch or ("wrn_40_2" if own else "wrn_16_4")
-    _run("subclass", images, cifar100, made, network, recipe, seeds, seed, stimulus, device, out)
+    size = stimulus or "native"
+    _run("subclass", images, cifar100, made, network, recipe, seeds, seed, size, device, out)
 
 
 def _run(
@@ -243,6 +252,7 @@ def show_results(results: "Results") -> None:
     from rich.table import Table
 
     from eyechart.cli.tables import wide_console
+    from eyechart.reports.words import plural
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"
     table = Table(box=box.SIMPLE_HEAD)
@@ -270,7 +280,8 @@ def show_results(results: "Results") -> None:
     if copies:
         print(
             f"Not trained with, because they show the same as a picture to test with: {copies:,}"
-            f" pictures over {len(results.folds)} trainings."
+            f" {plural(copies, 'picture')} over {len(results.folds)}"
+            f" {plural(len(results.folds), 'training')}."
         )
 
 

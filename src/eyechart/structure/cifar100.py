@@ -59,7 +59,7 @@ def load_cifar100(folder: Path, progress: Progress) -> Kinds:
     images = ImageSet(
         str(where), find_stimulus("native"), tuple(pictures), tuple(digests), sizes, kept=kept
     )
-    return kinds_of(images, to_test)
+    return kinds_of(images, to_test, progress)
 
 
 def published_order(kinds: Kinds, folder: Path) -> list[list[str]]:

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.fft import dctn
 
+from eyechart.testsets.drawing import Step
+
 SIDE, KEPT = 32, 8
 """A hash looks at pictures of 32 × 32 px, and of their grey values at the 8 × 8 slowest waves."""
 
@@ -15,6 +17,9 @@ FARTHEST = 16
 
 MOST_APART = 0.03
 """Mean difference of colours, of full scale, up to which two pictures are one drawing."""
+
+TOLD = 200
+"""Pictures after which it is told how far the search is."""
 
 WHITE = 0.98
 """Colours from here on are the paper that icons are drawn on."""
@@ -43,15 +48,19 @@ def perceptual_hash(picture: Pixels) -> int:
     return sum(1 << place for place in np.flatnonzero(bits).tolist())
 
 
-def near_duplicates(pictures: Sequence[Pixels], mirrored: bool = False) -> NDArray[np.int64]:
+def near_duplicates(
+    pictures: Sequence[Pixels], mirrored: bool = False, step: Step | None = None
+) -> NDArray[np.int64]:
     """Return all pairs of places that hold the same drawing, (M, 2), the earlier one first.
 
-    `mirrored`: or the same drawing mirrored left to right.
+    `mirrored`: or the same drawing mirrored left to right. `step`: told of some pictures at a time.
     """
     hashes = np.array([perceptual_hash(each) for each in pictures], dtype=np.uint64)
     colours = [small(each) for each in pictures]
     found = []
-    for place in range(1, len(pictures)):
+    for place in range(len(pictures)):
+        if step is not None and (place + 1) % TOLD == 0:
+            step(TOLD, "")
         own = [(hashes[place], colours[place])]
         if mirrored:
             own.append((np.uint64(perceptual_hash(pictures[place][:, ::-1])),
@@ -65,6 +74,8 @@ def near_duplicates(pictures: Sequence[Pixels], mirrored: bool = False) -> NDArr
                 if other not in near and _apart(colours[other], colour) <= MOST_APART
             }
         found += [(other, place) for other in sorted(near)]
+    if step is not None:
+        step(len(pictures) % TOLD, "")
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 

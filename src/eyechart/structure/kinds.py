@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.task import Progress
+from eyechart.evaluation.task import Progress, Silent
 from eyechart.images.imageset import ImageSet
 from eyechart.structure.duplicates import as_small, near_duplicates
 from eyechart.training.data import Labelled, training_data
 from eyechart.training.sources import load_labelled
 
+SILENT = Silent()
 Trait = Literal["style", "subclass"]
 AT_ONCE = 2048
 """Pictures that are looked at together."""
@@ -26,11 +27,12 @@ class Kinds:
     """Pictures to hold some kinds out of.
 
     `to_test`: (N,) bool, pictures that are never trained with, where the data set says so itself;
-    otherwise none.
+    otherwise none. `progress`: who is told how far the search for copies is.
     """
 
     data: Labelled
     to_test: NDArray[np.bool_]
+    progress: Progress = SILENT
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -68,7 +70,8 @@ class Kinds:
         for start in range(0, len(self.data), AT_ONCE):
             places = range(start, min(start + AT_ONCE, len(self.data)))
             pixels += [as_small(own) for own in self.data.batch(places).permute(0, 2, 3, 1).numpy()]
-        return near_duplicates(pixels, mirrored=True)
+        step = self.progress.begin("looking for copies", len(pixels))
+        return near_duplicates(pixels, mirrored=True, step=step)
 
     def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return these places and all that hold the same as one of them."""
@@ -89,10 +92,13 @@ def subclass_of(label: str, subclass: str) -> str:
 def load_kinds(where: Path, stimulus: str, progress: Progress) -> Kinds:
     """Return the pictures of a list or of class folders."""
     images = load_labelled(where, "pictures", stimulus, 1, progress)
-    return kinds_of(images)
+    return kinds_of(images, progress=progress)
 
 
-def kinds_of(images: ImageSet, to_test: Sequence[bool] | None = None) -> Kinds:
+def kinds_of(
+    images: ImageSet, to_test: Sequence[bool] | None = None, progress: Progress = SILENT
+) -> Kinds:
     """Return pictures ready to hold some kinds out of."""
     data = training_data(images)
-    return Kinds(data, np.zeros(len(data), dtype=bool) if to_test is None else np.array(to_test))
+    tested = np.zeros(len(data), dtype=bool) if to_test is None else np.array(to_test)
+    return Kinds(data, tested, progress)

@@ -136,7 +136,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _more_of(suite: str) -> dict[str, Entry]:
-    """Return what can be named besides a suite's own: ImageNet-C's four extras belong to it."""
+    """Return what can be named besides a suite's own: ImageNet-C's extras belong to it."""
     more = load_suite(EXTRA) if suite == BENCHMARK else ()
     return {entry.name: entry for entry in more}
 
