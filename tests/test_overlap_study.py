@@ -684,6 +684,25 @@ def test_equal_pictures_stay_together(tmp_path):
     assert len(train) == 48 and len(test) == 12
 
 
+def test_a_picture_of_two_classes_is_on_one_side_only(tmp_path):
+    save_textures(tmp_path, 10, seed=4, tints=("blue", "green"))
+    for path in list((tmp_path / "blue").glob("*.png"))[:6]:
+        shutil.copy(path, tmp_path / "green" / f"blue-{path.name}")
+    train, test = sources(tmp_path)
+    assert not set(train.digests) & set(test.digests)
+    assert set(train.labels) == set(test.labels) == {"blue", "green"}
+
+
+def test_a_class_whose_pictures_are_all_tested_under_other_names_is_refused(tmp_path):
+    save_textures(tmp_path, 10, seed=4, tints=("blue", "green"))
+    tested = sources(tmp_path)[1]
+    (tmp_path / "red").mkdir()
+    for picture in tested.pictures[:3]:
+        shutil.copy(tmp_path / picture.name, tmp_path / "red")
+    with pytest.raises(UsageError, match="No picture of 'red'"):
+        sources(tmp_path)
+
+
 def test_another_share_may_be_held_out(tmp_path):
     save_textures(tmp_path, 10, seed=4)
     train, test = split(ec.load_images(tmp_path, "native"), 0.5)

@@ -156,26 +156,36 @@ def _check_counts(source: str, labels: Sequence[str], least: int = LEAST) -> Non
 def split(images: ImageSet, held_out: float = 0.2) -> tuple[ImageSet, ImageSet]:
     """Return pictures to train with and to test with, the latter a share of every class.
 
-    Which ones follows from their digests alone, whatever their order; equal pictures stay together.
+    Which ones follows from their digests alone, whatever their order; equal pictures stay together,
+    also those of two classes.
     """
     if not 0 < held_out < 1:
         raise UsageError(f"The share that is held out must be between 0 and 1, got {held_out:g}.")
     labels = _labels_of(images)
     _check_counts(images.source, labels)
     ranks = [hash64("split", digest) for digest in images.digests]
-    test: set[int] = set()
-    for name in set(labels):
-        own = sorted({ranks[place] for place, label in enumerate(labels) if label == name})
+    of_class: dict[str, set[int]] = {}
+    for rank, label in zip(ranks, labels, strict=True):
+        of_class.setdefault(label, set()).add(rank)
+    chosen: set[int] = set()
+    for name, known in of_class.items():
+        own = sorted(known)
         if len(own) < LEAST:
             raise UsageError(
                 f"All pictures of {name!r} in {images.source} are the same: add others, or take the"
                 " class out."
             )
         cut = max(1, min(len(own) - 1, round(held_out * len(own))))
-        chosen = set(own[:cut])
-        test |= {p for p, label in enumerate(labels) if label == name and ranks[p] in chosen}
+        chosen |= set(own[:cut])
+    for name, known in of_class.items():
+        if known <= chosen:
+            raise UsageError(
+                f"No picture of {name!r} in {images.source} is left to train with, for they are"
+                " among other classes too: take them out of all but one."
+            )
     places = range(len(images))
-    return images.take([p for p in places if p not in test]), images.take(sorted(test))
+    train = [place for place in places if ranks[place] not in chosen]
+    return images.take(train), images.take([p for p in places if ranks[p] in chosen])
 
 
 def refuse_shared(train: ImageSet, test: ImageSet) -> None:
