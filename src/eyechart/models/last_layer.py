@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.models.model import in_one_line, is_out_of_memory
-from eyechart.models.probabilities import TOLERANCE
+from eyechart.models.probabilities import refuse_probabilities
 
 SHAPE = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
 """What a convolution has besides its inputs and outputs."""
@@ -51,7 +51,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
             "The network must return class scores (B, K), got"
             f" {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
         )
-    _refuse_probabilities(scores.float())
+    refuse_probabilities(scores)
     found = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
     if not found:
         raise UsageError(
@@ -68,15 +68,6 @@ def _outputs(part: nn.Module) -> int:
     if isinstance(part, nn.Conv2d) and part.groups == 1:
         return part.out_channels
     return 0
-
-
-def _refuse_probabilities(scores: Tensor) -> None:
-    """Refuse what a softmax has made: its cross-entropy would be taken of the wrong."""
-    if bool((scores >= 0).all()) and bool(((scores.sum(dim=1) - 1).abs() <= TOLERANCE).all()):
-        raise UsageError(
-            "The network answers with probabilities, and training needs the logits before them:"
-            " give the network without its softmax."
-        )
 
 
 def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> None:

@@ -21,7 +21,7 @@ from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.checkpoint import Checkpoint, read_checkpoint
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model, in_one_line
-from eyechart.models.probabilities import TOLERANCE
+from eyechart.models.probabilities import refuse_probabilities
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.scores.evaluation import Evaluation
 from eyechart.testsets.choosing import choose_pictures
@@ -115,7 +115,7 @@ def retrain(
     refuse_unused(asked.task.label_maps, [model])
     check_labels(asked.task.plan, [model], test)
     people_of(asked.task)
-    _refuse_probabilities(model, test)
+    _refuse_softmax(model, test)
     data = data_for(model, pictures, () if asked.task.plan.labels == ENTRY16 else test.labels)
     path = asked.out / CHECKPOINT
     train(start_of(model, asked.spec), data, asked.mixture, asked.recipe, device, path, progress)
@@ -198,16 +198,10 @@ def _checkpoint_at(spec: str) -> Checkpoint | None:
         return None
 
 
-def _refuse_probabilities(model: Model, images: ImageSet) -> None:
-    """Refuse a network that ends in a softmax: its cross-entropy would be taken of the wrong."""
+def _refuse_softmax(model: Model, images: ImageSet) -> None:
     pictures = destroyed_pictures(*images.sizes[0])[:2].to(model.device)
     with torch.inference_mode():
-        scores = trainable(model)(model.preprocessing(pictures)).float()
-    if bool((scores >= 0).all()) and bool(((scores.sum(dim=1) - 1).abs() <= TOLERANCE).all()):
-        raise UsageError(
-            f"{model.name} answers with probabilities, and training needs the logits before them:"
-            " give the network without its softmax."
-        )
+        refuse_probabilities(trainable(model)(model.preprocessing(pictures)), model.name)
 
 
 def _on_number(asked: Retraining, data: Labelled) -> list[str]:
