@@ -168,8 +168,9 @@ def test_the_command_shows_what_it_writes(study):
     lines = {line.split()[0]: line for line in said.splitlines() if line.split()}
     for fold in told["folds"]:
         for name in ("held_out", "familiar", "gap"):
-            assert f"{100 * fold[name]['value']:.1f} (" in lines[fold["name"]]
-    assert f"{100 * told['gap']['value']:.1f} (" in lines["mean"] and " 72" in lines["mean"]
+            assert f"{100 * fold[name]['value']:.1f} (".replace("-", "−") in lines[fold["name"]]
+    mean = f"{100 * told['gap']['value']:.1f} (".replace("-", "−")
+    assert mean in lines["mean"] and " 72" in lines["mean"]
     assert f"Written: {folder / 'results.json'}" in said and "Note:" not in said
 
 
@@ -496,6 +497,16 @@ def test_out_may_be_no_file_no_other_run_and_not_the_pictures(home, run, tmp_pat
         made.save(folder / row.label / row.subclass / f"{number}.png")
     given = ("--images", folder, "--out", folder, "--epochs", 1, *USUAL)
     assert_refused(run("structure", "subclass", *given), "holds the pictures")
+    assert_refused(run(*words_of(home, "style", home / "colours")), "holds the pictures")
+
+
+def test_pictures_that_cannot_be_read_are_told(run, tmp_path):
+    write_rows(tmp_path / "colours", colours(12), tinted)
+    broken = sorted((tmp_path / "colours").rglob("*.png"))[5]
+    broken.write_bytes(b"no picture")
+    told = run(*words_of(tmp_path, "style", tmp_path / "out", epochs=1))
+    assert told.status == 0, told.err
+    assert "Note: 1 picture was left out" in told.out and broken.name in told.out
 
 
 def test_one_picture_of_each_class_and_style_is_one_sentence(run, tmp_path):

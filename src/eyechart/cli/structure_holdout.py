@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Arch = Annotated[
     str,
     typer.Option(
-        help="resnet9, resnet18, wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or"
+        help="resnet9, resnet18, wrn_16_4, wrn_40_2, multigrid, timm:NAME, torchvision:NAME or"
         " module:function."
     ),
 ]
@@ -224,7 +224,8 @@ def _run(
                 kinds = load_cifar100(cifar100, bars)
             else:
                 assert images is not None
-                if out.exists() and out.resolve() == images.resolve():
+                place = images.parent if images.is_file() else images
+                if out.exists() and out.resolve() == place.resolve():
                     raise UsageError(f"{out} holds the pictures: choose another --out.")
                 kinds = load_kinds(images, stimulus, bars)
             study = Study(
@@ -242,6 +243,10 @@ def _run(
             ) from None
     results = score_study(study, kinds, out)
     show_results(results)
+    damaged = kinds.data.images.damaged
+    if damaged:
+        pictures = "1 picture was" if len(damaged) == 1 else f"{len(damaged):,} pictures were"
+        print(f"Note: {pictures} left out; the first: {damaged[0].why}")
     print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
 
 
@@ -257,7 +262,8 @@ def show_results(results: "Results") -> None:
     title = "held-out style" if results.kind == "style" else "held-out subclasses"
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column(title)
-    for name in ("accuracy on it (%)", "on familiar ones (%)", "gap (points)", "pictures"):
+    on_it = f"accuracy on {'it' if results.kind == 'style' else 'them'} (%)"
+    for name in (on_it, "on familiar ones (%)", "gap (points)", "pictures"):
         table.add_column(name, justify="right")
     for fold in results.folds:
         name = escape(fold.name)
@@ -293,4 +299,4 @@ def _listed(names: "tuple[str, ...]") -> str:
 
 def _text(share: "Share") -> str:
     low, high = share.interval
-    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})"
+    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})".replace("-", "−")

@@ -101,7 +101,7 @@ def _held_out(results: Results, folder: Path, number: int) -> View:
         f" {100 * results.gap.value:.0f} points ({100 * results.gap.interval[0]:.0f} to"
         f" {100 * results.gap.interval[1]:.0f})."
     )
-    if is_style and len(order) > 1:
+    if is_style and worst.held_out.value < best.held_out.value:
         text += (
             f" Hardest is {worst.name} ({100 * worst.held_out.value:.0f} %), easiest {best.name}"
             f" ({100 * best.held_out.value:.0f} %)."

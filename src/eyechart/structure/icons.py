@@ -86,8 +86,9 @@ def build_icons(
 
 
 def _check(out: Path, side: int, styles: Sequence[str]) -> None:
-    if not 8 <= side <= 1024:
-        raise UsageError(f"size must be from 8 to 1024 px, got {side}.")
+    # smaller ones could not be trained with
+    if not 18 <= side <= 1024:
+        raise UsageError(f"size must be from 18 to 1024 px, got {side}.")
     for style in styles:
         if style not in STYLES:
             raise unknown_name("style", style, STYLES)
@@ -105,17 +106,15 @@ def check_folder(out: Path) -> None:
 
 
 def _ours(out: Path) -> bool:
-    """Whether a folder holds a data set of ours, or what was written of it until it was stopped."""
-    first = ((LIST, ",".join(COLUMNS)), (LICENCES, TITLE))
-    return any(_first_line(out / name) == text for name, text in first)
+    """Whether a folder holds a data set of ours, or what was written of it until it was stopped.
 
-
-def _first_line(path: Path) -> str:
+    Lists of the same columns are others' too.
+    """
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            return file.readline().strip()
+        with (out / LICENCES).open(encoding="utf-8", errors="replace") as file:
+            return file.readline().strip() == TITLE
     except OSError:
-        return ""
+        return False
 
 
 def _draw(
@@ -187,16 +186,17 @@ def write_icons(icons: Sequence[Icon], out: Path, licences: str, progress: Progr
 
 
 def _tidy(out: Path, icons: Sequence[Icon]) -> None:
-    """Remove what an earlier run left that this one does not have.
+    """Remove icons of an earlier run that this one does not have, and nothing else.
 
-    It would be read by whoever takes the folder instead of the list.
+    They would be read by whoever takes the folder instead of the list.
     """
     wanted = {out / icon.path for icon in icons}
+    styles = {*STYLES, *(icon.style for icon in icons)}
     for label in {*icon_classes(), *(icon.label for icon in icons)}:
         folder = out / label
         remove_leftovers([folder])
         for path in folder.glob("*.png"):
-            if path not in wanted:
+            if path not in wanted and styles & set(path.name.split(".")[1:-1]):
                 path.unlink()
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()

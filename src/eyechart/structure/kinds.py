@@ -53,8 +53,8 @@ class Kinds:
             if trait == "subclass":
                 how = "a list (CSV) with a column named subclass, or folders class/subclass/"
             raise UsageError(
-                f"{len(bare):,} pictures of {self.data.images.source} have no {trait}, such as"
-                f" {bare[0]}: give {how}."
+                f"{_have(len(bare), self.data.images.source)} no {trait}, such as {bare[0]}: give"
+                f" {how}, filled in for every picture."
             )
         if trait == "style":
             return tuple(own)
@@ -82,6 +82,12 @@ class Kinds:
         found[one[chosen[two]]] = True
         found[two[chosen[one]]] = True
         return np.flatnonzero(found)
+
+
+def _have(pictures: int, source: str) -> str:
+    return (
+        f"1 picture of {source} has" if pictures == 1 else f"{pictures:,} pictures of {source} have"
+    )
 
 
 def subclass_of(label: str, subclass: str) -> str:
