@@ -142,7 +142,7 @@ def test_every_stimulus_is_filled_to_exactly_k_whoever_guesses_leaves_or_is_cut_
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_an_allocation_that_counts_first_and_chooses_later_is_found_out(tmp_path, kind, fresh):
     pictures = draw(tmp_path / "pictures", FEW)
-    folder = make_load_study(tmp_path / "study", pictures, FEW, url=fresh(kind), k=5, trials=18,
+    folder = make_load_study(tmp_path / "study", pictures, FEW, url=fresh(kind), k=1, trials=18,
                              catch=4)  # fmt: skip
     with serving(folder, pace=1000, mode="careless") as server:
         load = ask(server, pictures, 25, think_s=0, arrive_s=1)
