@@ -54,12 +54,6 @@ def load_split(chosen: Sorted, source: str, stimulus: str, progress: Progress) -
             f" {_counted(copies)} of unseen kinds."
         )
     learnt, tested = split(seen, HELD_OUT)
-    learnt, copies = _without(learnt, tested)
-    if copies:
-        notes.append(
-            "Not trained with, because the same files are among those to test with:"
-            f" {_counted(copies)}."
-        )
     names = tuple(each.name for each in chosen.superclasses)
     left = {each.subclass for each in learnt.pictures}
     for name in names:
