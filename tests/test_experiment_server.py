@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import pytest
+from anyio.to_thread import current_default_thread_limiter
 from sqlalchemy import func, select
 
 from experiment_postgres import postgresql
 from experiment_studies import SIDE, Sizes, Visitor, in_process, make_study
+from eyechart.experiment.database import THREADS
 from eyechart.experiment.rules import apply_rules
 from eyechart.experiment.tables import (
     Exclusion,
@@ -496,3 +498,11 @@ def test_nobody_skips_a_part_because_others_are_at_the_same_stimuli(tmp_path, ur
         for role, count in Counter(r for _, r in rows).items()
         if role != "main"
     )
+
+
+def test_the_server_works_with_few_threads(tmp_path):
+    async def allowed():
+        return current_default_thread_limiter().total_tokens
+
+    with in_process(make_study(tmp_path / "study")) as client:
+        assert client.portal.call(allowed) == THREADS == 4
