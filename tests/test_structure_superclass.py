@@ -308,6 +308,30 @@ def test_a_folder_that_is_no_wordnet_id_is_told_and_left_out(hypernyms):
     assert "readme" not in {each.label for each in (*chosen.seen, *chosen.unseen)}
 
 
+def test_a_seen_synset_of_one_picture_is_trained_with(home, hypernyms):
+    images = home / "images"
+    found = [
+        each for each in find_images(images) if each.label != "n02085782" or each.path.stem == "0"
+    ]
+    made = load_split(sort_pictures(found, "here", hypernyms), "here", "native", Silent())
+    trained, tested = (
+        Counter(each.subclass for each in part.images.pictures) for part in (made.train, made.seen)
+    )
+    assert trained["n02085782"] == 1 and tested["n02085782"] == 0
+    assert trained["n02085620"] == 8 and tested["n02085620"] == 2
+
+
+def test_a_superclass_of_which_nothing_can_be_tested_is_refused(home, hypernyms):
+    found = [
+        each
+        for each in find_images(home / "images")
+        if SEEN.get(each.label) != "dog" or each.path.stem == "0"
+    ]
+    chosen = sort_pictures(found, "here", hypernyms)
+    with pytest.raises(UsageError, match="Nothing of the superclass 'dog' is left to test with"):
+        load_split(chosen, "here", "native", Silent())
+
+
 def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
     home, hypernyms, data, tmp_path
 ):

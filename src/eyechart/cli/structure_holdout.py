@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from eyechart.structure.folds import Fold
     from eyechart.structure.kinds import Kinds
-    from eyechart.structure.scores import Results, Share
+    from eyechart.structure.scores import Results
     from eyechart.training.recipe import Recipe
 
 Arch = Annotated[
@@ -256,7 +256,7 @@ def show_results(results: "Results") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from eyechart.cli.tables import wide_console
+    from eyechart.cli.tables import share_text, wide_console
     from eyechart.reports.words import plural
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"
@@ -269,11 +269,11 @@ def show_results(results: "Results") -> None:
         name = escape(fold.name)
         if results.kind != "style":
             name = f"{name}: {len(fold.held)} held out"
-        shares = (_text(each) for each in (fold.held_out, fold.familiar, fold.gap))
+        shares = (share_text(each) for each in (fold.held_out, fold.familiar, fold.gap))
         table.add_row(name, *shares, f"{fold.pictures[0]:,}")
     if len(results.folds) > 1:
         table.add_section()
-        shares = (_text(each) for each in (results.held_out, results.familiar, results.gap))
+        shares = (share_text(each) for each in (results.held_out, results.familiar, results.gap))
         table.add_row("mean", *shares, f"{sum(fold.pictures[0] for fold in results.folds):,}")
     wide_console().print(table)
     for fold in results.folds:
@@ -295,8 +295,3 @@ def _listed(names: "tuple[str, ...]") -> str:
     if len(names) > 5:
         return f"{', '.join(names[:4])} and {len(names) - 4} other classes"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _text(share: "Share") -> str:
-    low, high = share.interval
-    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})".replace("-", "−")

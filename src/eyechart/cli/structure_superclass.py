@@ -147,7 +147,7 @@ def superclass(
 
     results = _run(models, chosen, str(images), stimulus, recipe, said, load, where, out)
     show_superclasses(results)
-    print(f"Written: {out / 'results.json'}.")
+    print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
 
 
 def parse_accuracies(texts: Sequence[str], models: Sequence[str]) -> dict[str, float]:

@@ -1,9 +1,11 @@
-"""Where tables are printed: as wide as the terminal, or wide enough for a file."""
+"""Where tables are printed: as wide as the terminal, or wide enough for a file; their cells."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from eyechart.structure.scores import Share
 
 WIDE, ENDLESS = 160, 2000
 
@@ -16,3 +18,11 @@ def wide_console(markdown: bool = False) -> "Console":
         return Console(width=ENDLESS)
     console = Console()
     return console if console.is_terminal else Console(width=WIDE)
+
+
+def share_text(share: "Share | None") -> str:
+    """Return a share and its interval in percent: "61.5 (50.3–71.6)"; a dash for none."""
+    if share is None:
+        return "–"
+    low, high = share.interval
+    return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})".replace("-", "−")

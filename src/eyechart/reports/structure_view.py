@@ -3,7 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eyechart.reports.charts.chart import (
@@ -18,6 +18,7 @@ from eyechart.reports.charts.chart import (
     rounded,
     slug,
 )
+from eyechart.reports.names import short_names
 from eyechart.reports.page.tables import Column, Row, Shaded, Table
 from eyechart.reports.report import COLOURS
 from eyechart.structure.scores import (
@@ -252,7 +253,8 @@ def _confusions(confused: Sequence[tuple[FoldScore, Confusion]], number: int) ->
 
 
 def _superclasses(results: SuperclassResults, number: int) -> View:
-    models = results.models
+    names = short_names([own.name for own in results.models])
+    models = [replace(own, name=name) for own, name in zip(results.models, names, strict=True)]
     columns = (
         Column("Model", numeric=False),
         Column("ImageNet-1K right (%)"),

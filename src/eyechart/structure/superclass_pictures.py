@@ -53,15 +53,17 @@ def load_split(chosen: Sorted, source: str, stimulus: str, progress: Progress) -
             "Not tested with, because the same files are among the seen kinds:"
             f" {_counted(copies)} of unseen kinds."
         )
-    learnt, tested = split(seen, HELD_OUT)
+    # a seen synset may have a single picture; what counts are its superclass's
+    learnt, tested = split(seen, HELD_OUT, lone=True)
     names = tuple(each.name for each in chosen.superclasses)
-    left = {each.subclass for each in learnt.pictures}
-    for name in names:
-        if name not in left:
-            raise UsageError(
-                f"Nothing of the superclass {name!r} is left to train with: add pictures of kinds"
-                " that ImageNet-1K has, or leave it out of --superclasses."
-            )
+    for part, what in ((learnt, "train"), (tested, "test")):
+        left = {each.subclass for each in part.pictures}
+        for name in names:
+            if name not in left:
+                raise UsageError(
+                    f"Nothing of the superclass {name!r} is left to {what} with: add pictures of"
+                    " kinds that ImageNet-1K has, or leave it out of --superclasses."
+                )
     if not len(unseen):
         raise UsageError(f"All pictures of unseen kinds in {source} are among the seen ones too.")
     train, test, new = (

@@ -153,16 +153,17 @@ def _check_counts(source: str, labels: Sequence[str], least: int = LEAST) -> Non
         )
 
 
-def split(images: ImageSet, held_out: float = 0.2) -> tuple[ImageSet, ImageSet]:
+def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[ImageSet, ImageSet]:
     """Return pictures to train with and to test with, the latter a share of every class.
 
     Which ones follows from their digests alone, whatever their order; equal pictures stay together,
-    also those of two classes.
+    also those of two classes. `lone`: classes that cannot be parted are trained with, not refused.
     """
     if not 0 < held_out < 1:
         raise UsageError(f"The share that is held out must be between 0 and 1, got {held_out:g}.")
     labels = _labels_of(images)
-    _check_counts(images.source, labels)
+    if not lone:
+        _check_counts(images.source, labels)
     ranks = [hash64("split", digest) for digest in images.digests]
     of_class: dict[str, set[int]] = {}
     for rank, label in zip(ranks, labels, strict=True):
@@ -170,15 +171,15 @@ def split(images: ImageSet, held_out: float = 0.2) -> tuple[ImageSet, ImageSet]:
     chosen: set[int] = set()
     for name, known in of_class.items():
         own = sorted(known)
-        if len(own) < LEAST:
+        if len(own) < LEAST and not lone:
             raise UsageError(
                 f"All pictures of {name!r} in {images.source} are the same: add others, or take the"
                 " class out."
             )
-        cut = max(1, min(len(own) - 1, round(held_out * len(own))))
+        cut = min(len(own) - 1, max(1, round(held_out * len(own))))
         chosen |= set(own[:cut])
     for name, known in of_class.items():
-        if known <= chosen:
+        if known <= chosen and not lone:
             raise UsageError(
                 f"No picture of {name!r} in {images.source} is left to train with, for they are"
                 " among other classes too: take them out of all but one."
