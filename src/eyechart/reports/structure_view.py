@@ -19,6 +19,7 @@ from eyechart.reports.charts.chart import (
     slug,
 )
 from eyechart.reports.names import short_names
+from eyechart.reports.page.numbers import hundredths
 from eyechart.reports.page.tables import Column, Row, Shaded, Table
 from eyechart.reports.report import COLOURS
 from eyechart.structure.scores import (
@@ -126,7 +127,7 @@ def _percent(share: Share) -> str:
 
 def _cells(*shares: Share) -> tuple[str, ...]:
     return tuple(
-        f"{100 * own.value:.1f} [{100 * own.interval[0]:.1f}, {100 * own.interval[1]:.1f}]"
+        f"{hundredths(own.value)} [{', '.join(hundredths(end) for end in own.interval)}]"
         for own in shares
     )
 
@@ -266,7 +267,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         Row(
             (
                 own.name,
-                "–" if own.imagenet_accuracy is None else f"{100 * own.imagenet_accuracy:.1f}",
+                "–" if own.imagenet_accuracy is None else hundredths(own.imagenet_accuracy),
                 *_cells(own.seen, own.unseen, own.gap),
             )
         )
