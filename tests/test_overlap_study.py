@@ -554,7 +554,7 @@ def test_a_folder_of_something_else_is_left_alone(home, run, tmp_path):
         (("--device", "cpu,tpu"), "tpu"),
         (("--device", "cpu,"), "''"),
         (("--every", 0), "from 1, got 0"),
-        (("--every", 3), "pictures of one class"),
+        (("--every", 3), "a smaller --every"),
         (("--images", "nowhere"), "nowhere"),
         (("--out", ""), "not an empty text"),
     ],

@@ -215,7 +215,7 @@ def test_a_held_out_subclass_called_like_its_class_removes_nothing_else(tmp_path
             for _ in range(4)
         )
     ]
-    kinds = load_kinds(write_rows(tmp_path, rows), "native", Silent())
+    kinds = load_kinds(write_rows(tmp_path, rows), "subclass", "native", Silent())
     pictures = kinds.data.images.pictures
     seen = set()
     for fold in subclass_folds(kinds, 1, folds=3):
@@ -469,10 +469,13 @@ def test_folders_within_class_folders_are_subclasses(tmp_path):
 
 def test_pictures_without_the_trait_are_counted_and_one_is_named(tmp_path):
     rows = [Row(label, style, "x", n) for n, (label, style) in enumerate(["ap", "aq", "bp", "bq"])]
-    kinds = load_kinds(write_rows(tmp_path, rows, columns=()), "native", Silent())
+    where = write_rows(tmp_path, rows, columns=())
+    # before a single picture is read
+    for path in tmp_path.rglob("*.png"):
+        path.write_bytes(b"")
     for trait, hint in (("style", "column named style"), ("subclass", "folders class/subclass/")):
         with pytest.raises(UsageError, match=f"4 pictures of .* have no {trait}.*{hint}"):
-            kinds.names(trait)
+            load_kinds(where, trait, "native", Silent())
 
 
 # Some of the pictures, and answers to them

@@ -368,7 +368,8 @@ def test_archives_and_installed_packages_give_the_same_icons(run, tmp_path, sour
         assert build(run, own, tmp_path / str(place), *two()).status == 0
         made.append(contents(tmp_path / str(place)))
     assert made[0] == made[1] == made[2]
-    assert len(made[0]) == 2 * len(FEW) + 2
+    # beside the icons their list, the licences and what was asked for
+    assert len(made[0]) == 2 * len(FEW) + 3
 
 
 def test_the_list_is_read_with_its_labels_styles_and_subclasses(run, source, out):
@@ -496,13 +497,14 @@ def test_a_build_that_was_stopped_goes_on_with_the_same_command(
 
 
 def test_what_an_earlier_build_left_is_removed(run, tmp_path, out):
-    source = write_packages(tmp_path / "three", ["noto", "twemoji", "openmoji"])
-    # a class that only one style has
+    source = write_packages(tmp_path / "packages", ["noto", "twemoji"])
+    # a class that only an older package has
     emoji = {**FEW, "🐟": "fish"}
     write_archive(source, NAMES_OF_EMOJI, names_files(emoji))
-    write_archive(source, PACKAGES["openmoji"], usual_style("openmoji", emoji))
-    assert build(run, source, out, *two("noto", "twemoji", "openmoji"), "--size", 20).status == 0
-    assert (out / "Marine Animal" / "fish.openmoji.png").is_file()
+    write_archive(source, PACKAGES["twemoji"], usual_style("twemoji", emoji))
+    assert build(run, source, out, *two()).status == 0
+    assert (out / "Marine Animal" / "fish.twemoji.png").is_file()
+    write_archive(source, PACKAGES["twemoji"], usual_style("twemoji"))
     killed = out / "Tree" / ".evergreen_tree.noto.png.999999999.tmp"
     killed.write_bytes(b"half")
     notes = out / "notes.txt"
@@ -516,7 +518,37 @@ def test_what_an_earlier_build_left_is_removed(run, tmp_path, out):
     assert not (out / "Marine Animal").exists()
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (["--size", 20], "size: 32, now 20"),
+        (["--style", "openmoji"], "styles: noto, twemoji, now noto, twemoji, openmoji"),
+    ],
+)
+def test_icons_of_other_settings_are_not_replaced(run, tmp_path, out, changed, words):
+    source = write_packages(tmp_path / "three", ["noto", "twemoji", "openmoji"])
+    assert build(run, source, out, *two()).status == 0
+    before = contents(out)
+    assert_refused(build(run, source, out, *two(), *changed), "other icons", words, "--out")
+    assert contents(out) == before
+
+
 # duplicates
+
+
+@pytest.mark.parametrize("size", [50, 200])
+def test_which_drawings_are_shared_does_not_depend_on_the_size(run, source, out, tmp_path, size):
+    # lines a little thinner: by their pixels two drawings at 32 px, and one at these sizes
+    thick, thin = (
+        f'<circle cx="8" cy="8" r="6" fill="none" stroke="#206020" stroke-width="{width}"/>'
+        for width in (1.0, 0.95)
+    )
+    write_archive(source, PACKAGES["noto"], usual_style("noto", evergreen_tree=thick))
+    write_archive(source, PACKAGES["twemoji"], usual_style("twemoji", evergreen_tree=thin))
+    told = [
+        build(run, source, tmp_path / str(own), *two(), "--size", own).out for own in (32, size)
+    ]
+    assert told[0].splitlines()[1:-1] == told[1].splitlines()[1:-1]
 
 
 def build_shared(run, source, out, bodies):
@@ -863,6 +895,11 @@ def test_a_damaged_archive_does_not_hide_a_whole_one(run, source, out):
     assert "@iconify-json/noto 1.0.0" in (out / "LICENCES.md").read_text(encoding="utf-8")
 
 
+def test_an_archive_instead_of_its_folder_is_one_sentence(run, source, out):
+    archive = next(source.glob("*.tgz"))
+    assert_refused(build(run, archive, out), archive.name, "is a file", "the folder")
+
+
 @pytest.mark.parametrize("name", [NAMES_OF_EMOJI, PACKAGES["twemoji"]])
 def test_a_missing_package_is_one_sentence(run, source, out, name):
     next(source.glob(f"{name.removeprefix('@').replace('/', '-')}-*.tgz")).unlink()
@@ -933,11 +970,14 @@ def test_an_empty_folder_is_taken(run, source, out):
 
 
 def test_pictures_of_others_among_icons_are_kept(run, tmp_path, out):
-    source = write_packages(tmp_path / "three", ["noto", "twemoji", "openmoji"])
+    source = write_packages(tmp_path / "packages", ["noto", "twemoji"])
     assert build(run, source, out, *two("noto", "twemoji")).status == 0
     mine = out / "Flag" / "mine.png"
     mine.parent.mkdir(exist_ok=True)
     mine.write_bytes(b"mine")
-    assert build(run, source, out, *two("noto", "openmoji")).status == 0
+    # the next package has fewer
+    names = dict(list(FEW.items())[:3])
+    write_archive(source, PACKAGES["twemoji"], usual_style("twemoji", names), version="2.0.0")
+    assert build(run, source, out, *two("noto", "twemoji")).status == 0
     assert mine.read_bytes() == b"mine"
-    assert not list(out.rglob("*.twemoji.png")) and list(out.rglob("*.openmoji.png"))
+    assert len(list(out.rglob("*.twemoji.png"))) == 3 and len(list(out.rglob("*.noto.png"))) == 7

@@ -348,7 +348,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
         (("--arch", "resnet9"), "network: textures:network, now resnet9"),
         (("--seeds", 2), "seeds: 0, now 0, 1"),
         (("--mixup", 1), "mixup: 0.0, now 1.0"),
-        (("--per-class", 1, "--folds", 1), "folds"),
+        (("--per-class", 1, "--folds", 1), "held out: fold 1, fold 2, now fold 1"),
     ],
 )
 def test_another_configuration_is_refused(home, once, run, more, words):
@@ -526,7 +526,7 @@ def test_styles_that_would_share_a_file_are_kept_apart_or_refused(run, tmp_path)
 
 
 def test_a_study_needs_seeds_each_once(home, tmp_path):
-    kinds = load_kinds(home / "colours" / "list.csv", "native", Silent())
+    kinds = load_kinds(home / "colours" / "list.csv", "style", "native", Silent())
     folds = tuple(style_folds(kinds, ["pale"]))
     for seeds in ((), (1, 1)):
         own = Study("style", folds, "textures:network", Recipe(epochs=1), seeds)

@@ -148,6 +148,28 @@ def test_with_a_network_the_suite_has_it_and_another_network_is_another_test(
     assert Plan(EXTRA).settings() != first
 
 
+def test_without_a_network_no_folder_is_made(run, tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
+    words = ("corrupt", tmp_path / "one.png", "--corruption", "style_transfer", "--severity", 3)
+    told = run(*words, "--out", tmp_path / "out")
+    assert_refused(told, "eyechart train style-transfer", VARIABLE)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("with_styles")
+def test_pictures_of_two_networks_are_not_mixed(run, tmp_path, monkeypatch, style_file):
+    Image.new("RGB", (64, 64)).save(tmp_path / "one.png")
+    words = ("corrupt", tmp_path / "one.png", "--corruption", "style_transfer", "--severity", 3)
+    words += ("--out", tmp_path / "out")
+    assert run(*words).status == 0
+    assert "1 already there" in run(*words).out
+    other = tmp_path / "other.pt"
+    other.write_bytes(style_file.read_bytes() + b"\0")
+    monkeypatch.setenv(VARIABLE, str(other))
+    assert_refused(run(*words), "style_transfer", "--overwrite")
+
+
 @pytest.mark.parametrize("content", [b"", b"no file of torch's", None])
 def test_a_file_that_is_none_is_one_sentence(tmp_path, monkeypatch, content):
     path = tmp_path / "style.pt"

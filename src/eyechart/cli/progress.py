@@ -72,7 +72,9 @@ def progress_bar(title: str, total: int) -> Iterator[Step]:
     class Rate(ProgressColumn):
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:,.1f}/s")
+            # what an earlier run did is counted at once, and says nothing of how fast this one is
+            young = (task.elapsed or 0) < 1
+            return Text("" if speed is None or young else f"{speed:,.1f}/s")
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate())

@@ -89,7 +89,7 @@ def report(
             metavar="FOLDER",
             parser=folder,
             help="A study of eyechart structure style, subclass or superclass to show too;"
-            " repeatable.",
+            " repeatable; without a RUN: eyechart structure report.",
         ),
     ] = None,
 ) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eyechart.structure.folds import Fold
-    from eyechart.structure.kinds import Kinds
+    from eyechart.structure.kinds import Kinds, Trait
     from eyechart.structure.scores import Results
     from eyechart.training.recipe import Recipe
 
@@ -195,7 +195,7 @@ def subclass(
 
 
 def _run(
-    kind: str,
+    kind: "Trait",
     images: Path | None,
     cifar100: Path | None,
     folds: "Callable[[Kinds], list[Fold]]",
@@ -227,7 +227,7 @@ def _run(
                 place = images.parent if images.is_file() else images
                 if out.exists() and out.resolve() == place.resolve():
                     raise UsageError(f"{out} holds the pictures: choose another --out.")
-                kinds = load_kinds(images, stimulus, bars)
+                kinds = load_kinds(images, kind, stimulus, bars)
             study = Study(
                 kind,
                 tuple(folds(kinds)),

@@ -46,6 +46,8 @@ def build(
     from eyechart.structure.icons import LICENCES, LIST, build_icons
     from eyechart.structure.packages import STYLES
 
+    if source is not None and source.is_file():
+        raise UsageError(f"{source} is a file: give --from the folder that holds the packages.")
     if source is not None and not source.is_dir():
         raise UsageError(f"No such folder: {source}.")
     # "." and ".." have no name of their own

@@ -3,16 +3,19 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.registry import unknown_name
+from eyechart.core.settings import difference, first_difference, read_settings, write_settings
 from eyechart.evaluation.task import Progress
 from eyechart.models.model import in_one_line
 from eyechart.structure.drawings import Emoji, Licence, Style, drawn, find_emoji, rasterise
@@ -20,21 +23,27 @@ from eyechart.structure.duplicates import Pixels, near_duplicates
 from eyechart.structure.icon_classes import icon_classes
 from eyechart.structure.packages import NAMES, STYLES, fetch_packages, find_package
 
-LIST, LICENCES = "icons.csv", "LICENCES.md"
+LIST, LICENCES, RECORD = "icons.csv", "LICENCES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")
 TITLE = "# Where the icons come from"
 MOST_BROKEN = 0.01
 """The share of drawings that may be broken; more mean that something is wrong with a package."""
 
+LOOKED_AT = 32
+"""At this size in px it is seen whether a drawing is broken or a copy, whatever size is wanted."""
+
 
 @dataclass(frozen=True, eq=False)
 class Icon:
-    """A drawing of something in one style; `rendition`: which, if a style has several."""
+    """A drawing of something in one style; `rendition`: which, if a style has several.
+
+    `draw` returns its pixels, (H, W, 3): all icons at once may not fit into memory.
+    """
 
     label: str
     style: str
     subclass: str
-    pixels: Pixels
+    draw: Callable[[], Pixels]
     rendition: str = ""
 
     @property
@@ -64,7 +73,8 @@ def build_icons(
     `source`: the folder of the npm packages, which are fetched into it if `fetch`. `side`: in px.
     """
     styles = tuple(dict.fromkeys(styles))
-    _check(out, side, styles)
+    settings = {"icons": "drawn from packages", "size": side, "styles": list(styles)}
+    _check(out, side, styles, settings)
     if find_spec("resvg_py") is None:
         raise UsageError("Icons are drawn with resvg_py: pip install 'eyechart[icons]'.")
     if fetch:
@@ -72,9 +82,9 @@ def build_icons(
     emoji = find_emoji(find_package(NAMES, source))
     sets = [Style(style, find_package(STYLES[style], source)) for style in styles]
     licences = [each.licence for each in sets]
-    made, broken = _draw(emoji, sets, side, progress)
-    kept, repeated = _once(made)
-    write_icons(kept, out, _licences(licences), progress)
+    made, looks, broken = _draw(emoji, sets, side, progress)
+    kept, repeated = _once(made, looks)
+    write_icons(kept, out, _licences(licences), settings, progress)
     return Built(
         len(kept),
         Counter(icon.style for icon in kept),
@@ -85,7 +95,7 @@ def build_icons(
     )
 
 
-def _check(out: Path, side: int, styles: Sequence[str]) -> None:
+def _check(out: Path, side: int, styles: Sequence[str], settings: Mapping[str, Any]) -> None:
     # smaller ones could not be trained with
     if not 18 <= side <= 1024:
         raise UsageError(f"size must be from 18 to 1024 px, got {side}.")
@@ -94,15 +104,23 @@ def _check(out: Path, side: int, styles: Sequence[str]) -> None:
             raise unknown_name("style", style, STYLES)
     if len(styles) < 2:
         raise UsageError("Give at least two styles: one is held out, others are trained with.")
-    check_folder(out)
+    check_folder(out, settings)
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a folder that holds anything but icons of an earlier run."""
+def check_folder(out: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a folder that holds anything but icons of an earlier run with these settings."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if out.is_dir() and any(out.iterdir()) and not _ours(out):
         raise UsageError(f"{out} holds something else: choose another --out.")
+    if (out / RECORD).exists():
+        old = read_settings(out / RECORD)
+        name = first_difference(old, settings)
+        if name is not None:
+            raise UsageError(
+                f"{out} holds other icons ({difference(name, old, settings)}): choose another"
+                " --out, or delete it."
+            )
 
 
 def _ours(out: Path) -> bool:
@@ -119,14 +137,17 @@ def _ours(out: Path) -> bool:
 
 def _draw(
     emoji: Sequence[Emoji], sets: Sequence[Style], side: int, progress: Progress
-) -> tuple[list[Icon], list[str]]:
+) -> tuple[list[Icon], list[Pixels], list[str]]:
+    """Return the icons, how they look at one size, and which are broken."""
     wanted = [(style, *each) for style in sets for each in drawn(style, emoji, sets)]
     step = progress.begin("drawing icons", len(wanted))
-    made, broken = [], []
+    made, looks, broken = [], [], []
     for style, each, name in wanted:
         drawing = style.svg(name)
         try:
-            made.append(Icon(each.label, style.name, each.name, rasterise(drawing, side)))
+            looks.append(rasterise(drawing, LOOKED_AT))
+            draw = partial(_drawn, drawing, side, looks[-1])
+            made.append(Icon(each.label, style.name, each.name, draw))
         except ValueError as error:
             broken.append(f"{style.name}/{name}")
             if len(broken) > MOST_BROKEN * len(wanted):
@@ -138,10 +159,17 @@ def _draw(
         step(1, "")
     if not made:
         raise UsageError("The packages hold no icon of the 50 classes: fetch them again.")
-    return made, broken
+    return made, looks, broken
 
 
-def _once(made: Sequence[Icon]) -> tuple[list[Icon], Counter[tuple[str, str]]]:
+def _drawn(drawing: str, side: int, look: Pixels) -> Pixels:
+    """Return a drawing's pixels at a size; `look`: those that are known."""
+    return look if side == LOOKED_AT else rasterise(drawing, side)
+
+
+def _once(
+    made: Sequence[Icon], looks: Sequence[Pixels]
+) -> tuple[list[Icon], Counter[tuple[str, str]]]:
     """Return the icons without drawings of the same emoji that an earlier style has already."""
     own: dict[str, list[int]] = {}
     for place, icon in enumerate(made):
@@ -149,7 +177,7 @@ def _once(made: Sequence[Icon]) -> tuple[list[Icon], Counter[tuple[str, str]]]:
     gone: set[int] = set()
     repeated: Counter[tuple[str, str]] = Counter()
     for places in own.values():
-        for one, two in near_duplicates([made[place].pixels for place in places]).tolist():
+        for one, two in near_duplicates([looks[place] for place in places]).tolist():
             first, second = places[one], places[two]
             if first not in gone and second not in gone:
                 gone.add(second)
@@ -157,18 +185,25 @@ def _once(made: Sequence[Icon]) -> tuple[list[Icon], Counter[tuple[str, str]]]:
     return [icon for place, icon in enumerate(made) if place not in gone], repeated
 
 
-def write_icons(icons: Sequence[Icon], out: Path, licences: str, progress: Progress) -> None:
-    """Write class folders, the list, and what is to be said of licences."""
+def write_icons(
+    icons: Sequence[Icon],
+    out: Path,
+    licences: str,
+    settings: Mapping[str, Any],
+    progress: Progress,
+) -> None:
+    """Write class folders, the list, what is to be said of licences, and what was asked for."""
     step = progress.begin("writing icons", len(icons))
     try:
         out.mkdir(parents=True, exist_ok=True)
         # first, so that the folder is known as ours if this is stopped
         (out / LICENCES).write_text(licences, encoding="utf-8")
+        write_settings(out / RECORD, settings)
         _tidy(out, icons)
         for icon in icons:
             path = out / icon.path
             path.parent.mkdir(exist_ok=True)
-            content = _png(icon.pixels)
+            content = _png(icon.draw())
             if not path.is_file() or path.read_bytes() != content:
                 with atomic_file(path) as temporary:
                     temporary.write_bytes(content)

@@ -8,6 +8,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.lib import format as npy
 from eyechart.core.errors import UsageError
 from eyechart.evaluation.task import Progress
 from eyechart.images.files import find_pictures, read_picture
+from eyechart.structure.duplicates import Pixels
 from eyechart.structure.icons import Icon, check_folder, write_icons
 from eyechart.structure.pickles import read_pickle
 
@@ -29,6 +31,7 @@ STYLES = (
 KEYS = ("class", "style", "subtype", "rendition", "image")
 """Of the .npy file."""
 
+SETTINGS = {"icons": "ICONS-50 as published"}
 
 LICENCE = """# Where the icons come from
 
@@ -39,7 +42,7 @@ style has the rights to it: do not pass them on.
 
 def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     """Write ICONS-50 into class folders with a list of styles and subclasses; return how many."""
-    check_folder(out)
+    check_folder(out, SETTINGS)
     if not source.exists():
         raise UsageError(f"No such file or folder: {source}.")
     if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
@@ -51,14 +54,16 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     for icon in read_icons50(source):
         for name in (icon.label, icon.style, icon.subclass, icon.rendition):
             if "/" in name or "\\" in name or name.startswith("."):
-                raise UsageError(f"{source} has the name {name!r}, which no file can have.")
+                raise UsageError(
+                    f"{source} has the name {name!r}, which no file can have: rename it."
+                )
         icons.append(icon)
         step(1 if source.is_dir() else 0, "")
     paths = Counter(icon.path for icon in icons)
     twice = [path for path, count in paths.items() if count > 1]
     if twice:
         raise UsageError(f"{source} has two pictures that would both be {twice[0]}: rename one.")
-    write_icons(icons, out, LICENCE, progress)
+    write_icons(icons, out, LICENCE, SETTINGS, progress)
     return len(icons)
 
 
@@ -77,9 +82,9 @@ def read_icons50(source: Path) -> Iterator[Icon]:
         style, rendition, subclass = read_name(Path(parts[-1]).stem, each.path)
         pixels = np.asarray(read_picture(each.path).convert("RGB"))
         found = True
-        yield Icon(parts[0], style, subclass, pixels, rendition)
+        yield Icon(parts[0], style, subclass, partial(_same, pixels), rendition)
     if not found:
-        raise UsageError(f"{source} holds no pictures.")
+        raise UsageError(f"{source} holds no pictures: give the folder above those of the classes.")
 
 
 def read_name(stem: str, path: Path) -> tuple[str, str, str]:
@@ -127,6 +132,13 @@ def _of_array(path: Path) -> Iterator[Icon]:
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except ValueError as error:
-        raise UsageError(f"{path} is no ICONS-50 in NumPy's format ({error}).") from None
+        raise UsageError(
+            f"{path} is no ICONS-50 in NumPy's format ({error}): give the file as it was"
+            " published, or the folder of its class folders."
+        ) from None
     for label, style, subclass, rendition, one in zip(*names, pixels, strict=True):
-        yield Icon(label, style, subclass, one, rendition)
+        yield Icon(label, style, subclass, partial(_same, one), rendition)
+
+
+def _same(pixels: Pixels) -> Pixels:
+    return pixels

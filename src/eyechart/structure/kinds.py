@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.evaluation.task import Progress, Silent
-from eyechart.images.imageset import ImageSet
+from eyechart.images.dataset import Picture, find_images
+from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.structure.duplicates import as_small, near_duplicates
-from eyechart.training.data import Labelled, training_data
-from eyechart.training.sources import load_labelled
+from eyechart.training.data import Labelled, pictures_have, training_data
 
 SILENT = Silent()
 Trait = Literal["style", "subclass"]
@@ -46,18 +46,9 @@ class Kinds:
         Subclasses are told apart by their class too: things of two classes may share a name.
         """
         pictures = self.data.images.pictures
-        own = [getattr(picture, trait) for picture in pictures]
-        bare = [picture.name for picture, name in zip(pictures, own, strict=True) if name is None]
-        if bare:
-            how = "a list (CSV) with a column named style"
-            if trait == "subclass":
-                how = "a list (CSV) with a column named subclass, or folders class/subclass/"
-            raise UsageError(
-                f"{_have(len(bare), self.data.images.source)} no {trait}, such as {bare[0]}: give"
-                f" {how}, filled in for every picture."
-            )
+        check_trait(pictures, trait, self.data.images.source)
         if trait == "style":
-            return tuple(own)
+            return tuple(str(one.style) for one in pictures)
         return tuple(subclass_of(str(one.label), str(one.subclass)) for one in pictures)
 
     @cached_property
@@ -84,10 +75,17 @@ class Kinds:
         return np.flatnonzero(found)
 
 
-def _have(pictures: int, source: str) -> str:
-    return (
-        f"1 picture of {source} has" if pictures == 1 else f"{pictures:,} pictures of {source} have"
-    )
+def check_trait(pictures: Sequence[Picture], trait: Trait, source: str) -> None:
+    """Raise a UsageError unless all pictures have a style or a subclass."""
+    bare = [picture.name for picture in pictures if getattr(picture, trait) is None]
+    if bare:
+        how = "a list (CSV) with a column named style"
+        if trait == "subclass":
+            how = "a list (CSV) with a column named subclass, or folders class/subclass/"
+        raise UsageError(
+            f"{pictures_have(len(bare), source)} no {trait}, such as {bare[0]}: give {how}, filled"
+            " in for every picture."
+        )
 
 
 def subclass_of(label: str, subclass: str) -> str:
@@ -95,10 +93,12 @@ def subclass_of(label: str, subclass: str) -> str:
     return "/".join(name.replace("/", "//") for name in (label, subclass))
 
 
-def load_kinds(where: Path, stimulus: str, progress: Progress) -> Kinds:
-    """Return the pictures of a list or of class folders."""
-    images = load_labelled(where, "pictures", stimulus, 1, progress)
-    return kinds_of(images, progress=progress)
+def load_kinds(where: Path, trait: Trait, stimulus: str, progress: Progress) -> Kinds:
+    """Return the pictures of a list or of class folders, all of which have a style or subclass."""
+    listed = find_images(where)
+    check_trait(listed, trait, str(where))
+    step = progress.begin("pictures", len(listed))
+    return kinds_of(load_pictures(listed, str(where), stimulus, step), progress=progress)
 
 
 def kinds_of(

@@ -50,7 +50,7 @@ class Package:
             text = self._text(file)
             return {} if text is None and not needed else json.loads(text or "")
         except (ValueError, UnicodeDecodeError):
-            raise self.changed(f"{file} is missing or no JSON") from None
+            raise self.changed(f"{file} is missing, cut short or no JSON") from None
         except DAMAGED as error:
             why = getattr(error, "strerror", None) or "it is damaged"
             raise UsageError(
@@ -77,7 +77,7 @@ class Package:
         version = f" {self.version}" if self.version else ""
         return UsageError(
             f"The package {self.name}{version} has another format than this eyechart reads"
-            f" ({what}): give an older version with --from."
+            f" ({what}): fetch it again, or give an older version with --from."
         )
 
     @property

@@ -70,6 +70,7 @@ class Study:
             "pictures": kinds.data.fingerprint,
             "stimulus": kinds.data.images.stimulus.name,
             "size": list(kinds.data.size),
+            "held out": [fold.name for fold in self.folds],
             **{f"held out in {fold.name}": list(fold.held) for fold in self.folds},
             "folds": parts,
         }

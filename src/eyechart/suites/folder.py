@@ -24,6 +24,7 @@ from eyechart.images.files import (
     pictures_in,
     read_note,
 )
+from eyechart.suites.assets import assets_mark, assets_of
 from eyechart.suites.strength import check_severity
 from eyechart.suites.suite import find_entry
 from eyechart.suites.textures import frost_textures
@@ -36,7 +37,10 @@ SAME_FORMAT = {"jpg": "jpeg"}
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything besides the picture itself that decides what comes out."""
+    """Everything besides the picture itself that decides what comes out.
+
+    `style_transfer`: the digest of the trained network, where one is used.
+    """
 
     corruption: str
     severity: float | None = None
@@ -47,6 +51,7 @@ class Settings:
     jpeg_quality: int | None = None
     device: str = "cpu"
     frost_textures: str | None = None
+    style_transfer: str | None = None
     eyechart: str = __version__
 
     def fingerprint(self) -> str:
@@ -74,6 +79,11 @@ def check_settings(settings: Settings) -> Settings:
         entry.corruption.parameter(name).check(np.array([value]))
     if settings.frost_textures is not None:
         frost_textures(settings.frost_textures)
+    network = None
+    if entry.corruption.needs == "styles":
+        # what is missing is said before a folder is made
+        assets_of(entry)
+        network = assets_mark(entry)
     format = SAME_FORMAT.get(settings.format, settings.format)
     if format not in SUFFIX_OF:
         raise UsageError(f"format must be png or jpeg, got {settings.format}.")
@@ -81,7 +91,13 @@ def check_settings(settings: Settings) -> Settings:
     if not 1 <= quality <= 100:
         raise UsageError(f"jpeg-quality must be in [1, 100], got {quality}.")
     kept = quality if format == "jpeg" else None
-    return replace(settings, corruption=entry.name, format=format, jpeg_quality=kept)
+    return replace(
+        settings,
+        corruption=entry.name,
+        format=format,
+        jpeg_quality=kept,
+        style_transfer=network,
+    )
 
 
 def search(pictures: Sequence[Path], out: Path) -> tuple[list[Found], dict[Path, int]]:

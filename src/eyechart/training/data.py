@@ -101,8 +101,8 @@ def training_data(
     names = tuple(sorted(set(labels)) if class_names is None else class_names)
     if len(names) < 2:
         raise UsageError(
-            f"{images.source} has pictures of one class, {names[0]!r}: give at least two (the"
-            " folder above the class folders; a smaller --every)."
+            f"{images.source} has pictures of one class, {names[0]!r}: give at least two, as the"
+            " folder above the class folders has."
         )
     _check_sizes(images)
     _check_counts(images.source, labels, least)
@@ -127,10 +127,15 @@ def _labels_of(images: ImageSet) -> list[str]:
     bare = [picture.name for picture in images.pictures if picture.label is None]
     if bare:
         raise UsageError(
-            f"{len(bare)} pictures of {images.source} have no label, such as {bare[0]}: put each"
-            " into the folder of its class, or give a list with a label for each."
+            f"{pictures_have(len(bare), images.source)} no label, such as {bare[0]}: put each into"
+            " the folder of its class, or give a list with a label for each."
         )
     return [str(label) for label in images.labels]
+
+
+def pictures_have(count: int, source: str) -> str:
+    """Return the beginning of a sentence: "1 picture of here has", "2 pictures of here have"."""
+    return f"1 picture of {source} has" if count == 1 else f"{count:,} pictures of {source} have"
 
 
 def _check_sizes(images: ImageSet) -> None:
@@ -207,6 +212,10 @@ def every_class(pictures: Sequence[Picture], step: int = 10) -> list[Picture]:
         raise UsageError(f"Every how many classes must be a whole number from 1, got {step}.")
     names = sorted({picture.label for picture in pictures if picture.label is not None})
     kept = set(names[::step])
+    if len(names) > 1 and len(kept) < 2:
+        raise UsageError(
+            f"One class of {len(names)} is left with every {step}: give a smaller --every."
+        )
     return [picture for picture in pictures if picture.label in kept]
 
 
