@@ -475,6 +475,7 @@ def test_a_checkpoint_of_other_classes_cannot_be_tuned(home, once, run, tmp_path
     [
         (("--epochs", 3), "(epochs: 2, now 3)"),
         (("--rate", 0.2), "(rate: 0.1, now 0.2)"),
+        (("--stimulus", 32), "(stimulus: native, now 32)"),
         (("--seeds", 2), "(seeds: 0, now 0, 1)"),
         (("--arch", "resnet9"), "(network: textures:network, now resnet9)"),
         (("--corruption", "contrast", "--corruption", "gaussian_noise"), "corruptions"),

@@ -21,7 +21,8 @@ from eyechart.evaluation.comparison import stand
 from eyechart.evaluation.runs import Board
 from eyechart.reports.charts.build import charts_of
 from eyechart.reports.page.numbers import chance, count, delta, hundredths, percent, score
-from eyechart.reports.page.render import is_report, render_report, write_report
+from eyechart.reports.page.render import render_report, write_report
+from eyechart.reports.page.shell import is_page
 from eyechart.reports.report import COLOURS, Part, Report, load_report
 from eyechart.reports.words import (
     corruption_title,
@@ -364,10 +365,10 @@ def test_the_page_is_written_whole_and_known_again(made, tmp_path):
     report, _ = made("native")
     path = write_report(report, tmp_path / "report.html")
     assert path.read_text("utf-8").startswith('<!doctype html>\n<html lang="en">')
-    assert is_report(path) and list(tmp_path.iterdir()) == [path]
+    assert is_page(path) and list(tmp_path.iterdir()) == [path]
     other = tmp_path / "other.html"
     other.write_text("<!doctype html><title>mine</title>")
-    assert not is_report(other) and not is_report(tmp_path / "none.html")
+    assert not is_page(other) and not is_page(tmp_path / "none.html")
 
 
 def test_a_place_that_cannot_be_written_is_said_in_a_sentence(made, tmp_path):

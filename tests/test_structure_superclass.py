@@ -621,6 +621,11 @@ def test_another_study_in_the_same_folder_is_refused(data, finished):
         tune(data, finished[0], tune="all")
 
 
+def test_pictures_of_another_size_are_another_study(ask, finished):
+    told = ask(*LEARNT, "--stimulus", 32, out=finished[0])
+    assert_refused(told, "another study (stimulus: native, now 32)")
+
+
 def test_answers_are_those_of_the_checkpoint_that_was_written(data, finished):
     out, results = finished
     model = load_model(str(out / "models" / f"{file_of(MODEL)}.pt"), CPU, trust=True)

@@ -10,6 +10,7 @@ import typer
 from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import Stop
+from eyechart.cli.testset_options import Balanced, Jpeg, Pictures
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,20 +110,9 @@ def evaluate(
             " class folders or a .npy file; without them there are only error rates.",
         ),
     ] = None,
-    jpeg: Annotated[
-        int | None,
-        typer.Option(
-            metavar="QUALITY",
-            help="Store every corrupted picture as JPEG and read it back; ImageNet-C's files are"
-            " at 85.",
-        ),
-    ] = None,
-    pictures: Annotated[
-        int | None, typer.Option(help="Use so many pictures only, as many of every class.")
-    ] = None,
-    balanced: Annotated[
-        bool, typer.Option("--balanced/--unbalanced", help="Draw classes equally often, or not.")
-    ] = True,
+    jpeg: Jpeg = None,
+    pictures: Pictures = None,
+    balanced: Balanced = True,
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
     bins: Annotated[int | None, typer.Option(help="Bins of visual change, 40.")] = None,
     least: Annotated[int | None, typer.Option(help="Answers that a bin needs, 20.")] = None,

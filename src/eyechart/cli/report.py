@@ -185,12 +185,12 @@ def _target(out: Path | None, runs: list[Path], kind: str) -> Path:
 def _check_target(target: Path) -> None:
     """Refuse to write where it cannot be done, or over a file that is no report."""
     from eyechart.reports.model_card import is_card
-    from eyechart.reports.page.render import is_report
+    from eyechart.reports.page.shell import is_page
 
     if not target.parent.is_dir() and not target.parent.exists():
         raise UsageError(f"No such folder: {target.parent}.")
     check_file_to_write(target)
-    if target.is_symlink() or (target.exists() and not (is_report(target) or is_card(target))):
+    if target.is_symlink() or (target.exists() and not (is_page(target) or is_card(target))):
         raise UsageError(
             f"{target} is there already and is no report of eyechart: choose another --out."
         )

@@ -30,7 +30,7 @@ def report(
     ] = None,
 ) -> None:
     """Write a page on finished studies: accuracies, pictures that were held out, confusions."""
-    from eyechart.reports.page.render import is_report
+    from eyechart.reports.page.shell import is_page
     from eyechart.reports.structure_page import write_structure_page
 
     folders = [Path(each) for each in studies]
@@ -41,6 +41,6 @@ def report(
     if target.suffix.lower() != ".html":
         raise UsageError(f"--out must end in .html, got {target}.")
     check_file_to_write(target)
-    if target.exists() and not is_report(target):
+    if target.exists() and not is_page(target):
         raise UsageError(f"{target} is there already and no report: choose another --out.")
     print(f"Written: {write_structure_page(folders, target)}")

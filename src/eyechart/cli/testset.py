@@ -8,6 +8,7 @@ import typer
 
 from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
 from eyechart.cli.stop import Stop
+from eyechart.cli.testset_options import Balanced, Jpeg, Pictures
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,21 +54,10 @@ def make(
     ] = None,
     labels: Annotated[str, typer.Option(help="native, entry16 or none.")] = "native",
     stimulus: Annotated[str, typer.Option(help="224, another side, or native.")] = "224",
-    balanced: Annotated[
-        bool, typer.Option("--balanced/--unbalanced", help="Draw classes equally often, or not.")
-    ] = True,
+    balanced: Balanced = True,
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
-    jpeg: Annotated[
-        int | None,
-        typer.Option(
-            metavar="QUALITY",
-            help="Store every corrupted picture as JPEG and read it back; ImageNet-C's files are"
-            " at 85.",
-        ),
-    ] = None,
-    pictures: Annotated[
-        int | None, typer.Option(help="Use so many pictures only, as many of every class.")
-    ] = None,
+    jpeg: Jpeg = None,
+    pictures: Pictures = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Draw a test set: a manifest from which anybody makes the same pictures."""

@@ -137,6 +137,7 @@ class Study:
             "kind": "overlap study",
             "network": self.network,
             "start": self.start,
+            "stimulus": train_data.images.stimulus.name,
             "train": train_data.fingerprint,
             "test": test_data.fingerprint,
             "corruptions": list(self.names),

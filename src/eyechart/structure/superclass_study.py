@@ -48,6 +48,7 @@ def settings_of(data: Split, recipe: Recipe) -> dict[str, Any]:
         "kind": "superclass",
         **recipe.settings(),
         "tune": recipe.tune,
+        "stimulus": data.train.images.stimulus.name,
         "superclasses": [f"{each.wnid} {each.name}" for each in data.superclasses],
         "to train with": data.train.fingerprint,
         "seen": data.seen.fingerprint,

@@ -1,20 +1,8 @@
 """The report as one HTML page that needs nothing beside itself and can fetch nothing."""
 
-import json
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs
-
-from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
-from eyechart.core.version import __version__
 from eyechart.reports.charts.build import charts_of
 from eyechart.reports.charts.chart import Chart
 from eyechart.reports.charts.overlap import Overlap
@@ -24,6 +12,7 @@ from eyechart.reports.page.placing import Placing
 from eyechart.reports.page.provenance import provenance_of
 from eyechart.reports.page.ranks import rank_tables
 from eyechart.reports.page.sections import part_view, summary_of, title_of
+from eyechart.reports.page.shell import render_page, write_page
 from eyechart.reports.page.strips import example_keys
 from eyechart.reports.report import Report
 from eyechart.reports.structure_view import View
@@ -31,14 +20,6 @@ from eyechart.reports.words import MEANINGS, SCORES, SPACES, space_title
 
 MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
 """Of the page, and of the pictures in it."""
-
-GENERATOR = '<meta name="generator" content="eyechart report '
-"""What a page of ours begins with."""
-
-POLICY = (
-    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {};"
-    " base-uri 'none'; form-action 'none'"
-)
 
 
 def render_report(
@@ -70,9 +51,10 @@ def _render(
 ) -> str:
     placing = Placing(charts)
     placing.take("structure")
-    scripts = page_scripts()
     views = [part_view(report, place, placing, images) for place in range(len(report.parts))]
-    return environment().get_template("report.html").render(
+    return render_page(
+        "report.html",
+        charts,
         title=title_of(report),
         summary=summary_of(report),
         report=report,
@@ -90,86 +72,14 @@ def _render(
         meanings=[(SCORES[name], MEANINGS[name]) for name in _scores(report)],
         notes=_notes(report),
         structure=structure,
-        policy=page_policy(scripts),
-        css=page_css(),
-        specs=page_specs(charts),
-        scripts=scripts,
-        generator=Markup(GENERATOR),
-        version=__version__,
-    )  # fmt: skip
-
-
-def page_scripts() -> dict[str, Markup]:
-    """Return the scripts of a page by name."""
-    own = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")}
-    return own | {"plotly": _script(get_plotlyjs())}
-
-
-def page_policy(scripts: Mapping[str, Markup]) -> str:
-    """Return what a page with these scripts may do: nothing but run them."""
-    return POLICY.format(" ".join(_hash(text) for text in scripts.values()))
-
-
-def page_css() -> Markup:
-    """Return how pages look."""
-    return Markup(_template("report.css"))
+    )
 
 
 def write_report(
     report: Report, path: Path, overlap: Overlap | None = None, structure: Sequence[View] = ()
 ) -> Path:
     """Write the page to a file and return its path."""
-    text = render_report(report, overlap, structure)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
-    return path
-
-
-def is_report(path: Path) -> bool:
-    """Return whether a file is a page that this module wrote, so that it may be written again."""
-    try:
-        with path.open("rb") as file:
-            return GENERATOR.encode() in file.read(4096)
-    except OSError:
-        return False
-
-
-def environment() -> Environment:
-    """Return where the templates of pages are."""
-    return Environment(
-        loader=PackageLoader("eyechart.reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _template(name: str) -> str:
-    return (files("eyechart.reports") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _script(text: str) -> Markup:
-    """Return a script as the page holds it: with the line ends that browsers hash."""
-    return Markup("\n" + text.replace("\r\n", "\n").replace("\r", "\n").strip() + "\n")
-
-
-def _hash(text: str) -> str:
-    """Return what the policy calls a script by."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-
-def page_specs(charts: Sequence[Chart]) -> Markup:
-    """Return the charts as JSON that can stand in a script element."""
-    specs: dict[str, Any] = {chart.id: chart.spec for chart in charts}
-    text = json.dumps(specs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&\u2028\u2029":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
+    return write_page(render_report(report, overlap, structure), path)
 
 
 def _scores(report: Report) -> list[str]:
