@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := build/demo
 
+# Packages are compiled when they are first imported, and that once: many tests start a Python anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Two test processes share the cores; more threads in each would only be in each other's way.
 WORKERS ?= 2
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
