@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from experiment_studies import CORRUPTIONS, Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
@@ -13,7 +14,7 @@ from eyechart.experiment.folder import open_study
 from eyechart.experiment.robots import Asked, Psychometric, Robot, kinds_of
 from eyechart.experiment.serve import make_server
 from eyechart.experiment.simulate import simulate_fast
-from eyechart.humans.records import read_answers
+from eyechart.humans.records import CLEAN, read_answers
 from eyechart.humans.reference import find_reference
 
 CURVE = Psychometric()
@@ -51,8 +52,11 @@ def check(out, spammers, **fit):
         area = float(truth(grid).mean())
         figures.append((name, curve.area, curve.interval(0.95), area))
         assert low <= area <= high
+    clean = reference.answers.only(reference.answers.corruption == CLEAN)
+    hits, asked = int(clean.correct.sum()), len(clean)
     left = reference.left_end(CORRUPTIONS[0])
-    assert left is not None and abs(left.rate - (1 - CURVE.lapse)) < 0.02
+    assert left is not None and left.rate == pytest.approx(hits / asked)
+    assert binomtest(hits, asked, 1 - CURVE.lapse).pvalue > 0.001
     return counted["attentive"], figures
 
 
