@@ -112,6 +112,16 @@ def test_all_pairs_of_noise_and_weight_are_tried():
 )
 def test_what_makes_no_sense_is_one_sentence(home, run, more, part):
     assert_refused(run(*words(home, *more, "--out", home / "other")), part)
+    # and before anything is trained
+    assert not list((home / "other").glob("*"))
+
+
+def test_a_class_that_was_not_trained_with_is_refused_before_training(home, run, tmp_path):
+    save_textures(tmp_path / "test", 4, seed=2)
+    next((tmp_path / "test").iterdir()).rename(tmp_path / "test" / "violet")
+    told = run(*words(home, "--images", tmp_path / "test", "--out", tmp_path / "out"))
+    assert_refused(told, "labels")
+    assert not list((tmp_path / "out").glob("*.pt"))
 
 
 def test_another_recipe_does_not_overwrite_what_is_there(home, run):

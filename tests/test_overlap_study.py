@@ -33,6 +33,7 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.overlap.study import Study
 from eyechart.suites.apply import draw_random
+from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry, load_suite
 from eyechart.training.data import split
@@ -634,6 +635,15 @@ def test_benchmarks_as_a_whole_must_be_within_the_study():
     assert found == {"imagenet-noc": tuple(ec.list_corruptions("imagenet-noc"))}
     with pytest.raises(UsageError, match="--together vcr has vcr/"):
         benchmarks_of(["vcr"], entries)
+
+
+def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monkeypatch, capsys):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    entries = entries_of(["imagenet-c-extra"], [])
+    assert "Note: style_transfer is left out" in capsys.readouterr().out
+    found = benchmarks_of(["imagenet-c-extra"], entries)
+    assert found == {"imagenet-c-extra": tuple(entry.name for entry in entries)}
+    assert "style_transfer" not in found["imagenet-c-extra"] and len(entries) == 4
 
 
 # Which pictures

@@ -97,9 +97,10 @@ def test_a_file_that_asks_for_a_program_runs_nothing(run, tmp_path, monkeypatch)
     assert not (tmp_path / "was-run").exists()
 
 
-def test_names_that_would_leave_the_folder_are_refused(run, tmp_path):
+@pytest.mark.parametrize(("name", "words"), [("../bird", "../bird"), ("", "without a class")])
+def test_names_that_would_leave_the_folder_are_refused(run, tmp_path, name, words):
     held = {
-        "class": np.array(["../bird"]),
+        "class": np.array([name]),
         "style": np.array(["apple"]),
         "subtype": np.array(["duck"]),
         "rendition": np.array([1]),
@@ -108,8 +109,8 @@ def test_names_that_would_leave_the_folder_are_refused(run, tmp_path):
     path = tmp_path / "Icons-50.npy"
     np.save(path, held, allow_pickle=True)
     out = tmp_path / "deep" / "out"
-    assert_refused(run("structure", "icons", "original", path, "--out", out), "../bird")
-    assert not (tmp_path / "deep" / "bird").exists()
+    assert_refused(run("structure", "icons", "original", path, "--out", out), words)
+    assert not (tmp_path / "deep" / "bird").exists() and not out.exists()
 
 
 @pytest.mark.parametrize(

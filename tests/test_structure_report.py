@@ -3,7 +3,9 @@
 import html
 import json
 import re
+from base64 import b64decode
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from eyechart.structure.scores import (
     Share,
 )
 from eyechart.structure.study_folder import write_results
-from eyechart.structure.superclass_scores import ModelScore, SuperclassResults
+from eyechart.structure.superclass_scores import ModelScore, SuperclassResults, SuperclassScore
 
 
 def share(value):
@@ -69,8 +71,13 @@ def superclasses(tmp_path):
         (),
         (),
     )
+    bird = SuperclassScore("bird", "n01503061", share(0.8), None, None, (3, 0), (12, 0))
+    mistaken = Confusion("bird", "fish", 0.5, 6)
+    one = replace(one, superclasses=(bird,), confusions=(mistaken,))
     other = replace(one, name="bare", imagenet_accuracy=None)
-    write_results(SuperclassResults("last", 1, 0.01, (9, 9, 9), (3, 4), (one, other), ()), folder)
+    notes = ("Left out: 1 folder.",)
+    results = SuperclassResults("last", 1, 0.01, (9, 9, 9), (3, 4), (one, other), notes)
+    write_results(results, folder)
     return folder
 
 
@@ -93,9 +100,35 @@ def test_the_hardest_comes_first_with_its_numbers_pictures_and_confusions(study)
     assert view.confusions.rows[0].cells[:2] == ("Bird", "Boat")
 
 
+def test_large_pictures_are_made_small_on_the_page(study):
+    levels = np.random.default_rng(0).integers(0, 256, (300, 200, 3), dtype=np.uint8)
+    Image.fromarray(levels).save(study / "examples" / "0.png")
+    (view,) = structure_views([study])
+    content = b64decode(view.grids[0].cells[0].image.partition(",")[2])
+    with Image.open(BytesIO(content)) as picture:
+        assert picture.size == (85, 128)
+
+
+def test_intervals_say_what_was_resampled(study):
+    told = json.loads((study / "results.json").read_text("utf-8"))
+    assert "resampled subclasses" in str(structure_views([study])[0].table.note)
+    (study / "results.json").write_text(json.dumps({**told, "resampled": "pictures"}))
+    assert "resampled pictures" in str(structure_views([study])[0].table.note)
+
+
 def test_seen_and_unseen_kinds_stand_against_accuracy_on_imagenet(superclasses):
     (view,) = structure_views([superclasses])
     assert [row.cells[:2] for row in view.table.rows] == [("net", "77.0"), ("bare", "–")]
+    # its mean over superclasses, and what was left out
+    assert view.table.rows[0].cells[-1] == "30.0 [25.0, 35.0]"
+    assert "Left out: 1 folder." in str(view.table.note)
+    assert view.parts is not None and view.confusions is not None
+    assert view.parts.rows[0].cells == (
+        "bird", "3", "0", "80.0 [75.0, 85.0]", "–", "80.0 [75.0, 85.0]", "–"
+    )  # fmt: skip
+    assert [row.cells[:3] for row in view.confusions.rows] == [
+        ("bird", "fish", "net"), ("bird", "fish", "bare")
+    ]  # fmt: skip
     (chart,) = view.charts
     seen, unseen = chart.spec["data"]
     # what has no accuracy has no place in the chart

@@ -24,7 +24,7 @@ from eyechart.evaluation.task import Silent
 from eyechart.models.find import load_model
 from eyechart.structure.folds import Fold, style_folds
 from eyechart.structure.kinds import load_kinds
-from eyechart.structure.scores import read_results, score_study
+from eyechart.structure.scores import keep_examples, read_results, score_study
 from eyechart.structure.study import Job, Study, run_study
 from eyechart.training.recipe import Recipe
 from kinds_data import STYLES, TINTS, Row, colours, in_memory, tinted, write_rows
@@ -80,6 +80,20 @@ def listed(home):
         rows = list(csv.DictReader(file))
     pixels = np.stack([np.asarray(Image.open(where / row["path"])) for row in rows])
     return rows, torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
+
+
+def test_results_that_lie_among_the_pictures_are_no_pictures(tmp_path, monkeypatch, run):
+    for place, row in enumerate(colours(4)):
+        path = tmp_path / row.label / row.subclass / f"{place}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(tinted(row, place)).save(path)
+    monkeypatch.chdir(tmp_path)
+    words = ("structure", "subclass", "--images", ".", "--epochs", 1, "--folds", 1, *USUAL)
+    first = run(*words)
+    assert first.status == 0, first.err
+    assert list((tmp_path / "eyechart-subclass").rglob("*.png"))
+    again = run(*words)
+    assert (again.status, again.out) == (0, first.out), again.err
 
 
 # What comes out
@@ -771,3 +785,24 @@ def test_classes_of_which_nothing_was_held_out_are_missing(tmp_path):
     (own,) = scored(tmp_path, rows, answer, [fold]).folds
     assert own.missing == ("c",) and own.by_class == {"a": 0.5, "b": 1}
     assert [(each.label, each.answer, each.share) for each in own.confusions] == [("a", "c", 0.5)]
+
+
+def test_pictures_are_kept_from_the_hardest_class_to_the_easiest(tmp_path):
+    labels = [f"{number:02d}" for number in range(50)]
+    pairs = [(label, style) for label in labels for style in "pqr"]
+    kinds = in_memory([Row(label, style, label, n) for n, (label, style) in enumerate(pairs)])
+    (fold,) = style_folds(kinds, ["q"])
+    places = [int(place) for place in fold.held_out]
+    table = pa.table(
+        {
+            "place": places,
+            "label": [int(kinds.labels[place]) for place in places],
+            "answer": [0] * len(places),
+            "held_out": [True] * len(places),
+        }
+    )
+    by_class = {label: number / 49 for number, label in enumerate(labels)}
+    found = keep_examples(fold, table, by_class, kinds, tmp_path)
+    assert len(found) == 20
+    assert [own.label for own in found] == sorted(own.label for own in found)
+    assert (found[0].label, found[-1].label) == ("00", "49")

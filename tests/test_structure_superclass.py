@@ -806,6 +806,9 @@ def test_a_second_model_is_added_to_the_first(ask, tmp_path):
     assert told.status == 0, told.err
     names = [each.name for each in read_superclass_results(tmp_path / "out").models]
     assert names == [MODEL, other] and made.stat().st_mtime_ns == before
+    # a command for one of them leaves the other among the results
+    assert ask("--epochs", 1).status == 0
+    assert [each.name for each in read_superclass_results(tmp_path / "out").models] == names
 
 
 def test_superclasses_of_ones_own_and_full_tuning(ask, tmp_path):

@@ -16,6 +16,7 @@ from eyechart.models.find import load_model
 from eyechart.suites.assets import VARIABLE, read_styles
 from eyechart.suites.suite import find_entry
 from eyechart.testsets.drawing import Plan
+from eyechart.training import style_transfer
 from eyechart.training.style_transfer import Judge
 from photographs import photographs
 
@@ -194,6 +195,49 @@ def test_features_are_those_before_each_halving():
     assert torch.allclose(found[8], wanted)
 
 
+class Reusing(nn.Module):
+    """One activation after every layer, and halvings in the middle of a stage, as ResNets have."""
+
+    def __init__(self):
+        super().__init__()
+        self.relu = nn.ReLU()
+        widths = (3, 8, 12, 16, 20)
+        self.before = nn.ModuleList(nn.Conv2d(one, one, 1) for one in widths[:-1])
+        self.halve = nn.ModuleList(nn.Conv2d(*pair, 3, 2, 1) for pair in pairwise(widths))
+        self.head = nn.Linear(20, 3)
+
+    def stages(self, pictures):
+        """Return what comes out of each stage."""
+        found = []
+        for before, halve in zip(self.before, self.halve, strict=True):
+            pictures = self.relu(halve(self.relu(before(pictures))))
+            found.append(pictures)
+        return found
+
+    def forward(self, pictures):
+        return self.head(self.stages(pictures)[-1].mean(dim=(2, 3)))
+
+
+with torch.random.fork_rng():
+    torch.manual_seed(1)
+    reusing = Reusing().eval()
+
+
+def test_a_layer_that_is_used_several_times_counts_where_a_depth_ends():
+    model = load_model("test_style_transfer:reusing", torch.device("cpu"), trust=True)
+    batch = torch.rand(2, 3, 64, 64)
+    found = Judge(model, torch.device("cpu"))(batch)
+    with torch.no_grad():
+        stages = reusing.stages(model.preprocessing.on_unit(batch))
+        # what a stage made is last seen after the next one's first activation
+        wanted = [
+            reusing.relu(before(own))
+            for own, before in zip(stages, [*reusing.before[1:], nn.Identity()], strict=True)
+        ]
+    for depth, own in zip((2, 4, 8, 16), wanted, strict=True):
+        assert torch.allclose(found[depth], own), depth
+
+
 @pytest.fixture
 def home(tmp_path):
     random = np.random.default_rng(0)
@@ -275,6 +319,46 @@ def test_what_is_learnt_brings_pictures_nearer_to_the_style_and_keeps_them_where
 )
 def test_what_cannot_be_trained_is_one_sentence(run, home, more, part):
     assert_refused(run(*words(home), *more), part)
+
+
+def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypatch):
+    trained = style_transfer._Run._learn
+
+    def stopped(own):
+        if own.done == 2:
+            raise KeyboardInterrupt
+        trained(own)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(style_transfer, "SAVE_EVERY", -1)
+        patch.setattr(style_transfer._Run, "_learn", stopped)
+        assert run(*words(home, "--steps", 4)).status == 130
+    assert (home / "style.state").exists()
+    told = run(*words(home, "--steps", 4), "--stimulus", 72)
+    assert_refused(told, "another configuration", "stimulus: native, now 72")
+    with monkeypatch.context() as patch:
+        patch.setattr(pyramid.head.bias, "data", pyramid.head.bias.data + 1)
+        assert_refused(run(*words(home, "--steps", 4)), "another configuration", "model")
+    assert run(*words(home, "--steps", 4)).status == 0
+
+
+def test_a_training_that_diverges_at_its_end_writes_no_network(run, home, monkeypatch):
+    usual = style_transfer._Run._loss
+
+    def broken(own, *given):
+        return usual(own, *given) * (float("nan") if own.done == 2 else 1)
+
+    monkeypatch.setattr(style_transfer._Run, "_loss", broken)
+    assert_refused(run(*words(home, "--steps", 3)), "diverged", "lower rate")
+    assert not (home / "style.pt").exists()
+
+
+def test_training_leaves_torchs_random_numbers_alone(run, home):
+    torch.manual_seed(7)
+    wanted = torch.rand(4)
+    torch.manual_seed(7)
+    assert run(*words(home, "--steps", 1)).status == 0
+    assert torch.equal(torch.rand(4), wanted)
 
 
 def test_too_few_pictures_are_refused(run, home):

@@ -21,6 +21,7 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.suites.apply import draw_random
+from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry
 from eyechart.training import blocks, loop
@@ -594,6 +595,27 @@ def test_a_file_of_other_pictures_is_refused(data, tmp_path):
     with pytest.raises(ec.UsageError) as refused:
         train(others, path, epochs=1)
     assert_one_sentence(refused, "another configuration", "data")
+
+
+def test_a_file_of_pictures_of_another_size_is_refused(folder, data, tmp_path):
+    path = tmp_path / "net.pt"
+    with pytest.raises(KeyboardInterrupt):
+        train(data, path, epochs=1, progress=Stopping(2, interrupt))
+    larger = training_data(ec.load_images(folder, "32"))
+    with pytest.raises(ec.UsageError) as refused:
+        train(larger, path, epochs=1)
+    assert_one_sentence(refused, "another configuration", "stimulus: native, now 32")
+
+
+@pytest.mark.usefixtures("with_styles")
+def test_a_training_with_another_style_transfer_is_another_one(tmp_path, monkeypatch, style_file):
+    mixture = Mixture((find_entry("style_transfer"),))
+    first = mixture.settings()
+    assert mixture.settings() == first
+    other = tmp_path / "other.pt"
+    other.write_bytes(style_file.read_bytes() + b"\0")
+    monkeypatch.setenv(VARIABLE, str(other))
+    assert mixture.settings() != first
 
 
 @pytest.mark.parametrize("ending", [".pt", ".state"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import Stop
 from eyechart.cli.testset_options import Balanced, Jpeg, Pictures
@@ -192,8 +193,7 @@ def evaluate(
     source = find_source(images, stimulus, clean, out)
     task = source.task(task, suite)
     task.check()
-    for name in task.plan.left_out():
-        print(f"Note: {name} is left out, since it needs a network of yours (see docs, structure).")
+    note_left_out(task.plan.left_out())
     where = find_device(device)
     defences = read_defences(defence or ())
 

@@ -121,7 +121,7 @@ def run(
         tuple(range(seed, seed + seeds)),
         trust,
     )
-    sources = Sources(images, train_images, stimulus, every)
+    sources = Sources(images, train_images, stimulus, every, leave_out=out)
     with Bars() as bars:
         try:
             run_study(study, sources, [name.strip() for name in device.split(",")], out, bars)
@@ -134,11 +134,14 @@ def run(
 
 def entries_of(suites: list[str], corruptions: list[str]) -> "tuple[Entry, ...]":
     """Return the corruptions of all suites, or those chosen of them; each name once."""
-    from eyechart.suites.assets import ready_entries
+    from eyechart.cli.notes import note_left_out
+    from eyechart.suites.assets import left_out, ready_entries
     from eyechart.suites.suite import load_suite
     from eyechart.suites.write import choose_entries
 
     given = [load_suite(name) for name in suites]
+    if not corruptions:
+        note_left_out(name for suite in given for name in left_out(suite))
     usual = (entry.name for suite in given for entry in ready_entries(suite))
     names = corruptions or list(dict.fromkeys(usual))
     return choose_entries(given, names, "study", "Corruptions to train on", "chosen").entries
@@ -146,13 +149,14 @@ def entries_of(suites: list[str], corruptions: list[str]) -> "tuple[Entry, ...]"
 
 def benchmarks_of(suites: list[str], entries: "tuple[Entry, ...]") -> dict[str, tuple[str, ...]]:
     """Return the corruptions of each suite, which must all be in the study."""
+    from eyechart.suites.assets import ready_entries
     from eyechart.suites.suite import load_suite
 
     known = {entry.name for entry in entries}
     found = {}
     for name in suites:
         suite = load_suite(name)
-        members = tuple(entry.name for entry in suite)
+        members = tuple(entry.name for entry in ready_entries(suite))
         missing = [each for each in members if each not in known]
         if missing:
             raise UsageError(

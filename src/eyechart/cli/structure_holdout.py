@@ -227,7 +227,7 @@ def _run(
                 place = images.parent if images.is_file() else images
                 if out.exists() and out.resolve() == place.resolve():
                     raise UsageError(f"{out} holds the pictures: choose another --out.")
-                kinds = load_kinds(images, kind, stimulus, bars)
+                kinds = load_kinds(images, kind, stimulus, bars, out)
             study = Study(
                 kind,
                 tuple(folds(kinds)),
@@ -263,18 +263,19 @@ def show_results(results: "Results") -> None:
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column(title)
     on_it = f"accuracy on {'it' if results.kind == 'style' else 'them'} (%)"
-    for name in (on_it, "on familiar ones (%)", "gap (points)", "pictures"):
+    for name in (on_it, "on familiar ones (%)", "gap (points)", "pictures", "familiar"):
         table.add_column(name, justify="right")
     for fold in results.folds:
         name = escape(fold.name)
         if results.kind != "style":
             name = f"{name}: {len(fold.held)} held out"
         shares = (share_text(each) for each in (fold.held_out, fold.familiar, fold.gap))
-        table.add_row(name, *shares, f"{fold.pictures[0]:,}")
+        table.add_row(name, *shares, *(f"{count:,}" for count in fold.pictures[:2]))
     if len(results.folds) > 1:
         table.add_section()
         shares = (share_text(each) for each in (results.held_out, results.familiar, results.gap))
-        table.add_row("mean", *shares, f"{sum(fold.pictures[0] for fold in results.folds):,}")
+        counts = (sum(fold.pictures[which] for fold in results.folds) for which in (0, 1))
+        table.add_row("mean", *shares, *(f"{count:,}" for count in counts))
     wide_console().print(table)
     for fold in results.folds:
         if fold.missing:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from eyechart.scores.estimate import Estimate
     from eyechart.structure.scores import Share
 
 WIDE, ENDLESS = 160, 2000
@@ -20,7 +21,7 @@ def wide_console(markdown: bool = False) -> "Console":
     return console if console.is_terminal else Console(width=WIDE)
 
 
-def share_text(share: "Share | None") -> str:
+def share_text(share: "Share | Estimate | None") -> str:
     """Return a share and its interval in percent: "61.5 (50.3–71.6)"; a dash for none."""
     if share is None:
         return "–"

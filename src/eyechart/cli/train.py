@@ -9,6 +9,7 @@ import typer
 
 from eyechart.cli import train_enhancements, train_network, train_style
 from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.ranges import parse_range
 from eyechart.cli.stop import Stop
@@ -166,6 +167,7 @@ def retrain(
         pictures,
     )
     asked.check()
+    note_left_out(plan.left_out())
     where = own_device(find_device(device))
 
     def load(spec: str, half: bool | None = None) -> "Model":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import Stop
 from eyechart.cli.training_options import (
@@ -26,7 +27,6 @@ from eyechart.cli.training_options import (
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.scores.estimate import Estimate
     from eyechart.training.enhancements import Row
 
 
@@ -114,11 +114,12 @@ def enhancements(
     plan = Plan(suite, seed=seed, corruptions=tuple(corruption or ()), pictures=pictures)
     task = Task(plan, Fit(replicates=replicates), humans=None)
     asked = Comparison(arch, recipe, tuple(chosen), task, out)
+    note_left_out(plan.left_out())
     where = find_device(device)
     with Bars() as bars:
         try:
             found, rows = compare_enhancements(
-                asked, Sources(images, train_images, stimulus), where, bars
+                asked, Sources(images, train_images, stimulus, leave_out=out), where, bars
             )
         except KeyboardInterrupt:
             raise Stop(
@@ -134,7 +135,7 @@ def _show(rows: "list[Row]", arch: str, epochs: int) -> None:
     from rich import box
     from rich.table import Table
 
-    from eyechart.cli.tables import wide_console
+    from eyechart.cli.tables import share_text, wide_console
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("enhancement")
@@ -142,14 +143,7 @@ def _show(rows: "list[Row]", arch: str, epochs: int) -> None:
         table.add_column(name, justify="right")
     for row in rows:
         title = {"standard": f"none ({arch})", "trained on": f"{epochs} epochs more"}.get(row.title)
-        cells = (_text(each) for each in (row.clean_error, row.mce, row.relative_mce))
+        cells = (share_text(each) for each in (row.clean_error, row.mce, row.relative_mce))
         table.add_row(title or row.title, *cells)
     wide_console().print(table)
     print(f"mCE and relative mCE divide by the errors of {arch} as it was trained first.")
-
-
-def _text(own: "Estimate | None") -> str:
-    if own is None:
-        return "–"
-    low, high = own.interval
-    return f"{100 * own.value:.1f} ({100 * low:.1f}–{100 * high:.1f})"

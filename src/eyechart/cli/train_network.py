@@ -152,7 +152,7 @@ def _load(
 
     if images is None:
         return load_labelled(
-            train_images, "pictures to train with", stimulus, every, progress
+            train_images, "pictures to train with", every, stimulus, progress
         ), None
     return Sources(images, train_images, stimulus, every).load(progress)
 

@@ -15,6 +15,7 @@ from eyechart.core.randomness import hash64
 from eyechart.overlap.calibration import Calibrated, End, finish
 from eyechart.overlap.judge import Judge
 from eyechart.overlap.strengths import Scale
+from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.suites.write import check_suite_path
 
@@ -125,7 +126,7 @@ def _cells(end: End) -> list[str]:
 
 def _stand_in(entry: Entry) -> str:
     # the suite that it is put into has no say
-    return f"{hash64(replace(entry, suite='').fingerprint):016x}"
+    return f"{hash64(entry_mark(replace(entry, suite=''))):016x}"
 
 
 def _read(path: Path) -> Content:

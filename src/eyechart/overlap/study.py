@@ -22,6 +22,7 @@ from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.tables import ALL, CLEAN, STANDARD
+from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.testsets.drawing import Step
 from eyechart.training.answers import right_answers
@@ -141,7 +142,7 @@ class Study:
             "train": train_data.fingerprint,
             "test": test_data.fingerprint,
             "corruptions": list(self.names),
-            "strengths": f"{hash64(*(entry.fingerprint for entry in self.entries)):016x}",
+            "strengths": f"{hash64(*map(entry_mark, self.entries)):016x}",
             "seeds": list(self.seeds),
             "classes": list(train_data.class_names),
             **{k: v for k, v in self.recipe.settings().items() if k != "seed"},

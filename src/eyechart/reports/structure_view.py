@@ -1,10 +1,13 @@
 """Studies of new styles and new kinds as a report shows them: tables, charts, pictures."""
 
+import io
 import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from PIL import Image
 
 from eyechart.reports.charts.chart import (
     INTERVAL,
@@ -38,6 +41,11 @@ from eyechart.structure.superclass_scores import (
 )
 
 MOST_GRIDS, MOST_CONFUSIONS = 8, 12
+MOST_MODELS = 4
+"""Up to which superclasses are shown one by one; there is no room for more."""
+
+SHOWN = 128
+"""Px of held-out pictures on the page."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +68,14 @@ class Grid:
 
 @dataclass(frozen=True)
 class View:
-    """One study as it is shown."""
+    """One study as it is shown; `parts`: its superclasses one by one."""
 
     title: str
     text: str
     table: Table
     charts: tuple[Chart, ...]
     grids: tuple[Grid, ...] = ()
+    parts: Table | None = None
     confusions: Table | None = None
 
 
@@ -99,7 +108,7 @@ def _held_out(results: Results, folder: Path, number: int) -> View:
     text = (
         f"A {results.network} was trained without a {what} and tested on it:"
         f" {_percent(results.held_out)} right on average, against {_percent(results.familiar)} on"
-        f" as many familiar pictures that were not trained with either, a gap of"
+        f" familiar pictures that were not trained with either, a gap of"
         f" {100 * results.gap.value:.0f} points ({100 * results.gap.interval[0]:.0f} to"
         f" {100 * results.gap.interval[1]:.0f})."
     )
@@ -109,14 +118,16 @@ def _held_out(results: Results, folder: Path, number: int) -> View:
             f" ({100 * best.held_out.value:.0f} %)."
         )
     grids = tuple(_grid(fold, folder, what) for fold in order[:MOST_GRIDS] if fold.examples)
-    confused = [(fold, each) for fold in order for each in fold.confusions]
+    confused: list[tuple[FoldScore | ModelScore, Confusion]] = [
+        (fold, each) for fold in order for each in fold.confusions
+    ]
     return View(
         title,
         text,
         _table(results, order, number),
         (_chart(results, order, number),),
         grids,
-        _confusions(confused, number) if confused else None,
+        confusions=_confusions(confused, number, "Held out") if confused else None,
     )
 
 
@@ -139,6 +150,7 @@ def _table(results: Results, order: Sequence[FoldScore], number: int) -> Table:
         Column("Right on familiar ones (%)"),
         Column("Gap (points)"),
         Column("Pictures"),
+        Column("Familiar ones"),
         Column("Trained with"),
     )
     rows = [
@@ -146,18 +158,20 @@ def _table(results: Results, order: Sequence[FoldScore], number: int) -> Table:
             (
                 fold.name,
                 *_cells(fold.held_out, fold.familiar, fold.gap),
-                f"{fold.pictures[0]:,}",
-                f"{fold.pictures[2]:,}",
+                *(f"{count:,}" for count in fold.pictures),
             )
         )
         for fold in order
     ]
     if len(order) > 1:
         means = _cells(results.held_out, results.familiar, results.gap)
-        count = sum(fold.pictures[0] for fold in order)
-        rows.append(Row(("Mean", *means, f"{count:,}", ""), is_total=True))
+        counts = (sum(fold.pictures[which] for fold in order) for which in (0, 1))
+        rows.append(Row(("Mean", *means, *(f"{own:,}" for own in counts), ""), is_total=True))
     missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
-    note = "95 % intervals, from resampled subclasses; of the mean also over what is held out."
+    note = (
+        f"95 % intervals, from resampled {results.resampled}; of the mean also over what is held"
+        " out."
+    )
     if missing and results.kind == "style":
         note += f" Classes of which there was nothing to test with: {'; '.join(missing)}."
     return Table(f"structure-{number}", "Accuracy on what was held out", columns, tuple(rows),
@@ -217,9 +231,8 @@ def _dots(name: str, names: list[str], shares: Sequence[Share], colour: str, sym
 def _grid(fold: FoldScore, folder: Path, what: str) -> Grid:
     cells = []
     for own in fold.examples:
-        path = folder / own.picture
         try:
-            image = f"data:image/png;base64,{b64encode(path.read_bytes()).decode()}"
+            image = _thumbnail(folder / own.picture)
         except OSError:
             continue
         cells.append(Cell(image, own.label, own.answer, own.is_right))
@@ -229,12 +242,27 @@ def _grid(fold: FoldScore, folder: Path, what: str) -> Grid:
     return Grid(title, tuple(cells))
 
 
-def _confusions(confused: Sequence[tuple[FoldScore, Confusion]], number: int) -> Table:
+def _thumbnail(path: Path) -> str:
+    """Return a picture as a data URL, no larger than it is shown on a fine screen."""
+    with Image.open(path) as picture:
+        if max(picture.size) <= SHOWN:
+            content = path.read_bytes()
+        else:
+            small, file = picture.convert("RGB"), io.BytesIO()
+            small.thumbnail((SHOWN, SHOWN))
+            small.save(file, "png")
+            content = file.getvalue()
+    return f"data:image/png;base64,{b64encode(content).decode()}"
+
+
+def _confusions(
+    confused: Sequence[tuple[FoldScore | ModelScore, Confusion]], number: int, whose: str
+) -> Table:
     most = sorted(confused, key=lambda each: -each[1].share * each[1].pictures)[:MOST_CONFUSIONS]
     columns = (
         Column("Shows", numeric=False),
         Column("Taken for", numeric=False),
-        Column("Held out", numeric=False),
+        Column(whose, numeric=False),
         Column("Share (%)", hint="of the pictures of this class that were held out"),
         Column("Pictures"),
     )
@@ -262,13 +290,14 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         Column("Seen kinds (%)"),
         Column("Unseen kinds (%)"),
         Column("Gap (points)"),
+        Column("Mean over superclasses (points)", hint="of the gap, where both kinds are there"),
     )
     rows = tuple(
         Row(
             (
                 own.name,
                 "–" if own.imagenet_accuracy is None else hundredths(own.imagenet_accuracy),
-                *_cells(own.seen, own.unseen, own.gap),
+                *_cells(own.seen, own.unseen, own.gap, own.mean_gap),
             )
         )
         for own in models
@@ -279,11 +308,41 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     )
     table = Table(
         f"superclasses-{number}", "Accuracy on seen and on unseen kinds", columns, rows,
-        note="95 % intervals, from resampled kinds (synsets).",
+        note=" ".join(("95 % intervals, from resampled kinds (synsets).", *results.notes)),
     )  # fmt: skip
     known = [own for own in models if own.imagenet_accuracy is not None]
     charts = (_figure6(known, number),) if known else ()
-    return View("Kinds that were never met", text, table, charts)
+    confused: list[tuple[FoldScore | ModelScore, Confusion]] = [
+        (own, each) for own in models for each in own.confusions
+    ]
+    return View(
+        "Kinds that were never met",
+        text,
+        table,
+        charts,
+        parts=_by_superclass(models, number) if len(models) <= MOST_MODELS else None,
+        confusions=_confusions(confused, number, "Model") if confused else None,
+    )
+
+
+def _by_superclass(models: Sequence[ModelScore], number: int) -> Table:
+    columns = [
+        Column("Superclass", numeric=False),
+        Column("Seen kinds"),
+        Column("Unseen kinds"),
+    ]
+    for own in models:
+        columns += [Column(f"{kind} (%)", group=own.name) for kind in ("Seen", "Unseen")]
+    rows = []
+    for place, first in enumerate(models[0].superclasses):
+        shares = [
+            share
+            for own in models
+            for share in (own.superclasses[place].seen, own.superclasses[place].unseen)
+        ]
+        cells = ["–" if share is None else _cells(share)[0] for share in shares]
+        rows.append(Row((first.name, *(f"{count:,}" for count in first.synsets), *cells)))
+    return Table(f"by-superclass-{number}", "Each superclass", tuple(columns), tuple(rows))
 
 
 def _figure6(models: Sequence[ModelScore], number: int) -> Chart:

@@ -52,6 +52,10 @@ def import_icons50(source: Path, out: Path, progress: Progress) -> int:
     )
     icons = []
     for icon in read_icons50(source):
+        if not (icon.label and icon.style and icon.subclass):
+            raise UsageError(
+                f"{source} has an icon without a class, style or subclass: give it one."
+            )
         for name in (icon.label, icon.style, icon.subclass, icon.rendition):
             if "/" in name or "\\" in name or name.startswith("."):
                 raise UsageError(

@@ -93,9 +93,14 @@ def subclass_of(label: str, subclass: str) -> str:
     return "/".join(name.replace("/", "//") for name in (label, subclass))
 
 
-def load_kinds(where: Path, trait: Trait, stimulus: str, progress: Progress) -> Kinds:
-    """Return the pictures of a list or of class folders, all of which have a style or subclass."""
-    listed = find_images(where)
+def load_kinds(
+    where: Path, trait: Trait, stimulus: str, progress: Progress, leave_out: Path | None = None
+) -> Kinds:
+    """Return the pictures of a list or of class folders, all of which have a style or subclass.
+
+    `leave_out`: a folder of results, which may lie among the pictures.
+    """
+    listed = find_images(where, leave_out)
     check_trait(listed, trait, str(where))
     step = progress.begin("pictures", len(listed))
     return kinds_of(load_pictures(listed, str(where), stimulus, step), progress=progress)

@@ -85,7 +85,11 @@ class FoldScore:
 
 @dataclass(frozen=True)
 class Results:
-    """All folds, and their means with intervals over folds and pictures."""
+    """All folds, and their means with intervals over folds and pictures.
+
+    `resampled`: what intervals draw again, subclasses with all their pictures, or single pictures
+    where no subclasses are known.
+    """
 
     kind: str
     network: str
@@ -96,6 +100,7 @@ class Results:
     held_out: Share
     familiar: Share
     gap: Share
+    resampled: str = "subclasses"
     schema: int = SCHEMA
 
 
@@ -103,10 +108,11 @@ def score_study(study: Study, kinds: Kinds, out: Path) -> Results:
     """Return what the answers in `out` say, and write it to results.json."""
     answers = read_answers(study, out)
     # pictures of one subclass are alike: what is drawn again is a subclass with all of them
+    resampled = "subclasses"
     try:
         groups = np.unique(np.array(kinds.names("subclass")), return_inverse=True)[1]
     except UsageError:
-        groups = np.arange(len(kinds.data))
+        groups, resampled = np.arange(len(kinds.data)), "pictures"
     scores, drawn = [], []
     for number, fold in enumerate(study.folds):
         one, replicates = _score(fold, answers[fold.name], kinds, groups, number)
@@ -122,6 +128,7 @@ def score_study(study: Study, kinds: Kinds, out: Path) -> Results:
         len(kinds.data.class_names),
         tuple(scores),
         *means,
+        resampled,
     )
     write_results(results, out)
     return results
@@ -236,11 +243,12 @@ def keep_examples(
     places, labels = (table[name].to_numpy()[held] for name in ("place", "label"))
     answers = table["answer"].to_numpy()[held]
     order = sorted(by_class, key=lambda name: (by_class[name], name))
-    step = max(1, len(order) // EXAMPLES)
+    count = min(EXAMPLES, len(order))
+    spread = np.linspace(0, len(order) - 1, count).round().astype(int).tolist()
     found = []
     folder = out / PICTURES / file_of(fold.name)
     folder.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(order[::step][:EXAMPLES]):
+    for number, name in enumerate(order[rank] for rank in spread):
         own = np.flatnonzero(labels == names.index(name))
         usual = (answers[own] == labels[own]) == (by_class[name] >= 0.5)
         chosen = int(own[usual][0] if usual.any() else own[0])

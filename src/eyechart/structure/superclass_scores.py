@@ -94,14 +94,15 @@ def score_superclasses(
     accuracies: Mapping[str, float | None],
     out: Path,
 ) -> SuperclassResults:
-    """Return what the answers in `out` say, and write it to results.json."""
-    models = tuple(
-        score_model(
-            spec, answers_in(spec, out).read(ANSWERS)["answer"].to_numpy(), data,
-            accuracies.get(spec),
-        )
-        for spec in specs
-    )  # fmt: skip
+    """Return what the answers in `out` say, and write it to results.json.
+
+    Models that an earlier command tuned in the same study stay among its results.
+    """
+    found = {each.name: each for each in _earlier(out)}
+    for spec in specs:
+        answers = answers_in(spec, out).read(ANSWERS)["answer"].to_numpy()
+        found[spec] = score_model(spec, answers, data, accuracies.get(spec))
+    models = tuple(found.values())
     synsets = data.synsets
     results = SuperclassResults(
         recipe.tune,
@@ -114,6 +115,14 @@ def score_superclasses(
     )
     write_results(results, out)
     return results
+
+
+def _earlier(out: Path) -> tuple[ModelScore, ...]:
+    """Return the models of the results that are there; none if there are no whole ones."""
+    try:
+        return read_superclass_results(out).models
+    except UsageError:
+        return ()
 
 
 def score_model(

@@ -45,6 +45,16 @@ def assets_mark(entry: Entry) -> str:
     return file_digest(style_file()) if entry.corruption.needs == "styles" else ""
 
 
+def entry_mark(entry: Entry) -> str:
+    """Return what tells an entry from others: what its suite says, and the assets it needs."""
+    return f"{entry.fingerprint}{assets_mark(entry)}"
+
+
+def left_out(suite: Suite) -> list[str]:
+    """Return the names of the entries that cannot be used as things are."""
+    return [entry.name for entry in suite if not is_ready(entry)]
+
+
 def style_file() -> Path:
     """Return the file of the trained style transfer; a UsageError says how to get one."""
     name = os.environ.get(VARIABLE)

@@ -19,7 +19,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import SPACES, category_labels
 from eyechart.suites.apply import draw_random
-from eyechart.suites.assets import assets_mark, is_ready, ready_entries
+from eyechart.suites.assets import entry_mark, left_out, ready_entries
 from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
 from eyechart.suites.suite import DRAWN, PUBLISHED, STRONGEST, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
@@ -117,17 +117,16 @@ class Plan:
         """Return the corruptions of the suite that lack what they need and were not asked for."""
         if self.corruptions:
             return []
-        return [entry.name for entry in load_suite(self.suite) if not is_ready(entry)]
+        return left_out(load_suite(self.suite))
 
     def settings(self) -> dict[str, Any]:
         """Return the plan as plain values."""
         entries = self.entries()
-        marks = [f"{entry.fingerprint}{assets_mark(entry)}" for entry in entries]
         return {
             **asdict(self),
             "corruptions": [entry.name for entry in entries],
             "delta_v": list(self.delta_v),
-            FINGERPRINT: f"{hash64(*marks):016x}",
+            FINGERPRINT: f"{hash64(*map(entry_mark, entries)):016x}",
         }
 
 

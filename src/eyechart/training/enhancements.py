@@ -15,9 +15,11 @@ from eyechart.core.errors import UsageError
 from eyechart.evaluation.evaluate import run_task
 from eyechart.evaluation.task import Progress, Task
 from eyechart.images.imageset import ImageSet
+from eyechart.labels.spaces import native_labels
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
+from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.evaluation import Evaluation
@@ -121,6 +123,11 @@ def compare_enhancements(
     asked.check()
     pictures, test = sources.load(progress)
     data = training_data(pictures)
+    # rather now than after everything is trained
+    native_labels(test.labels, len(data.class_names), data.class_names)
+    for each in asked.enhancements:
+        if each.network:
+            build_network(each.network, len(data.class_names))
     _train_all(asked, data, device, progress)
     models = [_load(asked, Enhancement(STANDARD), device)]
     models += [_load(asked, each, device) for each in asked.enhancements]

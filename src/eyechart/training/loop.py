@@ -115,6 +115,8 @@ def settings_of(start: Start, data: Labelled, mixture: Mixture, recipe: Recipe) 
     return {
         **recipe.settings(),
         **mixture.settings(),
+        "stimulus": data.images.stimulus.name,
+        "size": list(data.size),
         "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
         "data": data.fingerprint,
         # recipes of everything say nothing of what is tuned, so this has to tell one from the other

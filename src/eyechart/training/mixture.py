@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Values
 from eyechart.suites.apply import corrupt_batch, draw_random
-from eyechart.suites.assets import assets_of
+from eyechart.suites.assets import assets_of, entry_mark
 from eyechart.suites.strength import check_severity, draw_severities, draw_strengths
 from eyechart.suites.suite import STRONGEST, Entry
 from eyechart.visual_change.measure import measure_change
@@ -76,7 +76,7 @@ class Mixture:
             "corruptions": list(self.names),
             "severity": None if self.severity is None else list(self.severity),
             "delta_v": None if self.delta_v is None else list(self.delta_v),
-            "strengths": f"{hash64(*(entry.fingerprint for entry in self.entries)):016x}",
+            "strengths": f"{hash64(*map(entry_mark, self.entries)):016x}",
         }
 
     def measured(self, pictures: Tensor, keys: Tensor) -> "Mixture":

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from eyechart.evaluation.task import Progress
@@ -15,7 +16,8 @@ class Sources:
     """Two folders or lists of labelled pictures, or one of which a share is held out to test with.
 
     `stimulus`: how pictures are brought to size. `every`: only every so-many-th class is used,
-    sorted by name; 10 makes ImageNet-100 of ImageNet.
+    sorted by name; 10 makes ImageNet-100 of ImageNet. `leave_out`: a folder of results, which may
+    lie among the pictures.
     """
 
     images: Path
@@ -23,25 +25,20 @@ class Sources:
     stimulus: str = "224"
     every: int = 1
     held_out: float = 0.2
+    leave_out: Path | None = None
 
     def load(self, progress: Progress) -> tuple[ImageSet, ImageSet]:
         """Return the pictures to train with, and those to test with; none is among both."""
+        load = partial(
+            load_labelled, stimulus=self.stimulus, progress=progress, leave_out=self.leave_out
+        )
         if self.train_images is None:
-            own = load_labelled(self.images, "pictures", self.stimulus, self.every, progress)
-            train, test = split(own, self.held_out)
+            train, test = split(load(self.images, "pictures", self.every), self.held_out)
         else:
-            train = load_labelled(
-                self.train_images, "pictures to train with", self.stimulus, self.every, progress
-            )
+            train = load(self.train_images, "pictures to train with", self.every)
             kept = {picture.label for picture in train.pictures}
-            test = load_labelled(
-                self.images,
-                "pictures to test with",
-                self.stimulus,
-                1,
-                progress,
-                kept if self.every != 1 else None,
-            )
+            chosen = kept if self.every != 1 else None
+            test = load(self.images, "pictures to test with", 1, kept=chosen)
         refuse_shared(train, test)
         return train, test
 
@@ -49,13 +46,14 @@ class Sources:
 def load_labelled(
     where: Path,
     title: str,
-    stimulus: str,
     every: int,
+    stimulus: str,
     progress: Progress,
     kept: Collection[str | None] | None = None,
+    leave_out: Path | None = None,
 ) -> ImageSet:
     """Return the pictures of a folder or a list, of every so-many-th class, or of those `kept`."""
-    listed: Sequence[Picture] = find_images(where)
+    listed: Sequence[Picture] = find_images(where, leave_out)
     if kept is not None:
         listed = [picture for picture in listed if picture.label in kept]
     if every != 1:

@@ -6,6 +6,7 @@ of the style, and so that at every depth features have the style's statistics (H
 """
 
 import time
+from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -79,14 +80,17 @@ class Judge:
         self.steps = model.preprocessing
         self.layers = self._find(device)
 
-    def _find(self, device: torch.device) -> dict[int, nn.Module]:
+    def _find(self, device: torch.device) -> dict[int, tuple[nn.Module, int]]:
+        """Return the layer of each depth, and at which of its calls: one layer may have several."""
         side = 128
-        found: dict[int, nn.Module] = {}
-        order: list[tuple[int, nn.Module]] = []
+        found: dict[int, tuple[nn.Module, int]] = {}
+        order: list[tuple[int, nn.Module, int]] = []
+        calls: Counter[nn.Module] = Counter()
 
         def note(module: nn.Module, _: Any, output: Any) -> None:
+            calls[module] += 1
             if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2]:
-                order.append((round(side / output.shape[2]), module))
+                order.append((round(side / output.shape[2]), module, calls[module]))
 
         handles = [each.register_forward_hook(note) for each in self.module.modules()]
         try:
@@ -100,9 +104,9 @@ class Judge:
         finally:
             for handle in handles:
                 handle.remove()
-        for depth, module in order:
+        for depth, module, call in order:
             if depth in DEPTHS and not isinstance(module, nn.Conv2d):
-                found[depth] = module
+                found[depth] = module, call
         if CONTENT_DEPTH not in found:
             raise UsageError(
                 "The model has no features an eighth as large as the picture: choose a"
@@ -114,8 +118,8 @@ class Judge:
         """Return the features of pictures (B, 3, H, W) in 0…1 at each depth."""
         found: dict[int, Tensor] = {}
         handles = [
-            module.register_forward_hook(_keep(found, depth))
-            for depth, module in self.layers.items()
+            module.register_forward_hook(_keep(found, depth, call))
+            for depth, (module, call) in self.layers.items()
         ]
         try:
             self.module(self.steps.on_unit(pictures))
@@ -125,10 +129,16 @@ class Judge:
         return found
 
 
-def _keep(found: dict[int, Tensor], depth: int) -> Any:
+def _keep(found: dict[int, Tensor], depth: int, call: int) -> Any:
+    """Return a hook that keeps what a layer makes when it is called the `call`-th time."""
+    calls = 0
+
     def keep(module: nn.Module, _: Any, output: Tensor) -> None:
-        # in float32: deviations of half-precision features would be rough
-        found[depth] = output.float()
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            # in float32: deviations of half-precision features would be rough
+            found[depth] = output.float()
 
     return keep
 
@@ -186,12 +196,15 @@ def train_style_transfer(
     judge = Judge(model, device)
     settings = {
         **asdict(recipe),
-        "model": model.name,
+        "model": f"{model.name} {model.identity}",
+        "stimulus": contents.stimulus.name,
         "contents": contents.fingerprint,
         "styles": styles.fingerprint,
     }
-    torch.manual_seed(hash64("style transfer", recipe.seed) >> 1)
-    run = _Run(judge, contents, styles, recipe, device, path, settings)
+    # weights are drawn on the CPU, whatever the device
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(hash64("style transfer", recipe.seed) >> 1)
+        run = _Run(judge, contents, styles, recipe, device, path, settings)
     run.go(progress)
     return run.styles()
 
@@ -277,7 +290,8 @@ class _Run:
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
         self.optimiser.step()
-        if self.done % 100 == 0 and not bool(loss.isfinite()):
+        looked_at = self.done % 100 == 0 or self.done == recipe.steps - 1
+        if looked_at and not bool(loss.isfinite()):
             raise UsageError(f"The training diverged: give a lower rate than {recipe.rate:g}.")
 
     def _loss(self, contents: Tensor, looks: Tensor, amounts: Tensor, same: int) -> Tensor:
