@@ -10,6 +10,7 @@ from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.networks import NETWORKS, build_network
+from eyechart.training import enhancements
 from eyechart.training.clahe import equalise
 from eyechart.training.enhancements import usual_enhancements
 from eyechart.training.recipe import Recipe
@@ -105,7 +106,8 @@ def test_all_pairs_of_noise_and_weight_are_tried():
         (("--larger", "resnet9"), "once"),
         (("--larger", "resnet10"), "resnet10"),
         (("--epochs", 0), "epochs"),
-        (("--tuning-rate", 0), "rate"),
+        (("--tuning-rate", 0), "--tuning-rate"),
+        (("--tuning-epochs", 0), "--tuning-epochs"),
         (("--suite", "nothing"), "nothing"),
         (("--device", "cuda:99"), "cuda"),
     ],
@@ -120,8 +122,27 @@ def test_a_class_that_was_not_trained_with_is_refused_before_training(home, run,
     save_textures(tmp_path / "test", 4, seed=2)
     next((tmp_path / "test").iterdir()).rename(tmp_path / "test" / "violet")
     told = run(*words(home, "--images", tmp_path / "test", "--out", tmp_path / "out"))
-    assert_refused(told, "labels")
+    assert_refused(told, "no pictures of the class 'violet'", "take the class out")
     assert not list((tmp_path / "out").glob("*.pt"))
+
+
+def test_another_comparison_is_refused_before_training(home, run):
+    before = sorted(path.name for path in (home / "out").iterdir())
+    told = run(*words(home, "--larger", "resnet18"))
+    assert_refused(told, "another comparison", "enhancements: now also resnet18", "--out")
+    told = run(*("resnet9" if each == "textures:network" else each for each in words(home)))
+    assert_refused(told, "network: textures:network, now resnet9")
+    assert sorted(path.name for path in (home / "out").iterdir()) == before
+
+
+def test_a_stop_before_anything_was_made_says_so(home, run, tmp_path, monkeypatch):
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(enhancements, "training_data", stop)
+    told = run(*words(home, "--out", tmp_path / "out"))
+    assert told.status == 130 and "before anything was made" in told.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_another_recipe_does_not_overwrite_what_is_there(home, run):

@@ -168,8 +168,8 @@ def test_the_sentence_says_what_was_found(run, files):
     linear = pearsonr(own, theirs).statistic
     lower = "lower" if theirs.mean() < own.mean() else "higher"
     assert told.out == (
-        f"55 pairs of 11 corruptions: rank correlation {spearmanr(own, theirs).statistic:.3f} (95 %"
-        f" interval {found.interval[0]:.3f} to {found.interval[1]:.3f}, over corruptions), linear"
+        f"55 pairs among 11 corruptions: rank correlation {spearmanr(own, theirs).statistic:.3f}"
+        f" (95 % interval {found.interval[0]:.3f} to {found.interval[1]:.3f}, over corruptions), linear"
         f" {linear:.3f}, mean difference {np.abs(own - theirs).mean():.3f},"
         f" the second {abs(theirs.mean() - own.mean()):.3f} {lower} on average.\n"
     )
@@ -198,7 +198,7 @@ def test_only_corruptions_of_a_suite_are_compared_or_chosen_among(run, files, su
     inner = [matrix.only(kept) for matrix in files.values()]
     own, theirs = pairs_of(*inner)
     told = run("overlap", "compare", "one.csv", "two.csv", "--among", suite)
-    assert f"{len(own)} pairs of {len(kept)} corruptions" in told.out
+    assert f"{len(own)} pairs among {len(kept)} corruptions" in told.out
     assert f"correlation {spearmanr(own, theirs).statistic:.3f} " in told.out
     threshold = 0.5
     expected, least = by_trying_all(np.array(inner[0]), threshold)
@@ -257,7 +257,7 @@ def test_a_study_or_a_table_can_be_compared_with_a_matrix(run, files, tmp_path):
     told = run("overlap", "compare", "one.csv", "table.csv")
     assert told.status == 0, told.err
     assert (
-        f"6 pairs of 4 corruptions: rank correlation {spearmanr(own, expected).statistic:.3f} "
+        f"6 pairs among 4 corruptions: rank correlation {spearmanr(own, expected).statistic:.3f} "
         in (told.out)
     )
     assert f"linear {pearsonr(own, expected).statistic:.3f}," in told.out

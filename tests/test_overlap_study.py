@@ -637,6 +637,11 @@ def test_benchmarks_as_a_whole_must_be_within_the_study():
         benchmarks_of(["vcr"], entries)
 
 
+def test_one_folder_for_both_is_told_as_such(home, run, tmp_path):
+    told = run(*words_of(home, tmp_path / "out", images="train"))
+    assert_refused(told, "is given to train with and to test with", "other pictures")
+
+
 def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monkeypatch, capsys):
     monkeypatch.delenv(VARIABLE, raising=False)
     entries = entries_of(["imagenet-c-extra"], [])

@@ -239,7 +239,7 @@ def test_the_command_holds_out_what_was_published(archive, kinds, run, tmp_path)
     (fold,) = results["folds"]
     assert {int(name.rpartition("fine")[2]) for name in fold["held"]} == set(FIRST)
     assert fold["pictures"] == [40, 40, 240] and results["classes"] == 20
-    assert fold["missing"] == [] and "Note:" not in told.out
+    assert fold["missing"] == [] and "has no pictures" not in told.out
     recipe = json.loads((out / "run.json").read_text())
     # the published recipe, where nothing else is said
     assert (recipe["mixup"], recipe["weight_decay"], recipe["normalise"]) == (1, 5e-4, True)

@@ -19,6 +19,8 @@ from eyechart.structure.scores import (
     FoldScore,
     Results,
     Share,
+    notes_on,
+    read_results,
 )
 from eyechart.structure.study_folder import write_results
 from eyechart.structure.superclass_scores import ModelScore, SuperclassResults, SuperclassScore
@@ -114,6 +116,17 @@ def test_intervals_say_what_was_resampled(study):
     assert "resampled subclasses" in str(structure_views([study])[0].table.note)
     (study / "results.json").write_text(json.dumps({**told, "resampled": "pictures"}))
     assert "resampled pictures" in str(structure_views([study])[0].table.note)
+
+
+def test_networks_that_only_guess_are_told(study):
+    results = read_results(study)
+    thin = replace(results.folds[1], guessing=0.87)
+    write_results(replace(results, folds=(results.folds[0], thin)), study)
+    note = str(structure_views([study])[0].table.note)
+    assert "trained without thin is right" in note and "(87 %)" in note
+    assert "more than one fold" not in note
+    twice = replace(results, folds=(thin, replace(thin, guessing=0.0)))
+    assert "1 of 1 styles, such as thin" in notes_on(twice)[1]
 
 
 def test_seen_and_unseen_kinds_stand_against_accuracy_on_imagenet(superclasses):

@@ -10,7 +10,7 @@ import typer
 from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.stop import Stop, stopped
 from eyechart.cli.testset_options import Balanced, Jpeg, Pictures
 from eyechart.core.errors import UsageError
 
@@ -213,10 +213,7 @@ def evaluate(
             own = source.load(task.plan, bars)
             evaluation = run_task(task, loaded, own, where, out, bars)
         except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: what was predicted is in {out}; the same command goes on from there.",
-                130,
-            ) from None
+            raise stopped(out, "what was predicted") from None
     # as it was typed, to be typed again
     command = shlex.join(["eyechart", *(context.obj or ())])
     evaluation = replace(evaluation, provenance={**evaluation.provenance, "command": command})

@@ -45,7 +45,7 @@ def compare(
     found = compare_matrices(first, second)
     low, high = found.interval
     print(
-        f"{found.pairs:,} pairs of {len(found.corruptions)} corruptions: rank correlation"
+        f"{found.pairs:,} pairs among {len(found.corruptions)} corruptions: rank correlation"
         f" {found.rank:.3f} (95 % interval {low:.3f} to {high:.3f}, over corruptions), linear"
         f" {found.linear:.3f}, mean difference {found.difference:.3f}, the second"
         f" {abs(found.shift):.3f} {'higher' if found.shift >= 0 else 'lower'} on average."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.paths import folder, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
     Batch,
     Crop,
@@ -126,9 +126,7 @@ def run(
         try:
             run_study(study, sources, [name.strip() for name in device.split(",")], out, bars)
         except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: what was trained is in {out}; the same command goes on from there.", 130
-            ) from None
+            raise stopped(out, "what was trained") from None
     show_study(out)
 
 

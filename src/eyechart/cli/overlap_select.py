@@ -115,7 +115,8 @@ def _print_steps(steps: "Sequence[Step]") -> None:
     from eyechart.reports.overlap_tables import step_table, up
 
     print_table(step_table(steps), left=(5,))
-    print(f"Below {up(steps[0].low)} no two corruptions may stand together.")
+    if steps[0].low > 0:
+        print(f"Below {up(steps[0].low)} no two corruptions may stand together.")
 
 
 def _print_selection(found: "Selection") -> None:

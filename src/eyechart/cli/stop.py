@@ -1,5 +1,7 @@
 """How a subcommand ends early: with a sentence for the user and an exit status."""
 
+from pathlib import Path
+
 
 class Stop(Exception):
     """Ends the command; what was done until then is kept."""
@@ -7,3 +9,12 @@ class Stop(Exception):
     def __init__(self, sentence: str, status: int) -> None:
         super().__init__(sentence)
         self.status = status
+
+
+def stopped(where: Path, what: str) -> Stop:
+    """Return what ends a command after Ctrl-C; `what`: was done so far, and is in that place."""
+    if where.exists():
+        said = f"Stopped: {what} is in {where}; the same command goes on from there."
+    else:
+        said = "Stopped before anything was made; the same command begins anew."
+    return Stop(said, 130)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.paths import folder, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
     Batch,
     Crop,
@@ -115,7 +115,9 @@ def subclass(
     in_all: Annotated[
         int | None, typer.Option(help="Hold out so many over all classes instead, such as 50.")
     ] = None,
-    folds: Annotated[int, typer.Option(help="How often, each time others.")] = 3,
+    folds: Annotated[
+        int, typer.Option(help="How often, each time others as long as there are any.")
+    ] = 3,
     order: Annotated[
         str,
         typer.Option(help="Which ones: random, or published (CIFAR-100's, in the paper's order)."),
@@ -238,16 +240,23 @@ def _run(
             )
             run_study(study, kinds, where, out, bars)
         except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: what was trained is in {out}; the same command goes on from there.", 130
-            ) from None
+            raise stopped(out, "what was trained") from None
     results = score_study(study, kinds, out)
     show_results(results)
+    print(_counted(kinds, kind))
     damaged = kinds.data.images.damaged
     if damaged:
         pictures = "1 picture was" if len(damaged) == 1 else f"{len(damaged):,} pictures were"
         print(f"Note: {pictures} left out; the first: {damaged[0].why}")
     print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
+
+
+def _counted(kinds: "Kinds", kind: "Trait") -> str:
+    """Return a sentence on how many pictures, classes and styles or subclasses there are."""
+    several = len(set(kinds.names(kind)))
+    what = "styles" if kind == "style" else "subclasses"
+    classes = len(kinds.data.class_names)
+    return f"{len(kinds.data):,} pictures of {classes:,} classes and {several:,} {what}."
 
 
 def show_results(results: "Results") -> None:
@@ -258,6 +267,7 @@ def show_results(results: "Results") -> None:
 
     from eyechart.cli.tables import share_text, wide_console
     from eyechart.reports.words import plural
+    from eyechart.structure.scores import notes_on
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"
     table = Table(box=box.SIMPLE_HEAD)
@@ -283,6 +293,8 @@ def show_results(results: "Results") -> None:
                 f"Note: {fold.name} has no pictures of {_listed(fold.missing)}, so nothing is said"
                 " of those."
             )
+    for note in notes_on(results):
+        print(f"Note: {note}")
     copies = sum(fold.copies for fold in results.folds)
     if copies:
         print(

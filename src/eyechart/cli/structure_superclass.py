@@ -9,7 +9,7 @@ import typer
 
 from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.paths import folder, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.stop import stopped
 from eyechart.cli.structure_superclass_table import show_superclasses
 from eyechart.cli.training_options import (
     Batch,
@@ -197,9 +197,5 @@ def _run(
             data = load_split(chosen, source, stimulus, bars)
             promises = run_superclasses(specs, data, recipe, load, device, out, bars)
         except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: what was tuned and tested is in {out}; the same command goes on from"
-                " there.",
-                130,
-            ) from None
+            raise stopped(out, "what was tuned and tested") from None
     return score_superclasses(specs, data, recipe, {**promises, **said}, out)

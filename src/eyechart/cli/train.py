@@ -12,7 +12,7 @@ from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.ranges import parse_range
-from eyechart.cli.stop import Stop
+from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
     Batch,
     DeltaV,
@@ -193,11 +193,7 @@ def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retraine
         try:
             return retrain(asked, load, device, bars if is_first_process() else Silent())
         except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: what was trained and tested is in {asked.out}; the same command goes on"
-                " from there.",
-                130,
-            ) from None
+            raise stopped(asked.out, "what was trained and tested") from None
 
 
 def _report(found: "Retrained", out: Path) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
     Batch,
     Crop,
@@ -106,7 +106,12 @@ def enhancements(
         epochs, batch, rate, nesterov=nesterov, weight_decay=weight_decay, schedule=schedule,
         warmup=warmup, crop=crop, precision=precision, deterministic=deterministic, seed=seed,
     )  # fmt: skip
+    recipe.check()
     tuning = replace(recipe, epochs=tuning_epochs, rate=tuning_rate, schedule="cosine", warmup=0.0)
+    try:
+        tuning.check()
+    except UsageError as error:
+        raise UsageError(f"Of --tuning-epochs and --tuning-rate: {error}") from None
     chosen = usual_enhancements(larger or [], tuning, width or [0.05], weight or [0.05])
     names = [each.title for each in chosen]
     if len(set(names)) < len(names):
@@ -122,9 +127,7 @@ def enhancements(
                 asked, Sources(images, train_images, stimulus, leave_out=out), where, bars
             )
         except KeyboardInterrupt:
-            raise Stop(
-                f"Stopped: what was done is in {out}; the same command goes on from there.", 130
-            ) from None
+            raise stopped(out, "what was done") from None
     _show(rows, arch, tuning_epochs)
     evaluation = out / EVALUATION
     write_results(found, evaluation)

@@ -15,8 +15,18 @@ def first_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | No
 
 
 def difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return a setting's old and new value in a few words."""
-    return f"{name}: {_short(old.get(name))}, now {_short(new[name])}"
+    """Return a setting's old and new value in a few words; of long lists what differs."""
+    before, now = old.get(name), new[name]
+    if isinstance(before, list) and isinstance(now, list) and _short(before) == _short(now):
+        gone = [each for each in before if each not in now]
+        added = [each for each in now if each not in before]
+        told = [
+            f"{words} {_short(which)}"
+            for words, which in (("no longer", gone), ("now also", added))
+            if which
+        ]
+        return f"{name}: {', '.join(told) or 'in another order'}"
+    return f"{name}: {_short(before)}, now {_short(now)}"
 
 
 def _short(value: object) -> str:

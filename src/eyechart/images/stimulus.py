@@ -52,7 +52,7 @@ def find_stimulus(name: str) -> Stimulus:
     if name in STIMULI:
         return STIMULI[name]
     if not (name.isascii() and name.isdecimal()):
-        raise unknown_name("stimulus", name, STIMULI)
+        raise unknown_name("stimulus", name, (*STIMULI, "a side in px"))
     # Python turns no more than a few thousand digits into a number
     side = int(name) if len(name) < 9 else LARGEST_SIDE + 1
     if not SMALLEST_SIDE <= side <= LARGEST_SIDE:

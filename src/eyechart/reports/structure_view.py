@@ -30,6 +30,7 @@ from eyechart.structure.scores import (
     FoldScore,
     Results,
     Share,
+    notes_on,
     read_results,
 )
 from eyechart.structure.study_folder import RESULTS
@@ -172,6 +173,7 @@ def _table(results: Results, order: Sequence[FoldScore], number: int) -> Table:
         f"95 % intervals, from resampled {results.resampled}; of the mean also over what is held"
         " out."
     )
+    note = " ".join((note, *notes_on(results)))
     if missing and results.kind == "style":
         note += f" Classes of which there was nothing to test with: {'; '.join(missing)}."
     return Table(f"structure-{number}", "Accuracy on what was held out", columns, tuple(rows),
@@ -290,7 +292,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         Column("Seen kinds (%)"),
         Column("Unseen kinds (%)"),
         Column("Gap (points)"),
-        Column("Mean over superclasses (points)", hint="of the gap, where both kinds are there"),
+        Column("Gap, mean over superclasses (points)", hint="of those that have both kinds"),
     )
     rows = tuple(
         Row(

@@ -1,6 +1,7 @@
 """How much worse what was held out is recognised than what is familiar, with intervals."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import hypot
@@ -68,6 +69,7 @@ class FoldScore:
 
     `pictures`: held out, familiar, and trained with; `copies`: taken out of training because they
     show the same as a picture to test with. `missing`: classes of which nothing was held out.
+    `guessing`: how often one is right on the familiar pictures who always gives the same answer.
     """
 
     name: str
@@ -81,6 +83,7 @@ class FoldScore:
     by_class: Mapping[str, float]
     confusions: tuple[Confusion, ...]
     examples: tuple[Example, ...] = ()
+    guessing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -168,8 +171,31 @@ def _score(
         tuple(name for label, name in enumerate(names) if not counts[label]),
         by_class,
         count_confusions(labels[held], answers[:, held], names),
+        guessing=float(np.bincount(labels[~held]).max() / max(1, (~held).sum())),
     )
     return score, np.array(drawn)
+
+
+def notes_on(results: Results) -> list[str]:
+    """Return what a reader must know before believing the numbers, in sentences."""
+    found = []
+    blind = [own for own in results.folds if own.familiar.interval[0] <= own.guessing]
+    if blind:
+        others = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
+        found.append(
+            f"What was trained without {blind[0].name}{others} is right on familiar pictures hardly"
+            f" more often than by one answer to all of them ({100 * blind[0].guessing:.0f} %), so"
+            " the gap says nothing: train longer."
+        )
+    held = Counter(name for own in results.folds for name in own.held)
+    again = [name for name, count in held.items() if count > 1]
+    if again:
+        found.append(
+            f"Held out in more than one fold, for there are no others: {len(again):,} of"
+            f" {len(held):,} {'styles' if results.kind == 'style' else 'subclasses'}, such as"
+            f" {again[0]}."
+        )
+    return found
 
 
 def resampled_means(right: Real, groups: NDArray[np.int64], numbers: np.random.Generator) -> Real:
@@ -288,7 +314,10 @@ def read_results(folder: Path) -> Results:
         told: Any = json.loads(path.read_text(encoding="utf-8"))
         return from_plain(Results, told)
     except FileNotFoundError:
-        raise UsageError(f"{folder} holds no finished study: there is no {RESULTS}.") from None
+        raise UsageError(
+            f"{folder} holds no finished study: there is no {RESULTS}; run the command"
+            " that began it again."
+        ) from None
     except (OSError, ValueError) as error:
         what = " ".join(str(error).split())
         raise UsageError(f"{path} cannot be read ({what}): make the study again.") from None

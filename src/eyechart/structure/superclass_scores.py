@@ -198,7 +198,10 @@ def read_superclass_results(folder: Path) -> SuperclassResults:
             raise ValueError("it is of another kind of study")
         return from_plain(SuperclassResults, told)
     except FileNotFoundError:
-        raise UsageError(f"{folder} holds no finished study: there is no {RESULTS}.") from None
+        raise UsageError(
+            f"{folder} holds no finished study: there is no {RESULTS}; run the command"
+            " that began it again."
+        ) from None
     except (OSError, ValueError, AttributeError) as error:
         what = " ".join(str(error).split())
         raise UsageError(f"{path} cannot be read ({what}): make the study again.") from None

@@ -106,6 +106,8 @@ def load_suite(name: str) -> Suite:
         return _published(name)
     path = Path(name)
     if path.suffix not in (".yaml", ".yml"):
+        if path.is_file():
+            raise UsageError(f"{path} is no suite: one of your own is a file that ends in .yaml.")
         raise unknown_name("suite", name, PUBLISHED)
     try:
         text = path.read_text(encoding="utf-8")

@@ -198,6 +198,11 @@ def refuse_shared(train: ImageSet, test: ImageSet) -> None:
     """Raise a UsageError if a picture is among both, by the digest of its file."""
     known = {d: p.name for d, p in zip(train.digests, train.pictures, strict=True)}
     both = [p for d, p in zip(test.digests, test.pictures, strict=True) if d in known]
+    if len(both) == len(test) and train.source == test.source:
+        raise UsageError(
+            f"{train.source} is given to train with and to test with: give other pictures to test"
+            " with."
+        )
     if both:
         pictures = "1 picture is" if len(both) == 1 else f"{len(both):,} pictures are"
         raise UsageError(

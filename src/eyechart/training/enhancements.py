@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
+from eyechart.core.settings import difference, first_difference, read_settings, write_settings
 from eyechart.evaluation.evaluate import run_task
 from eyechart.evaluation.task import Progress, Task
 from eyechart.images.imageset import ImageSet
-from eyechart.labels.spaces import native_labels
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
@@ -33,7 +33,7 @@ from eyechart.training.recipe import Recipe
 from eyechart.training.sources import Sources
 
 STANDARD, TUNED = "standard", "trained on"
-EVALUATION = "evaluation"
+EVALUATION, RECORD = "evaluation", "run.json"
 
 TUNING = Recipe(epochs=5, rate=0.005, schedule="cosine")
 """As long as the paper tunes; the rate is ours."""
@@ -108,6 +108,28 @@ class Comparison:
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
 
+    def open(self) -> None:
+        """Make the folder, or see that it holds the same comparison."""
+        settings = {
+            "kind": "enhancements",
+            "network": self.network,
+            "enhancements": [each.title for each in self.enhancements],
+        }
+        record = self.out / RECORD
+        if record.exists():
+            old = read_settings(record)
+            name = first_difference(old, settings)
+            if name is not None:
+                raise UsageError(
+                    f"{self.out} holds another comparison ({difference(name, old, settings)}):"
+                    " choose another --out, or delete it."
+                )
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            write_settings(record, settings)
+        except OSError as error:
+            raise UsageError(f"Cannot write into {self.out}: {error.strerror or error}.") from None
+
     def path(self, name: str) -> Path:
         """Return where a checkpoint goes."""
         return self.out / f"{name}.pt"
@@ -124,10 +146,16 @@ def compare_enhancements(
     pictures, test = sources.load(progress)
     data = training_data(pictures)
     # rather now than after everything is trained
-    native_labels(test.labels, len(data.class_names), data.class_names)
+    strange = sorted({str(each) for each in test.labels} - set(data.class_names))
+    if strange:
+        raise UsageError(
+            f"{pictures.source} has no pictures of the class {strange[0]!r}, which {test.source}"
+            " has: add some, or take the class out."
+        )
     for each in asked.enhancements:
         if each.network:
             build_network(each.network, len(data.class_names))
+    asked.open()
     _train_all(asked, data, device, progress)
     models = [_load(asked, Enhancement(STANDARD), device)]
     models += [_load(asked, each, device) for each in asked.enhancements]
