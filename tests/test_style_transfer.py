@@ -225,7 +225,7 @@ with torch.random.fork_rng():
 
 def test_a_layer_that_is_used_several_times_counts_where_a_depth_ends():
     model = load_model("test_style_transfer:reusing", torch.device("cpu"), trust=True)
-    batch = torch.rand(2, 3, 64, 64)
+    batch = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(2))
     found = Judge(model, torch.device("cpu"))(batch)
     with torch.no_grad():
         stages = reusing.stages(model.preprocessing.on_unit(batch))
@@ -235,7 +235,7 @@ def test_a_layer_that_is_used_several_times_counts_where_a_depth_ends():
             for own, before in zip(stages, [*reusing.before[1:], nn.Identity()], strict=True)
         ]
     for depth, own in zip((2, 4, 8, 16), wanted, strict=True):
-        assert torch.allclose(found[depth], own), depth
+        torch.testing.assert_close(found[depth], own, rtol=1e-4, atol=1e-6)
 
 
 @pytest.fixture
