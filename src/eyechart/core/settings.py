@@ -47,6 +47,19 @@ def read_settings(record: Path) -> Mapping[str, Any]:
     return settings
 
 
+def refuse_other(record: Path, settings: Mapping[str, Any], what: str) -> None:
+    """Raise a UsageError if a folder holds `what` of other settings, by the record in it."""
+    if not record.exists():
+        return
+    old = read_settings(record)
+    name = first_difference(old, settings)
+    if name is not None:
+        raise UsageError(
+            f"{record.parent} holds {what} ({difference(name, old, settings)}): choose another"
+            " --out, or delete it."
+        )
+
+
 def write_settings(record: Path, settings: Mapping[str, Any]) -> None:
     """Write the settings, whole or not at all."""
     with atomic_file(record) as temporary:

@@ -15,7 +15,7 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.registry import unknown_name
-from eyechart.core.settings import difference, first_difference, read_settings, write_settings
+from eyechart.core.settings import refuse_other, write_settings
 from eyechart.evaluation.task import Progress
 from eyechart.models.model import in_one_line
 from eyechart.structure.drawings import Emoji, Licence, Style, drawn, find_emoji, rasterise
@@ -113,14 +113,7 @@ def check_folder(out: Path, settings: Mapping[str, Any]) -> None:
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if out.is_dir() and any(out.iterdir()) and not _ours(out):
         raise UsageError(f"{out} holds something else: choose another --out.")
-    if (out / RECORD).exists():
-        old = read_settings(out / RECORD)
-        name = first_difference(old, settings)
-        if name is not None:
-            raise UsageError(
-                f"{out} holds other icons ({difference(name, old, settings)}): choose another"
-                " --out, or delete it."
-            )
+    refuse_other(out / RECORD, settings, "other icons")
 
 
 def _ours(out: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.core.settings import difference, first_difference, read_settings, write_settings
+from eyechart.core.settings import refuse_other, write_settings
 
 MODELS, TESTS, RECORD, RESULTS = "models", "tests", "run.json", "results.json"
 
@@ -19,13 +19,7 @@ def open_folder(settings: Mapping[str, Any], out: Path) -> None:
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     record = out / RECORD
     if record.exists():
-        old = read_settings(record)
-        name = first_difference(old, settings)
-        if name is not None:
-            raise UsageError(
-                f"{out} holds another study ({difference(name, old, settings)}): choose another"
-                " --out, or delete it."
-            )
+        refuse_other(record, settings, "another study")
     else:
         foreign = [each for each in (MODELS, TESTS) if (out / each).exists()]
         if foreign:

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.settings import difference, first_difference, read_settings, write_settings
+from eyechart.core.settings import refuse_other, write_settings
 from eyechart.evaluation.evaluate import run_task
 from eyechart.evaluation.task import Progress, Task
 from eyechart.images.imageset import ImageSet
@@ -116,14 +116,7 @@ class Comparison:
             "enhancements": [each.title for each in self.enhancements],
         }
         record = self.out / RECORD
-        if record.exists():
-            old = read_settings(record)
-            name = first_difference(old, settings)
-            if name is not None:
-                raise UsageError(
-                    f"{self.out} holds another comparison ({difference(name, old, settings)}):"
-                    " choose another --out, or delete it."
-                )
+        refuse_other(record, settings, "another comparison")
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             write_settings(record, settings)
