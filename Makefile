@@ -39,9 +39,9 @@ help:
 	@echo "make frontend  build the pages of the experiment"
 	@echo "make docs      build the documentation into site/"
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt requirements.lock install.sh
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@sh install.sh $(BIN)/python
 	touch $@
 
 install: $(STAMP)

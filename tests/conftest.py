@@ -8,6 +8,7 @@ from commands import Result
 from eyechart.cli.app import main
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics
 from eyechart.suites.assets import VARIABLE, write_styles
+from outside import pytest_terminal_summary  # noqa: F401 (pytest calls it at the end)
 
 # machines are noisy, and a test that fails must fail again
 settings.register_profile("ours", deadline=None, derandomize=True, database=None)

@@ -4,7 +4,17 @@ from itertools import combinations
 
 import numpy as np
 
+import published_scores as published
 from eyechart.overlap.tables import make_table, write_accuracies
+from eyechart.scores.baselines import built_in
+
+# clean errors of the NOC paper's tables 7 and 8 (the standard model's first) and of table 1
+CLEAN_7 = [
+    *(0.247, 0.264, 0.269, 0.272, 0.300, 0.287, 0.263, 0.254, 0.263, 0.259, 0.254, 0.235),
+    *(0.282, 0.200, 0.251, 0.256),
+]
+CLEAN_8 = [0.247, 0.237, 0.251, 0.242, 0.231, 0.241, 0.234, 0.236, 0.261]
+CLEAN_1 = {"m_INOC": 0.199, "m_IC": 0.239}
 
 
 def random_scores(count, seed, digits=None, unknown=0.0):
@@ -85,3 +95,37 @@ def write_small(folder, name="accuracies.csv"):
     path = folder / name
     write_accuracies(small_table(), path)
     return path
+
+
+def _accuracies(entries, clean, names, baseline):
+    """The accuracies that have these relative corruption errors, in percent."""
+    base = built_in()[baseline]
+    return [
+        1 - clean - entry / 100 * (base.errors[name] - base.clean)
+        for entry, name in zip(entries, names, strict=True)
+    ]
+
+
+def paper_study():
+    """A study of both benchmarks with the errors that the NOC paper prints in tables 1, 7 and 8.
+
+    Nobody printed how models trained on one benchmark do on the other: there they are as the
+    standard model, and the models of table 1 are on their own benchmark.
+    """
+    names = [*published.CORRUPTIONS, *published.NOC]
+    both = (published.CORRUPTIONS, "alexnet"), (published.NOC, "noc-alexnet")
+    standard = [
+        _accuracies(published.NOC_TABLE_1[row][:-1], 0.247, *half)
+        for row, half in zip(("Standard-IC", "Standard-INOC"), both, strict=True)
+    ]
+    rows = [[1 - 0.247, *standard[0], *standard[1]]]
+    for entries, clean in zip(list(published.NOC_TABLE_7.values())[1:], CLEAN_7[1:], strict=True):
+        rows.append([1 - clean, *_accuracies(entries[:-1], clean, *both[0]), *standard[1]])
+    for entries, clean in zip(list(published.NOC_TABLE_8.values())[1:], CLEAN_8[1:], strict=True):
+        rows.append([1 - clean, *standard[0], *_accuracies(entries[:-1], clean, *both[1])])
+    on_c = _accuracies(published.NOC_TABLE_1["m_INOC"][:-1], CLEAN_1["m_INOC"], *both[0])
+    on_noc = _accuracies(published.NOC_TABLE_1["m_IC"][:-1], CLEAN_1["m_IC"], *both[1])
+    rows.append([1 - CLEAN_1["m_INOC"], *on_c, *standard[1]])
+    rows.append([1 - CLEAN_1["m_IC"], *standard[0], *on_noc])
+    models = ("standard", *names, "all:imagenet-noc", "all:imagenet-c")
+    return make_table(names, models, np.array(rows))

@@ -1,5 +1,7 @@
 """Printed tables that scores are checked against: facts, each with its source."""
 
+from pathlib import Path
+
 CORRUPTIONS = [
     *("gaussian_noise", "shot_noise", "impulse_noise"),
     *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
@@ -150,3 +152,47 @@ m_IC           44  15  39  58  79  49  72 117 59
 # tables 2a and 2b: mCE of models trained with one corruption each; printed spread
 NOC_TABLE_2A = [71, 71, 71, 54, 56, 63, 68, 83, 79, 86, 89, 78, 92, 85, 94]
 NOC_TABLE_2B = [83, 79, 83, 83, 81, 90, 79, 88]
+
+
+def robustbench_names():
+    """The file names of RobustBench's 5,000 images."""
+    text = (Path(__file__).parent / "data" / "robustbench_images.txt").read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return [f"ILSVRC2012_val_{int(own):08d}.JPEG" for line in lines for own in line.split()]
+
+
+# robustbench.github.io: clean accuracy, ImageNet-C accuracy and mCE, 3DCC accuracy and mCE
+ROBUSTBENCH = _rows("""
+AlexNet                56.24 21.12 100.0 28.47 100.0
+Erichson2022NoisyMix   76.98 52.47 60.46 55.79 61.67
+Geirhos2018_SIN        60.08 39.92 76.67 40.46  84.1
+Geirhos2018_SIN_IN_IN  77.56  42.0 73.19 49.03 70.53
+Hendrycks2020AugMix    77.34 49.33 64.17 53.48 64.64
+Salman2020Do_50_2_Linf 68.64 36.09  80.0 41.86 80.51
+Standard_R50           76.72 39.48 76.38 47.12 73.16
+Tian2022Deeper_DeiT-B  81.38 67.55  41.7  65.9 47.97
+""")
+
+# section 3 of Hendrycks & Dietterich (2018), in the text: clean error and mCE in percent
+IN_TEXT = {
+    "CondenseNet (C=G=4)": (26.3, 80.8), "CondenseNet (C=G=8)": (28.9, 84.6),
+    "ResNet-50 + CLAHE": (23.55, 74.5), "Multigrid": (24.6, 73.3), "MSDNet": (24.6, 73.6),
+    "DenseNet-121": (25.6, 73.4), "DenseNet-161": (22.9, 66.4),
+    "ResNeXt-50": (22.9, 68.2), "ResNeXt-101": (21.0, 62.2),
+}  # fmt: skip
+
+# the paper on VCR, table 3: R_a, HMRI_a, MRSI_a, R_p, HMRI_p, MRSI_p before and after retraining
+VCR_TABLE_3 = {
+    ("Standard_R50", "median_blur"): (
+        (0.532, 0.635, 0.000, 0.573, 0.673, 0.000), (0.694, 0.828, 0.003, 0.728, 0.854, 0.001)),
+    ("Standard_R50", "frost"): (
+        (0.429, 0.521, 0.011, 0.473, 0.572, 0.012), (0.575, 0.690, 0.025, 0.678, 0.804, 0.031)),
+    ("Standard_R50", "glass_blur"): (
+        (0.468, 0.569, 0.003, 0.502, 0.603, 0.003), (0.647, 0.770, 0.024, 0.744, 0.866, 0.034)),
+    ("SIN", "median_blur"): (
+        (0.522, 0.624, 0.00, 0.605, 0.710, 0.00), (0.650, 0.774, 0.004, 0.729, 0.852, 0.004)),
+    ("SIN", "frost"): (
+        (0.423, 0.512, 0.015, 0.513, 0.618, 0.016), (0.517, 0.625, 0.016, 0.647, 0.768, 0.031)),
+    ("SIN", "glass_blur"): (
+        (0.334, 0.407, 0.000, 0.397, 0.478, 0.000), (0.572, 0.687, 0.016, 0.684, 0.809, 0.018)),
+}  # fmt: skip

@@ -101,3 +101,53 @@ def test_ce_against_people_is_in_their_label_space(folder, tmp_path):
     assert divided.ce["vcr/gaussian_noise"].value == pytest.approx(score.error.value / theirs)
     low, high = divided.ce["vcr/gaussian_noise"].interval
     assert low < score.error.value / theirs < high
+
+
+def test_people_who_saw_the_stimuli_themselves_are_compared_without_a_visual_change(
+    run, folder, tmp_path
+):
+    """Images named as model-vs-human names its stimuli, and one table for each observer."""
+    home, tables = tmp_path / "stimuli", []
+    names = {}
+    for number, path in enumerate(sorted(folder.rglob("*.png"))):
+        truth = CLASSES[wordnet_ids().index(path.parent.name)]
+        own = f"{number:04d}_ske_dnn_{number % 2}_{truth}_00_{truth}-{number}.png"
+        target = home / path.parent.name / own
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes())
+        names[target.stem] = (number, truth)
+    head = "subj,object_response,category,condition,imagename\n"
+    chance = np.random.default_rng(0)
+    hits = chance.random((2, len(names))) < 0.6
+    # the last is of another experiment with the same images and conditions
+    shown = [("sketch", 0, hits[0]), ("sketch", 1, hits[1]), ("edge", 0, ~hits[0])]
+    for experiment, subject, right in shown:
+        rows = [
+            f"s{subject},{truth if right[number] else 'oven'},{truth},{number % 2}.0,"
+            f"{99 - number:04d}_{experiment[:3]}_s0{subject}_{number % 2}"
+            f"_{truth}_00_{truth}-{number}.png\n"
+            for number, truth in names.values()
+        ]
+        tables.append(tmp_path / f"{experiment}_subject-0{subject}_session_1.csv")
+        tables[-1].write_text(head + "".join(rows), encoding="utf-8")
+    people = tmp_path / "people.parquet"
+    made = run("humans", "import", *tables, "--format", "model-vs-human", "--out", people)
+    assert made.status == 0, made.err
+    found = evaluate(home, tmp_path / "out", humans=str(people))
+    (own,) = found.agreements
+    assert (own.second, own.trials) == ("people", 2 * len(names))
+
+    # by hand: κ within each condition and for each observer, then the mean
+    clean = pq.read_table(tmp_path / "out" / "predictions" / "clean.parquet").to_pylist()
+    model = np.zeros(len(names), dtype=bool)
+    for row in clean:
+        number, truth = names[row["picture"].rsplit("/", 1)[-1].removesuffix(".png")]
+        model[number] = np.argmax(row["category_max"]) == CATEGORIES.index(truth)
+    kappas = []
+    for theirs in hits:
+        for condition in range(2):
+            one, two = model[condition::2], theirs[condition::2]
+            expected = one.mean() * two.mean() + (1 - one.mean()) * (1 - two.mean())
+            if expected < 1:
+                kappas.append(((one == two).mean() - expected) / (1 - expected))
+    assert own.kappa.value == pytest.approx(np.mean(kappas))

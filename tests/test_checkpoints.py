@@ -3,7 +3,6 @@
 import pickle
 import sys
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -406,7 +405,7 @@ def test_a_checkpoint_is_whole_or_not_there(path, own, monkeypatch):
     before = path.read_bytes()
 
     def half(held, where):
-        Path(where).write_bytes(b"half")
+        where.write(b"half")
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", half)

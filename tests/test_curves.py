@@ -8,7 +8,7 @@ import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline, PPoly
-from scipy.optimize import nnls
+from scipy.optimize import linprog, nnls
 from scipy.stats import beta
 from typer.testing import CliRunner
 
@@ -518,3 +518,84 @@ def test_rates_that_are_all_one_give_a_flat_line_however_many_steps_that_takes()
     bins = Bins(np.linspace(0, 1, 9), counts, counts.copy())
     found = fit_splines(bins, 1e-6, 10**-1.5, np.ones(1), None)
     np.testing.assert_allclose(found, 1, atol=1e-6)
+
+
+# The smoothing of cobs
+
+
+def median_spline(bins, strength, left):
+    """The falling median spline by truncated powers: deviations of the usable bins, and values.
+
+    A second way to the same linear programme: 1, v, v² and (v − t)² beyond each knot t, averaged
+    over bins by their antiderivatives; slopes at knots at most 0, and the value at 1 at least 0.
+    """
+    knots = np.linspace(0, 1, 21)
+    inner, count = knots[1:-1], 22
+
+    def powers(v):
+        v = np.atleast_1d(v)[:, None]
+        return np.hstack([v**0, v, v**2, np.maximum(v - inner, 0) ** 2])
+
+    def integrals(v):
+        v = v[:, None]
+        return np.hstack([v, v**2 / 2, v**3 / 3, np.maximum(v - inner, 0) ** 3 / 3])
+
+    def slopes(v):
+        v = v[:, None]
+        return np.hstack([0 * v, 1 + 0 * v, 2 * v, 2 * np.maximum(v - inner, 0)])
+
+    averages = np.diff(integrals(bins.edges), axis=0) / np.diff(bins.edges)[:, None]
+    bent = np.hstack([np.zeros((20, 2)), 2 * np.ones((20, 1)), 2 * np.tri(20, 19, -1)])
+    n, weight = len(bins.counts), np.sqrt(bins.counts)
+    # coefficients, one bound for each deviation, one for the second derivative
+    cost = np.r_[np.zeros(count), weight, strength]
+    none, each, one = np.zeros((21, n + 1)), np.eye(n), np.ones((20, 1))
+    upper = [
+        (np.hstack([slopes(knots), none]), np.zeros(21)),
+        (np.hstack([-powers(1.0), np.zeros((1, n + 1))]), np.zeros(1)),
+        (np.hstack([averages, -each, np.zeros((n, 1))]), bins.rates),
+        (np.hstack([-averages, -each, np.zeros((n, 1))]), -bins.rates),
+        (np.hstack([bent, np.zeros((20, n)), -one]), np.zeros(20)),
+        (np.hstack([-bent, np.zeros((20, n)), -one]), np.zeros(20)),
+    ]
+    solved = linprog(
+        cost,
+        np.vstack([rows for rows, _ in upper]),
+        np.concatenate([value for _, value in upper]),
+        np.hstack([powers(0.0), np.zeros((1, n + 1))]),
+        [left],
+        bounds=[(None, None)] * count + [(0, None)] * (n + 1),
+    )
+    own = solved.x[:count]
+    return weight * np.abs(averages @ own - bins.rates), (powers(GRID) @ own)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cobs_takes_the_smoothing_with_the_lowest_schwarz_criterion(seed):
+    """Over the whole grid by the second programme, as F/n · n^(k/2n); k at most √n."""
+    change, hits, _ = answers(4000, seed)
+    curve = ec.fit_curve(change, hits, anchor=0.85, method="cobs", replicates=1)
+    bins, n = curve.bins, 39
+    grid = np.logspace(-4, 3, 25) * 2 * np.sqrt(bins.counts).mean() * bins.centres.var()
+    found = {}
+    for strength in grid:
+        deviations, values = median_spline(bins, strength, 0.85)
+        k = max(3, (deviations < 1e-6).sum())
+        if k <= np.sqrt(n):
+            found[deviations.sum() / 2 / n * n ** (k / (2 * n))] = strength, values
+    strength, values = found[min(found)]
+    assert len(found) > 5 and grid[0] < strength < grid[-1]
+    assert curve.smoothing == pytest.approx(strength, rel=1e-9)
+    np.testing.assert_allclose(curve(GRID), values, atol=1e-5)
+
+
+def test_cobs_without_anything_to_smooth_still_has_a_curve():
+    """Two bins: every strength goes through both, and no criterion tells them apart."""
+    change, hits = np.repeat([0.2, 0.7], 40), np.tile([1.0, 1.0, 1.0, 0.0], 20)
+    curve = ec.fit_curve(change, hits, anchor=1.0, method="cobs", bins=11, replicates=2)
+    assert curve(change[[0, -1]]) == pytest.approx([0.75, 0.75], abs=0.05)
+    assert np.diff(curve(GRID)).max() <= 1e-9
+
+
+def test_straight_lines_between_rates_have_no_smoothing_to_choose():
+    assert ec.fit_curve(*answers(2000, 1)[:2], method="pava", replicates=2).smoothing == 0

@@ -15,6 +15,7 @@ from torch import nn
 import eyechart as ec
 import small_models
 from commands import assert_refused
+from eyechart.images.stimulus import find_stimulus
 from eyechart.models.find import load_model
 from eyechart.models.label_map import map_of
 from eyechart.models.preprocessing import Preprocessing
@@ -23,6 +24,7 @@ from eyechart.reports.names import short_names
 from eyechart.training.clahe import equalise, equalise_levels
 from eyechart.training.defences import (
     apply_defences,
+    centre_crop,
     clahe,
     non_local_means,
     split_name,
@@ -258,6 +260,55 @@ def test_ten_crops_are_the_mean_of_ten_answers():
         np.testing.assert_allclose(own, np.mean(answers, axis=0), atol=2e-4)
 
 
+@pytest.mark.parametrize("size", [(256, 341), (300, 256), (256, 256)])
+def test_of_larger_images_ten_crops_are_cut_out_and_not_resized(size):
+    given = as_batch(noisy(photos(*size), 10))
+    views = list(ten_views(given, 0.875))
+    height, width = size
+    down, along = height - 224, width - 224
+    corners = ((0, 0), (0, along), (down, 0), (down, along), (down // 2, along // 2))
+    cut = [given[..., top : top + 224, left : left + 224] for top, left in corners]
+    assert all(torch.equal(view, own) for view, own in zip(views[:5], cut, strict=True))
+    assert all(torch.equal(view, own.flip(3)) for view, own in zip(views[5:], cut, strict=True))
+    # the middle one is what a network sees that is not defended
+    model = model_of()
+    assert torch.equal(centre_crop(model)(given), model(views[4].contiguous()))
+
+
+def test_the_middle_of_an_uncropped_image_is_the_usual_stimulus():
+    for pixels in photos(300, 400):
+        image = Image.fromarray(pixels)
+        whole = find_stimulus("uncropped")(image)[None]
+        assert whole.shape == (1, 3, 256, 341)
+        middle = list(ten_views(whole, 0.875))[4][0]
+        assert torch.equal(middle, find_stimulus("224")(image))
+
+
+class Stripes(nn.Module):
+    """Class 1 if neighbouring columns differ; resized crops of fine stripes are grey."""
+
+    def forward(self, pictures):
+        apart = (pictures[..., 1:] - pictures[..., :-1]).abs().mean(dim=(1, 2, 3))
+        return torch.stack([torch.full_like(apart, 0.8), apart], dim=1) * 50
+
+
+def test_ten_crops_of_an_uncropped_image_keep_what_a_crop_of_a_crop_loses():
+    """A network that needs the pixels as they are is right on one crop, and must be on ten."""
+    columns = (torch.arange(256) % 2 * 255).to(torch.uint8)
+    whole = columns.expand(2, 3, 256, 256).contiguous()
+    model = model_of(Stripes())
+    assert centre_crop(model)(whole).argmax(dim=1).tolist() == [1, 1]
+    assert ten_crop(model)(whole).argmax(dim=1).tolist() == [1, 1]
+    crop = whole[..., 16:240, 16:240].contiguous()
+    assert model(crop).argmax(dim=1).tolist() == [1, 1]
+    assert ten_crop(model)(crop).argmax(dim=1).tolist() == [0, 0]
+
+
+def test_what_is_not_larger_than_the_middle_stays_as_it_is():
+    model, given = model_of(), pictures(2)
+    assert torch.equal(centre_crop(model)(given), model(given))
+
+
 def test_ten_whole_crops_are_the_picture_and_its_mirror_image():
     given = pictures(2, 16)
     views = list(ten_views(given, 1.0))
@@ -285,7 +336,7 @@ def test_ten_crops_of_a_model_that_is_very_sure_are_numbers():
 # Wrappers
 
 
-WRAPPERS = (clahe, non_local_means, ten_crop)
+WRAPPERS = (clahe, non_local_means, ten_crop, centre_crop)
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
@@ -398,9 +449,12 @@ def test_settings_that_are_no_numbers_are_refused():
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS)
-def test_pictures_of_another_kind_are_refused_as_by_any_model(wrap):
-    with pytest.raises(ec.UsageError, match="pictures must be a uint8 tensor"):
-        wrap(model_of())(torch.rand(1, 3, 8, 8))
+def test_images_of_another_kind_are_taken_or_refused_as_by_any_model(wrap):
+    levels = pictures(2, 16)
+    own = wrap(model_of())
+    torch.testing.assert_close(own(levels.float() / 255), own(levels))
+    with pytest.raises(ec.UsageError, match="undo their normalisation"):
+        own(torch.rand(1, 3, 16, 16) - 0.5)
 
 
 # The command
@@ -432,6 +486,19 @@ def test_the_command_defends_models_and_not_the_baseline(evaluate, tmp_path):
     names = [model["name"] for model in found["models"]]
     assert names == ["clahe+ten-crop+small_models:colours", "small_models:colours"]
     assert len({model["identity"] for model in found["models"]}) == 2
+
+
+def test_crops_of_crops_are_said_to_be_some(evaluate, tmp_path):
+    done = evaluate("--defence", "ten-crop")
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    (note,) = (note for note in found["warnings"] if "ten-crop" in note)
+    assert "--stimulus uncropped" in note and f"Note: {note}" in done.out
+    done = evaluate("--defence", "ten-crop", "--stimulus", "uncropped", out=tmp_path / "whole")
+    assert done.status == 0, done.err
+    found = json.loads((tmp_path / "whole" / "results.json").read_text("utf-8"))
+    assert not any("ten-crop" in note for note in found["warnings"])
+    assert found["images"]["stimulus"] == "uncropped"
 
 
 def test_a_folder_of_other_defences_is_refused(evaluate):

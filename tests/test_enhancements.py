@@ -5,16 +5,29 @@ import json
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from commands import assert_refused
 from eyechart.cli.app import main
+from eyechart.core.errors import UsageError
+from eyechart.core.files import only_writer_in
+from eyechart.evaluation.task import Silent, Task
+from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
+from eyechart.models.find import load_model
 from eyechart.models.networks import NETWORKS, build_network
+from eyechart.scores.scoring import Fit
+from eyechart.testsets.drawing import Plan
 from eyechart.training import enhancements
 from eyechart.training.clahe import equalise
-from eyechart.training.enhancements import usual_enhancements
+from eyechart.training.data import Transform, training_data
+from eyechart.training.enhancements import Comparison, Enhancement, usual_enhancements
+from eyechart.training.loop import train
+from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 from textures import save_textures
+
+CPU = torch.device("cpu")
 
 
 def words(home, *more):
@@ -100,6 +113,199 @@ def test_all_pairs_of_noise_and_weight_are_tried():
     assert len({each.name for each in found if each.recipe or each.network}) == 7
 
 
+def without(given, option, value):
+    """The words of a command without an option of that value."""
+    pairs = zip(given, [*given[1:], ""], strict=True)
+    place = next(n for n, pair in enumerate(pairs) if pair == (option, value))
+    return [*given[:place], *given[place + 2 :]]
+
+
+def pretrained_words(home, out, *more, is_small=True):
+    """The network of another command, enhanced as it is; `is_small`: under one corruption."""
+    given = words(home, "--pretrained", "--trust", *more, "--out", out)
+    given[2] = str(home / "out" / "standard.pt")
+    # what is trained from scratch has epochs
+    given = without(given, "--epochs", "2")
+    if is_small:
+        return without(without(given, "--larger", "resnet9"), "--corruption", "gaussian_noise")
+    # the other network is given with its weights too
+    given[given.index("resnet9")] = str(home / "out" / "network-1.pt")
+    return given
+
+
+ERRORS = {"contrast": 0.5, "gaussian_noise": 0.8, "clean": 0.25}
+
+
+@pytest.fixture(scope="module")
+def table(home):
+    path = home / "errors.csv"
+    lines = (f"{name},{error}\n" for name, error in ERRORS.items())
+    path.write_text("corruption,error\n" + "".join(lines), encoding="utf-8")
+    return path
+
+
+def assert_divided(space, errors):
+    """By its definition: the mean error over the severities through that of the baseline."""
+    assert space["corruption_error"]["ce"].keys() == space["corruptions"].keys()
+    for name, own in space["corruption_error"]["ce"].items():
+        expected = space["corruptions"][name]["error"]["value"] / errors[name]
+        assert own["value"] == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_pretrained_network_is_tuned_to_the_weights_that_it_gets_after_its_own_training(
+    home, table, run, tmp_path
+):
+    told = run(*pretrained_words(home, tmp_path / "out", "--baseline", table, is_small=False))
+    assert told.status == 0, told.err
+    made = {path.stem: read_checkpoint(path) for path in (tmp_path / "out").glob("*.pt")}
+    # nothing is trained from scratch, neither it nor the other network
+    assert set(made) == {"further", "clahe", "stability-0.05-0.05"}
+    for name, own in made.items():
+        expected = read_checkpoint(home / "out" / f"{name}.pt").weights
+        assert all(torch.equal(own.weights[key], value) for key, value in expected.items())
+    found = json.loads((tmp_path / "out" / "evaluation" / "results.json").read_text("utf-8"))
+    spaces = {each["name"]: each["spaces"]["native"] for each in found["models"]}
+    assert len(spaces) == 7
+    for space in spaces.values():
+        assert space["corruption_error"]["baseline"].startswith("errors.csv")
+        assert_divided(space, ERRORS)
+    # and they err as the same networks do in the other command
+    before = [each["spaces"]["native"]["clean_accuracy"] for each in results(home)["models"]]
+    assert [space["clean_accuracy"]["value"] for space in spaces.values()] == [
+        each["value"] for each in before
+    ]
+    assert f"divide by the errors of {table}" in told.out
+
+
+def test_errors_can_be_divided_by_those_of_another_model(home, run, tmp_path):
+    other = str(home / "out" / "further.pt")
+    told = run(*pretrained_words(home, tmp_path / "out", "--baseline", other))
+    assert told.status == 0, told.err
+    found = json.loads((tmp_path / "out" / "evaluation" / "results.json").read_text("utf-8"))
+    spaces = {each["name"]: each["spaces"]["native"] for each in found["models"]}
+    errors = {name: own["error"]["value"] for name, own in spaces[other]["corruptions"].items()}
+    for space in spaces.values():
+        assert space["corruption_error"]["baseline"] == other
+        assert_divided(space, errors)
+    assert f"divide by the errors of {other}" in told.out
+    # with another model there are other answers, so it is another comparison
+    again = run(*pretrained_words(home, tmp_path / "out"))
+    assert_refused(again, "another comparison", f"baseline: {other[:20]}")
+
+
+def test_errors_are_divided_by_a_table_without_training_again(home, table, run, tmp_path):
+    before = {path: path.stat().st_mtime_ns for path in (home / "out").glob("*.pt")}
+    told = run(*words(home, "--baseline", table))
+    assert told.status == 0, told.err
+    assert {path: path.stat().st_mtime_ns for path in (home / "out").glob("*.pt")} == before
+    for model in results(home)["models"]:
+        assert_divided(model["spaces"]["native"], ERRORS)
+    # as it was, for the other tests
+    assert run(*words(home)).status == 0
+
+
+def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypatch):
+    """Read again batch by batch, they give the weights that files of equalised images give."""
+    monkeypatch.setattr("eyechart.images.imageset.KEPT_SHARE", 0.0)
+    images = load_images(home / "train", "native")
+    data = training_data(images)
+    assert data.whole is None and not images.kept
+    for place, own in enumerate(images.pictures):
+        path = tmp_path / "equalised" / own.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        levels = equalise(data.batch([place]))[0].permute(1, 2, 0).numpy()
+        Image.fromarray(levels).save(path)
+    given, sizes = [], []
+
+    def note(batch):
+        sizes.append(len(batch))
+        return equalise(batch)
+
+    def watched(start, own, *more):
+        given.append(own)
+        return train(start, own, *more)
+
+    monkeypatch.setattr(enhancements, "CLAHE", Transform("clahe", note))
+    monkeypatch.setattr(enhancements, "train", watched)
+    monkeypatch.setattr("eyechart.training.blocks.BLOCK_PIXELS", {"cpu": 1})
+    recipe = Recipe(epochs=1, batch=8, rate=0.05)
+    tuned = Enhancement("CLAHE", "clahe", recipe=recipe, equalised=True)
+    model = load_model(str(home / "out" / "standard.pt"), CPU, half=False, trust=True)
+    asked = Comparison(
+        str(home / "out" / "standard.pt"), recipe, (tuned,), Task(Plan(), Fit()), tmp_path / "out",
+        is_pretrained=True,
+    )  # fmt: skip
+    asked.out.mkdir()
+    enhancements._train_all(asked, model, data, CPU, Silent())
+    # once the first images are looked at, at most 64; then come the batches
+    assert [own.whole for own in given] == [None] and sizes == [48, *[8] * 6]
+    plain = training_data(load_images(tmp_path / "equalised", "native"))
+    start = enhancements._tuned_start(asked, model, plain)
+    train(start, plain, Mixture(), recipe, CPU, tmp_path / "plain.pt", Silent())
+    made, expected = (read_checkpoint(path).weights for path in
+                      (tmp_path / "out" / "clahe.pt", tmp_path / "plain.pt"))  # fmt: skip
+    assert all(torch.equal(made[key], own) for key, own in expected.items())
+    # a training with images as they are is another one
+    with pytest.raises(UsageError, match="transform: clahe, now None"):
+        start = enhancements._tuned_start(asked, model, data)
+        train(start, data, Mixture(), recipe, CPU, tmp_path / "out" / "clahe.pt", Silent())
+
+
+@pytest.mark.slow
+def test_ten_crops_are_tested_on_uncropped_images(home, run, tmp_path):
+    given = pretrained_words(home, tmp_path / "out", "--stimulus", "224", "--pictures", 3)
+    told = run(*given)
+    assert told.status == 0, told.err
+    models = {}
+    for folder in ("evaluation", "evaluation-uncropped"):
+        found = json.loads((tmp_path / "out" / folder / "results.json").read_text("utf-8"))
+        models[folder] = {each["name"]: each["spaces"]["native"] for each in found["models"]}
+    standard = str(home / "out" / "standard.pt")
+    assert not any(name.startswith("ten-crop") for name in models["evaluation"])
+    one, ten = models["evaluation-uncropped"].items()
+    assert (one[0], ten[0]) == (f"centre-crop+{standard}", f"ten-crop+{standard}")
+    # of a clean image the middle of the uncropped one is what the others see
+    assert (
+        one[1]["clean_accuracy"]["value"]
+        == (models["evaluation"][standard]["clean_accuracy"]["value"])
+    )
+    assert ten[1]["corruption_error"]["baseline"] == one[0]
+    assert "tested on uncropped images" in told.out
+
+
+@pytest.mark.parametrize(
+    ("more", "part"),
+    [
+        (("--epochs", 3), "--tuning-epochs"),
+        (("--rate", 0.01), "--tuning-rate"),
+        (("--schedule", "cosine"), "--schedule"),
+        (("--warmup", 1), "--warmup"),
+        (("--baseline", "none"), "baseline must be standard"),
+        (("--baseline", "alexnett"), "alexnett"),
+        (("--baseline", "alexnet"), "ImageNet"),
+        (("--baseline", "missing.csv"), "missing.csv"),
+        (("--baseline", "missing.pt"), "missing.pt"),
+        (("--larger", "missing.pt"), "missing.pt"),
+    ],
+)
+def test_a_pretrained_network_that_cannot_be_enhanced_so_is_one_sentence(
+    home, run, tmp_path, more, part
+):
+    assert_refused(run(*pretrained_words(home, tmp_path / "out", *more)), part)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "part"),
+    [("small_models:colours", "nothing to train"), ("nothing.pt", "nothing.pt")],
+)
+def test_what_cannot_be_trained_is_one_sentence(home, run, tmp_path, model, part):
+    given = pretrained_words(home, tmp_path / "out")
+    given[2] = model
+    assert_refused(run(*given), part)
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("more", "part"),
     [
@@ -160,3 +366,16 @@ def test_the_multi_scale_network_takes_any_size_and_every_scale_counts(side):
     assert network.head.in_features == 3 * 128
     scores.sum().backward()
     assert all(own.grad is not None and own.grad.abs().sum() > 0 for own in network.parameters())
+
+
+def test_a_second_comparison_in_the_same_folder_is_refused_before_any_work(home, run, tmp_path):
+    out = tmp_path / "out"
+    with only_writer_in(out):
+        told = run(*words(home, "--out", out, "--images", tmp_path / "none"))
+        assert_refused(told, "Another run is writing", str(out))
+    assert not out.exists()
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, run, tmp_path):
+    told = run(*words(home, "--out", "/proc/out", "--images", tmp_path / "none"))
+    assert_refused(told, "Cannot write into /proc/out")

@@ -94,7 +94,7 @@ def predictions(out):
 def test_results_say_what_made_them(finished, folder):
     out, _ = finished
     found = results(out)
-    assert found["schema"] == 3
+    assert found["schema"] == 4
     config = found["config"]
     assert (config["suite"], config["n"], config["seed"]) == ("vcr", 40, 0)
     assert config["corruptions"] == ["vcr/gaussian_noise", "vcr/color_jitter"]
@@ -216,6 +216,30 @@ def test_running_again_computes_nothing_and_gives_the_same(evaluate, tmp_path):
     again = results(tmp_path / "out")
     assert again["provenance"].pop("made") >= first["provenance"].pop("made")
     assert again == first
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.5])
+def test_a_copy_of_predictions_under_another_name_is_told_and_stands_in_for_nothing(
+    evaluate, tmp_path, kept
+):
+    assert evaluate(*ONE).status == 0
+    before = results(tmp_path / "out")
+    whole = tmp_path / "out" / "predictions" / "vcr-brightness.parquet"
+    table = pq.read_table(whole)
+    # a part that a synchronised folder put aside
+    copy = whole.with_name("vcr-brightness (conflicted copy).parquet")
+    half = int(len(table) * kept)
+    pq.write_table(table.slice(0, half), copy)
+    whole.unlink()
+    if half < len(table):
+        pq.write_table(table.slice(half), whole)
+    again = evaluate(*ONE)
+    after = results(tmp_path / "out")
+    assert again.status == 0
+    assert after["models"] == before["models"]
+    assert any(copy.name in warning for warning in after["warnings"])
+    assert copy.name in again.out
+    assert len(pq.read_table(copy)) == half
 
 
 def test_curves_can_be_drawn_in_another_way_without_predicting_again(evaluate, tmp_path):
@@ -475,6 +499,18 @@ def test_a_test_set_that_was_drawn_before_gives_the_same_answers(evaluate, folde
     assert given.status == 0, given.err
     one, two = results(tmp_path / "out"), results(tmp_path / "two")
     assert one["models"] == two["models"] and one["coverage"] == two["coverage"]
+
+
+def test_a_plain_resize_is_recorded_and_not_mixed_with_a_crop(evaluate, folder, run, tmp_path):
+    made = run("testset", "make", folder, "--out", tmp_path / "t.parquet", "--n", 40,
+        "--stimulus", "24x20", *ONE)  # fmt: skip
+    assert made.status == 0, made.err
+    assert "stimulus 24x20" in run("testset", "describe", tmp_path / "t.parquet").out
+    assert evaluate(*ONE, "--stimulus", "24x20").status == 0
+    assert results(tmp_path / "out")["images"]["stimulus"] == "24x20"
+    assert_refused(evaluate(*ONE, "--stimulus", "24"), "stimulus")
+    drawn = ec.draw(folder, n=40, corruptions=["brightness"], stimulus="24x20")
+    assert drawn.header["stimulus"] == "24x20"
 
 
 def test_a_test_set_of_other_pictures_is_refused(evaluate, folder, run, tmp_path):

@@ -1,12 +1,16 @@
 """Whose errors CE divides by: when a table holds, a model of the user's, and people."""
 
+import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import eyechart as ec
+import published_scores as published
 from commands import assert_refused
 from eyechart.curves.curve import fit_curve
 from eyechart.evaluation.baseline import choose_baseline
@@ -22,6 +26,7 @@ from eyechart.scores.evaluation import CorruptionScore, ModelScore, PropertyScor
 from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.drawing import Plan
+from eyechart.testsets.published import find_published, load_published
 from small_models import save_pictures
 
 WHOLE = 50_000
@@ -49,6 +54,58 @@ def test_the_table_of_a_suite_is_taken_where_it_holds(whole):
     assert found.name == "alexnet" and found.table is find_baseline("alexnet")
     assert choose_baseline("auto", Plan("imagenet-noc"), whole, []).name == "noc-alexnet"
     assert choose_baseline("auto", Plan("vcr"), whole, []).name == ""
+
+
+def robustbench_images():
+    names = published.robustbench_names()
+    wnids = wordnet_ids()
+    pictures = tuple(
+        Picture(Path(name), name, wnids[place % 997]) for place, name in enumerate(names)
+    )
+    return ImageSet("5000", STIMULI["224"], pictures, tuple(names), ((224, 224),) * len(names))
+
+
+def test_robustbenchs_table_is_taken_for_its_own_images(whole):
+    """Its 5,000 images are told by their names; the table of the whole set does not hold there."""
+    images = robustbench_images()
+    for wanted in ("auto", "robustbench-alexnet"):
+        found = choose_baseline(wanted, Plan("imagenet-c", jpeg=85), images, [])
+        assert found.name == "robustbench-alexnet" and found.table.clean == pytest.approx(0.4376)
+    three_d = replace(images, files=object())
+    for wanted in ("auto", "robustbench-alexnet"):
+        found = choose_baseline(wanted, Plan("imagenet-3dcc"), three_d, [])
+        assert found.name == "robustbench-alexnet-3dcc"
+        assert set(found.table.corruptions) == set(Plan("imagenet-3dcc").all_names())
+    with pytest.raises(ec.UsageError, match="and these are RobustBench's 5,000"):
+        choose_baseline("alexnet", Plan("imagenet-c", jpeg=85), images, [])
+    with pytest.raises(ec.UsageError, match=r"RobustBench's 5,000 .* 50,000 with other names"):
+        choose_baseline("robustbench-alexnet", Plan("imagenet-c", jpeg=85), whole, [])
+    with pytest.raises(ec.UsageError, match="for imagenet-c, and these are corruptions of vcr"):
+        choose_baseline("robustbench-alexnet", Plan("vcr"), images, [])
+
+
+def test_files_of_3d_common_corruptions_have_robustbenchs_table(tmp_path):
+    for severity in range(1, 6):
+        (tmp_path / "flash" / str(severity) / "n01440764").mkdir(parents=True)
+        one = tmp_path / "flash" / str(severity) / "n01440764" / "one.JPEG"
+        Image.new("RGB", (224, 224), (40 * severity, 90, 160)).save(one)
+    found = find_published(tmp_path)
+    plan = found.plan(Plan())
+    files = load_published(found, plan, None).files
+    assert plan.suite == "imagenet-3dcc" and files is not None
+    images = replace(robustbench_images(), files=files)
+    for wanted in ("auto", "robustbench-alexnet"):
+        chosen = choose_baseline(wanted, plan, images, [])
+        assert chosen.name == "robustbench-alexnet-3dcc"
+        # 1 − the mean of AlexNet's five accuracies
+        flash = (0.2858, 0.248, 0.2082, 0.156, 0.0958)
+        assert chosen.table.errors["flash"] == pytest.approx(1 - np.mean(flash))
+
+
+def test_a_table_is_looked_up_for_the_suite(whole):
+    assert choose_baseline("alexnet", Plan("imagenet-noc"), whole, []).name == "noc-alexnet"
+    found = choose_baseline("noc-alexnet", Plan("imagenet-c", jpeg=85), whole, [])
+    assert found.name == "alexnet"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +176,7 @@ def test_the_extras_have_ce_and_no_mce(whole):
     choice = choose_baseline("alexnet", plan, whole, [])
     errors = dict.fromkeys(list_corruptions("imagenet-c-extra"), 0.5)
     own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].spaces[0].normalised
-    assert len(own.ce) == 4 and own.mce is None and "no part" in own.note
+    assert len(own.ce) == 5 and own.mce is None and "no part" in own.note
 
 
 def test_the_candidates_of_noc_have_a_mean_over_the_published_eight(whole):
@@ -266,7 +323,7 @@ def test_a_baseline_that_is_not_among_the_models_is_evaluated_too(evaluate):
     ("name", "says"),
     [
         ("alexnett", "Did you mean 'alexnet'"),
-        ("robustbench-alexnet", "RobustBench"),
+        ("robustbench-alexnet", "holds for imagenet-c"),
         ("people", "--baseline people needs"),
         ("small_models:nobody", "nobody"),
     ],
@@ -307,3 +364,50 @@ def test_a_table_that_cannot_be_used_is_refused(evaluate, tmp_path, text, says):
         (tmp_path / "mine.csv").write_text(text)
     asked = ("--suite", "imagenet-c", "--corruption", "fog", "--baseline", tmp_path / "mine.csv")
     assert_refused(evaluate(*asked), says)
+
+
+def test_intervals_that_few_images_leave_undetermined_are_shown_as_such(run, tmp_path):
+    """The baseline errs on two images of twelve: one replicate in nine has none of them."""
+    images, out = save_pictures(tmp_path / "images", each=3), tmp_path / "run"
+    asked = ("--suite", "imagenet-c", "--corruption", "saturate", "--corruption", "fog")
+    small = ("--stimulus", "native", "--bins", 5, "--least", 3, "--replicates", 200)
+    found = run(
+        "evaluate", "small_models:pale_colours", "small_models:colours", "--images", images,
+        "--baseline", "small_models:colours", "--humans", "none", "--out", out, *asked, *small,
+    )  # fmt: skip
+    assert found.status == 0, found.err
+    assert found.out.count("undetermined") == 4 and "inf" not in found.out.replace("info", "")
+    assert "undetermined for fog: in too many bootstrap replicates" in found.out
+    results = json.loads((out / "results.json").read_text())
+    errors = results["models"][0]["spaces"]["native"]["corruption_error"]
+    for name in ("ce", "relative_ce"):
+        assert errors[name]["fog"]["interval95"] == [None, None]
+        assert errors[name]["fog"]["value"] > 5
+        low, high = errors[name]["saturate"]["interval95"]
+        assert 0 < low < errors[name]["saturate"]["value"] < high < 3
+    lines = csv.DictReader((out / "results.csv").read_text(encoding="utf-8").splitlines())
+    (fog,) = (
+        own for own in lines
+        if own["corruption"] == "fog" and own["property"] == "accuracy" and "pale" in own["model"]
+    )  # fmt: skip
+    assert fog["relative_ce_low95"] == fog["relative_ce_high95"] == "" != fog["relative_ce"]
+    reported = run("report", out, "--out", tmp_path / "report.html", "--figures", tmp_path / "f")
+    assert reported.status == 0, reported.err
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count('title="95 % interval undetermined"') == 2
+    assert "interval of relative CE is undetermined for fog" in page
+    table = next((tmp_path / "f").glob("relative-corruption-errors*.tex")).read_text()
+    assert "$^?$" in table and "interval is undetermined" in table
+
+
+def test_a_model_that_never_errs_has_no_surer_ce_than_its_error():
+    plan = Plan("imagenet-c", corruptions=("fog",))
+    found = []
+    for name, error in (("m", 0.0), ("other", 0.5)):
+        rate = complement(make_estimate(error, np.full(20, error), 60))
+        score = CorruptionScore("fog", PropertyScore(rate, 5), None, {}, 0, None)
+        found.append(ModelScore(name, "", 4, (SpaceScore("native", 60, 4, 0, None, (score,), ""),)))
+    choice = choose_baseline("other", plan, validation_set(10), ["m", "other"])
+    divided = normalise(found, choice, plan, {})[0].spaces[0].normalised.ce["fog"]
+    # Wilson's upper end of 0 of 60 is z² / (n + z²)
+    assert divided.interval == pytest.approx((0, 3.8415 / 63.8415 / 0.5), abs=1e-4)

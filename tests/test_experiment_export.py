@@ -335,7 +335,7 @@ def test_a_studys_folder_is_a_reference_once_it_is_exported(study, run):
 def test_consistency_compares_with_other_people(study):
     export(study)
     reference = find_reference(str(study.path))
-    judged, answers = reference._judged, reference.answers
+    judged, answers = reference.judged, reference.answers
     clean = answers.corruption == "clean"
     known = np.flatnonzero(~np.isnan(judged.consistent))
     assert len(known) > 50
@@ -390,7 +390,7 @@ def test_a_model_is_scored_beside_the_people_of_a_study(run, tmp_path):
     reference = find_reference(str(where))
     for which, key in (("accuracy", "accuracy"), ("consistency", "consistency")):
         people = own[key]["people"]
-        curve = reference.curve("vcr/gaussian_noise", which, replicates=30)
+        curve = reference.curve("vcr/gaussian_noise", which, replicates=30, bins=9, least=3)
         assert people["areas"]["human"] == pytest.approx(curve.area, abs=1e-9)
         assert people["kind"] == "direct"
         assert 0 <= people["hmri"]["value"] <= 1 and people["mrsi"]["value"] >= 0

@@ -563,6 +563,14 @@ def test_a_side_other_than_the_test_sets_is_refused(make, photos, tmp_path):
     assert open_study(tmp_path / "study").config.side == 24
 
 
+def test_a_test_set_of_images_that_are_not_square_is_rejected(make, photos, tmp_path):
+    wide = draw_testset(photos, tmp_path / "wide.parquet", stimulus="48x24")
+    assert_refused(make(testset=wide), "square", "48x24", "--stimulus 48")
+    square = draw_testset(photos, tmp_path / "square.parquet", stimulus="24x24")
+    assert make(testset=square).status == 0
+    assert open_study(tmp_path / "study").config.side == 24
+
+
 def test_what_is_no_study_is_not_opened(make, tmp_path):
     with pytest.raises(UsageError, match="No such folder"):
         open_study(tmp_path / "none")

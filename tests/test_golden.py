@@ -14,7 +14,7 @@ from golden import measure, prepared
 from photographs import photographs
 from vif_reference import grey, prepare, vif
 
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden" / "imagenet_c_skimage.json"
+GOLDEN = Path(__file__).parent / "data" / "imagenet_c_skimage.json"
 # of style transfer nothing was published but that there is one
 NAMES = [
     entry.name
@@ -24,10 +24,6 @@ NAMES = [
 ]
 RANDOM_PATTERN = ("frost", "snow", "spatter", "elastic_transform")
 TOO_RANDOM_FOR_TWO_SEEDS = {("frost", 1), ("elastic_transform", 1), ("spatter", 1)}
-
-needs_golden_values = pytest.mark.skipif(
-    not GOLDEN.exists(), reason="the golden values lie beside the repository, not in it"
-)
 
 
 @cache
@@ -51,30 +47,28 @@ def check(name, severity, seeds):
     assert difference == pytest.approx(expected["mad"], abs=max(share * expected["mad"], 1))
 
 
-@needs_golden_values
 def test_there_is_a_golden_value_for_every_corruption_and_level():
     assert set(golden()) == {f"{name}/{level}" for name in NAMES for level in range(1, 6)}
 
 
-@needs_golden_values
 @pytest.mark.parametrize(
     "severity", [3, *(pytest.param(level, marks=pytest.mark.slow) for level in (1, 5))]
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_visual_change_and_difference_are_as_published(name, severity):
     if (name, severity) in TOO_RANDOM_FOR_TWO_SEEDS:
-        pytest.skip("two seeds say little here; the slow test takes eight")
+        pytest.skip("two seeds say little here; the slow test takes more")
     # with a random number for every pixel one seed is as good as many
     every_pixel = find_entry(name).corruption.family == "noise" or name == "glass_blur"
     check(name, severity, seeds=1 if every_pixel else 2)
 
 
-@needs_golden_values
 @pytest.mark.slow
 @pytest.mark.parametrize("severity", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", NAMES)
-def test_over_eight_seeds_visual_change_and_difference_are_as_published(name, severity):
-    check(name, severity, seeds=8)
+def test_over_many_seeds_visual_change_and_difference_are_as_published(name, severity):
+    # a piece of frost weighs more than a pixel's noise: its mean takes more of them
+    check(name, severity, seeds=40 if name == "frost" else 8)
 
 
 # ---- the measure itself, against values of the reference implementation of VIF

@@ -1,6 +1,8 @@
 """People's answers: records, importers, placements, references and what may be transferred."""
 
 import csv
+import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import eyechart as ec
 from eyechart.curves.curve import fit_curve
 from eyechart.humans.agreement import consistency
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
-from eyechart.humans.importers import import_answers, read_judgements
+from eyechart.humans.importers import import_answers
 from eyechart.humans.placement import (
     EXPERIMENTS,
     LEVELS,
@@ -24,14 +26,15 @@ from eyechart.humans.placement import (
     place,
     strength_of,
 )
-from eyechart.humans.records import make_answers, read_answers, write_answers
+from eyechart.humans.records import Judgement, make_answers, read_answers, write_answers
 from eyechart.humans.reference import Reference, find_reference
-from eyechart.humans.similarity import asked, bands_apart
-from eyechart.humans.transfer import CLASSES, members_of
+from eyechart.humans.similarity import bands_apart
+from eyechart.humans.transfer import published_classes
+from outside import outside
 from photographs import photographs
 
-HUMAN = Path(__file__).parent.parent.parent / "shared" / "human"
-NOISE = HUMAN / "geirhos2018_trials" / "generalisation-humans-DNNs_noise-experiment.csv.gz"
+DATA = Path(__file__).parent / "data"
+VCR = "orig_pred,transf_pred,label,vd_score\n"
 GRID = np.linspace(0, 1, 501)
 
 # mean Δv of the conditions on eight other photographs, and accuracy of the people of 2021
@@ -190,10 +193,18 @@ def test_answers_are_spread_over_the_condition_and_not_put_at_its_mean():
 
 def test_the_packaged_counts_are_those_of_the_publication():
     rows = list(packaged_rows("geirhos2018_counts.csv"))
-    assert {row["experiment"] for row in rows} == {"colour", "contrast", "lowpass", "noise"}
-    if not HUMAN.exists():
-        pytest.skip("the published counts are not at hand")
-    with (HUMAN / "geirhos_condition_counts.csv").open(encoding="utf-8") as file:
+    totals = json.loads((DATA / "geirhos2018_totals.json").read_text("utf-8"))
+    assert {name.partition("/")[0] for name in totals} == {"colour", "contrast", "lowpass", "noise"}
+    for at, column in enumerate(("trials", "correct", "no_answer")):
+        added = Counter()
+        for row in rows:
+            added[f"{row['experiment']}/{row['condition']}"] += int(row[column])
+        assert added == {name: numbers[at] for name, numbers in totals.items()}
+
+
+def test_the_packaged_counts_of_every_observer_are_those_of_the_publication():
+    rows = list(packaged_rows("geirhos2018_counts.csv"))
+    with outside("human", "geirhos_condition_counts.csv").open(encoding="utf-8") as file:
         theirs = {
             (row["experiment"], row["condition"], row["subj"]): row
             for row in csv.DictReader(file)
@@ -247,9 +258,9 @@ def test_only_accuracy_was_measured_in_the_packaged_reference():
 
 
 def test_trials_of_the_publication_lead_to_the_packaged_counts():
-    if not NOISE.exists():
-        pytest.skip("the trials are not at hand")
-    answers = import_answers([NOISE], "model-vs-human", placement="noise")
+    noise = "generalisation-humans-DNNs_noise-experiment.csv.gz"
+    trials = outside("human", "geirhos2018_trials", noise)
+    answers = import_answers([trials], "model-vs-human", placement="noise")
     assert (answers.choices, answers.label_space) == (16, "entry16")
     packaged = {
         (row["condition"], row["subject"]): row
@@ -308,14 +319,17 @@ def test_people_speak_for_a_corruption_only_within_its_class(corruption, experim
 
 def test_similar_classes_are_made_of_corruptions_that_there_are():
     vcr = set(ec.list_corruptions(suite="vcr"))
-    for members in CLASSES.values():
-        assert {f"vcr/{name}" for name in members} <= vcr
-    assert members_of("frost") == ("frost",)
+    found = published_classes()
+    for own in found.classes:
+        assert {f"vcr/{name}" for name in own.members} <= vcr
+    assert {f"vcr/{name}" for name in found.tested} == vcr
+    assert found.members_of("frost") == ("frost",)
 
 
 def test_one_line_says_whose_answers_they_are():
     assert find_reference("geirhos").about("shot_noise") == (
         "uniform noise of geirhos (5 people, 6,400 answers), transferred within the noise class"
+        " (published)"
     )
 
 
@@ -332,9 +346,12 @@ def test_the_corruption_itself_comes_before_a_similar_one():
     )
     reference = Reference("both", both)
     assert (reference.match("shot_noise"), reference.kind("shot_noise")) == ("shot_noise", "direct")
-    # VCR's draws other parameters: of its class, and the experiment with most answers
-    assert reference.match("vcr/shot_noise") == "gaussian_noise"
-    assert reference.kind("vcr/shot_noise") == "transferred"
+    # a bare name is VCR's corruption too: Δv is what says how strong it is
+    assert reference.match("vcr/shot_noise") == "shot_noise"
+    assert reference.kind("vcr/shot_noise") == "direct"
+    # of its class, and the experiment with most answers
+    assert reference.match("vcr/impulse_noise") == "gaussian_noise"
+    assert reference.kind("vcr/impulse_noise") == "transferred"
 
 
 def test_two_choices_never_meet_sixteen_unless_asked(write):
@@ -375,6 +392,44 @@ def test_a_table_with_changes_of_its_own_needs_no_placement(write):
     assert answers.picture.tolist() == ["n02085620_7", "other.png"]
 
 
+def test_the_columns_of_the_vcr_study_are_counted_as_by_hand(write):
+    """Accuracy: transf_pred against label; consistency: against orig_pred; Δv: never below 0."""
+    rows = "dog,dog,dog,0.5\ncat,cat,dog,0.25\ndog,,dog,1\ndog,dog,dog,-0.001\ncat,dog,dog,\n"
+    answers = import_answers([write(VCR + rows)], "vcr", corruption="vcr/frost")
+    np.testing.assert_array_equal(answers.correct, [1, 0, 0, 1, 1])
+    np.testing.assert_array_equal(answers.consistent, [1, 1, 0, 1, 0])
+    np.testing.assert_array_equal(answers.delta_v, [0.5, 0.25, 1, 0, np.nan])
+    assert set(answers.corruption) == {"vcr/frost"} and answers.choices == 16
+    named = VCR.replace("orig", "corruption,subject,orig") + "fog,ann,dog,dog,dog,0.5\n"
+    own = import_answers([write(named)], "vcr")
+    assert (own.corruption.tolist(), own.subject.tolist()) == (["fog"], ["ann"])
+
+
+STIMULI = {
+    "sketch_subject-01_session_1.csv": "0001_ske_s01_0_boat_00_boat-0068-sketch-23.png",
+    "sketch_subject-02_session_1.csv": "0731_ske_s02_0_boat_00_boat-0068-sketch-23.png",
+    "eidolonI_subject-01_session_1.csv": "0001_eid_s01_1-10-10_oven_10_n04111531_17072.png",
+}
+
+
+def test_experiments_without_a_visual_change_are_imported_and_make_no_curves(write):
+    """Trial and observer are no part of which image it is; files are named by the experiment."""
+    head = "subj,Session,trial,rt,object_response,category,condition,imagename\n"
+    paths = [
+        write(f"{head}s{place},1,1,0.5,boat,boat,{image.split('_')[3]},{image}\n", name)
+        for place, (name, image) in enumerate(STIMULI.items())
+    ]
+    answers = import_answers(paths, "model-vs-human")
+    assert answers.experiments == ("sketch", "eidolonI")
+    assert np.isnan(answers.delta_v).all() and (answers.correct == 1).all()
+    sketch = "boat-0068-sketch-23"
+    assert answers.picture.tolist() == [sketch, sketch, "n04111531_17072"]
+    named = import_answers(paths, "model-vs-human", corruption="contrast")
+    reference = Reference("own", named)
+    # a corruption's name alone makes no curve
+    assert reference.match("contrast") is None and reference.curve("contrast") is None
+
+
 def test_counts_and_single_answers_lead_to_the_same_curve(write):
     counts = [(0.05, 30, 29), (0.3, 40, 31), (0.6, 50, 22), (0.9, 40, 5)]
     rows = "".join(f"{v},{k / n},{n},{k}\n" for v, n, k in counts)
@@ -407,10 +462,9 @@ def test_accuracy_and_consistency_of_the_same_answers_are_not_counted_twice(writ
     assert [(point.answers, point.hits) for point in points] == [(30, 24), (30, 12)]
 
 
-@pytest.mark.skipif(not HUMAN.exists(), reason="the published counts are not at hand")
 def test_published_counts_start_at_the_clean_accuracy_of_their_study():
     names = ("brightness", "contrast", "defocus_blur", "gaussian_noise", "jpeg_compression")
-    paths = [HUMAN / "hu2022" / f"imagenet_c_p_{name}.csv" for name in names]
+    paths = [outside("human", "hu2022", f"imagenet_c_p_{name}.csv") for name in names]
     answers = import_answers(paths, "counts", corruption="all")
     slight = answers.delta_v <= 0.05
     rate = np.average(answers.correct[slight], weights=answers.trials[slight])
@@ -451,15 +505,15 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
             {"corruption": "frost"},
             "counts no answers",
         ),
-        ("model-vs-human", "x\n1\n", {}, "give a placement or a corruption"),
+        ("model-vs-human", "x\n1\n", {}, "lacks the column subj"),
+        ("vcr", "orig_pred,transf_pred,label\ndog,dog,dog\n", {}, "lacks the column vd_score"),
+        ("vcr", VCR + "dog,cat,dog,0.5\n", {}, "does not say what was done to the images: give"),
+        ("vcr", VCR + "dog,cat,dog,-3\n", {"corruption": "frost"}, "row 2: vd_score must be"),
+        ("vcr", VCR + "dog,wolf,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is none of"),
+        ("vcr", VCR + "wolf,dog,dog,0\n", {"corruption": "frost"}, "row 2: 'wolf' is none of"),
+        ("trials", TRIALS + "frost,a,1,dog,dog,0.5,wolf\n", {}, "row 6: 'wolf' is none of the 16"),
         ("model-vs-human", "x\n1\n", {"placement": "noise"}, "lacks the column subj"),
         ("model-vs-human", "x\n1\n", {"placement": "nois"}, "Did you mean 'noise'"),
-        (
-            "model-vs-human",
-            "subj,object_response,category,condition,imagename\na,dog,dog,0.1,x\n",
-            {"corruption": "frost"},
-            "give a placement or a column delta_v",
-        ),
         (
             "model-vs-human",
             "subj,object_response,category,condition,imagename\na,dog,dog,0.11,x\n",
@@ -594,24 +648,11 @@ def test_bands_are_compared_only_where_both_were_seen():
         bands_apart(one, two)
 
 
-def test_judgements_are_tested_against_one_half(write):
-    rows = "".join(f"{'a,b' if place % 2 else 'b,a'},{int(place < 9)}\n" for place in range(10))
-    told = read_judgements(write("a,b,same\n" + rows + "a,c,no\n"))
-    result = asked(told, "b", "a")
-    assert (result.same, result.total) == (9, 10)
-    # 9 or 10 of 10, or 0 or 1: (10 + 1) × 2 of 1024 cases
-    assert result.p_value == pytest.approx(22 / 1024)
-    assert asked(told, "a", "c").same == 0
-    assert asked(told, "b", "c") is None
-    with pytest.raises(ec.UsageError, match="row 2: same must be 1 or 0, got 'maybe'"):
-        read_judgements(write("a,b,same\na,b,maybe\n"))
-
-
 # files
 
 
 def test_what_is_written_is_read_again(write, tmp_path):
-    judged = write("a,b,same\nfrost,fog,1\n", "judged.csv")
+    judged = write("a,b,shown_same,same,subject\nfrost,fog,0,1,ann\n", "judged.csv")
     answers = import_answers(
         [write(TRIALS)], "trials", judgements=judged, citation="Ann 2024", licence="CC0"
     )
@@ -620,7 +661,8 @@ def test_what_is_written_is_read_again(write, tmp_path):
     again = read_answers(path)
     for name in ("corruption", "answer", "clean_answer", "delta_v", "correct", "trials"):
         np.testing.assert_array_equal(getattr(again, name), getattr(answers, name))
-    assert again.judgements == answers.judgements and again.judgements[0].same == 1
+    assert again.judgements == answers.judgements
+    assert again.judgements == (Judgement("fog", "frost", "ann", "different", "same"),)
     assert (again.citation, again.licence, again.choices) == ("Ann 2024", "CC0", 16)
     reference = find_reference(str(path))
     assert reference.name == "people" and reference.match("frost") == "frost"

@@ -9,6 +9,9 @@ from PIL import Image
 from commands import assert_refused, picture
 from eyechart.humans.records import read_answers
 from eyechart.humans.reference import find_reference
+from eyechart.reports.figures.style import paper_style
+from eyechart.reports.human_plot import draw_by_class
+from eyechart.scores.scoring import Fit
 from photographs import photographs
 
 HEAD = "corruption,subject,picture,label,answer,delta_v\n"
@@ -35,7 +38,8 @@ def people(run, tmp_path):
         trials(tmp_path / "b.csv", "fog", 1500, 0.8, seed=1),
     ]
     judged = tmp_path / "judged.csv"
-    judged.write_text("a,b,same\n" + "fog,frost,0\n" * 9 + "frost,fog,1\n", encoding="utf-8")
+    rows = "fog,frost,0,0\n" * 6 + "frost,fog,1,1\n" * 3 + "frost,fog,1,0\n"
+    judged.write_text("a,b,shown_same,same\n" + rows, encoding="utf-8")
     out = tmp_path / "people.parquet"
     result = run(
         "humans", "import", *tables, "--format", "trials", "--out", out, "--judgements", judged
@@ -68,6 +72,31 @@ def test_import_writes_a_file_that_is_a_reference(run, tmp_path):
     assert find_reference(str(out)).curve("frost", replicates=5) is not None
 
 
+def test_an_import_without_a_visual_change_is_marked_and_draws_nothing(run, tmp_path):
+    table, out = tmp_path / "sketch_subject-01_session_1.csv", tmp_path / "sketch.parquet"
+    table.write_text(
+        "subj,object_response,category,condition,imagename\n"
+        "s01,boat,boat,0,0001_ske_s01_0_boat_00_boat-0068-sketch-23.png\n",
+        encoding="utf-8",
+    )
+    result = run("humans", "import", table, "--format", "model-vs-human", "--out", out)
+    assert result.status == 0, result.err
+    assert "sketch: 1 person, 1 answers, no Δv" in result.out
+    assert "error consistency κ only" in result.out
+    assert_refused(run("humans", "plot", out, "--out", tmp_path / "p.png"), "no visual change")
+
+
+def test_plot_names_what_it_draws(run, tmp_path):
+    """Frost has a Δv, fog none."""
+    table, out = trials(tmp_path / "t.csv", "frost"), tmp_path / "p.parquet"
+    with table.open("a", encoding="utf-8") as file:
+        file.write("fog,p1,1,dog,dog,\n")
+    assert run("humans", "import", table, "--format", "trials", "--out", out).status == 0
+    for more in ((), ("--by-class",)):
+        result = run("humans", "plot", out, "--out", tmp_path / "p.png", *more)
+        assert result.status == 0 and result.out.endswith("p.png: frost of p.\n"), result.err
+
+
 def test_counts_are_said_to_be_of_two_choices_unless_told(run, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,0.9,40,36\n", encoding="utf-8")
@@ -85,7 +114,8 @@ def test_plot_draws_the_packaged_and_the_imported(run, people, tmp_path):
         for _ in range(2):  # a plot may be drawn again
             assert run("humans", "plot", *arguments, "--out", out).status == 0
         with Image.open(out) as drawn:
-            assert drawn.width == pytest.approx(630 * width, abs=2)
+            # 4.2 inches a panel, 220 dots an inch
+            assert drawn.width == pytest.approx(924 * width, abs=2)
             colours = np.asarray(drawn.convert("RGB")).reshape(-1, 3)
         # the curve's own blue is there
         assert (np.abs(colours.astype(int) - (0x1F, 0x4E, 0x79)).max(axis=1) < 8).sum() > 500
@@ -101,9 +131,11 @@ def test_answers_to_clean_pictures_alone_are_no_curve(run, tmp_path):
 def test_similar_says_where_bands_are_apart_and_what_people_said(run, people):
     result = run("humans", "similar", people, "frost", "fog")
     assert result.status == 0
-    assert "accuracy: the 83 % bands are apart at Δv" in result.out and "different" in result.out
-    # 1 of 10 the same: 22 of 1024 cases are as far from one half
-    assert "1 of 10 times: p = 0.02148" in result.out
+    assert (
+        "accuracy: the 83 % intervals are apart at Δv" in result.out and "different" in result.out
+    )
+    # 9 of 10 right: 22 of 1024 cases are as far from one half
+    assert "0.900" in result.out and "Before correction: p = 0.02148 pooled" in result.out
     result = run("humans", "similar", "geirhos", "lowpass", "noise")
     assert result.status == 0 and "No same/different judgements" in result.out
 
@@ -138,8 +170,8 @@ def test_place_measures_the_conditions_on_ones_own_pictures(run, tmp_path):
             ["import", "t.csv", "--format", "trials", "--choices", "1", "--out", "x.parquet"],
             "choices",
         ),
-        (["import", "t.csv", "--format", "model-vs-human", "--out", "x.parquet"], "placement"),
-        (["plot", "--out", "photo.png"], "no plot of people"),
+        (["import", "t.csv", "--format", "model-vs-human", "--out", "x.parquet"], "subj"),
+        (["plot", "--out", "photo.png"], "not written by eyechart"),
         (["plot", "--out", "p.jpg"], ".png"),
         (["plot", "t.csv", "--out", "p.png"], "not a Parquet file"),
         (["plot", "geirhos"], "--out"),
@@ -164,3 +196,63 @@ def test_what_cannot_be_done_is_refused_in_a_sentence(run, tmp_path, monkeypatch
     assert_refused(result, word)
     assert not result.out
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_corruption_that_contradicts_the_table_is_rejected(run, tmp_path):
+    table, out = trials(tmp_path / "t.csv", "frost"), tmp_path / "p.parquet"
+    command = ["humans", "import", table, "--format", "trials", "--out", out, "--corruption"]
+    assert_refused(run(*command, "snow"), "frost, not snow", "--corruption")
+    assert not out.exists()
+    assert run(*command, "frost").status == 0
+
+
+def test_areas_count_the_responses_behind_each_curve(run, tmp_path):
+    table, out = trials(tmp_path / "t.csv", "frost"), tmp_path / "p.parquet"
+    # 150 of the 400 images were shown clean, to somebody else
+    clean = [f"clean,q{place % 3},{place},dog,dog,0\n" for place in range(150)]
+    table.write_text(table.read_text("utf-8") + "".join(clean), encoding="utf-8")
+    assert run("humans", "import", table, "--format", "trials", "--out", out).status == 0
+    told = run("humans", "areas", out, "--clean-responses", "majority", "--replicates", 20)
+    assert told.status == 0, told.err
+    counts = {row[1]: row[-1] for row in map(str.split, told.out.splitlines()) if "frost" in row}
+    assert counts == {"R_a": "400", "R_p": "150"}
+
+
+def test_human_curves_stand_by_class_with_bands_of_a_level():
+    reference = find_reference("geirhos")
+    fit = Fit(replicates=50)
+    with paper_style():
+        figure = draw_by_class(reference, "accuracy", 0.83, fit)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    # the paper tested blur and noise; nobody tested contrast cut in grey images
+    assert titles == ["similar: blur", "similar: noise", "untested"]
+    for axes, experiment in zip(figure.axes, ("lowpass", "noise", "contrast"), strict=True):
+        curve = reference.curve(experiment, "accuracy", **fit.human_options())
+        whole, observed, chance = axes.lines
+        change = whole.get_xdata()
+        np.testing.assert_allclose(whole.get_ydata(), curve(change))
+        # pale where nobody was shown anything
+        seen = ~np.isnan(observed.get_ydata())
+        assert (seen == curve.is_observed(change)).all() and seen.any() and not seen.all()
+        assert chance.get_ydata()[0] == 1 / 16
+        low, high = curve.band(change, 0.83)
+        drawn = axes.collections[0].get_paths()[0].vertices
+        assert drawn[:, 1].max() == pytest.approx(high.max())
+        assert drawn[:, 1].min() == pytest.approx(low.min())
+
+
+@pytest.mark.parametrize("ending", ["svg", "pdf"])
+def test_human_curves_are_drawn_for_papers(run, tmp_path, ending):
+    out = tmp_path / f"humans.{ending}"
+    assert run("humans", "plot", "--by-class", "--level", 83, "--out", out).status == 0
+    assert out.stat().st_size > 5000
+
+
+def test_what_cannot_be_plotted_is_said(run, tmp_path):
+    out = tmp_path / "a.svg"
+    assert_refused(run("humans", "plot", "--level", 100, "--out", out), "between 0 and 100")
+    assert_refused(run("humans", "plot", "--consistency", "--out", out), "--by-class")
+    asked = ("humans", "plot", "--by-class", "--consistency", "--out", out)
+    assert_refused(run(*asked), "no consistency of humans")
+    assert_refused(run("humans", "plot", "--out", tmp_path / "a.gif"), ".svg, .pdf or .png")
+    assert not out.exists()

@@ -222,10 +222,42 @@ def test_the_usual_stimulus_and_the_native_one_stay_what_they_are():
     assert find_stimulus("native") == Stimulus("native", None, None)
 
 
-@pytest.mark.parametrize("name", ["17", "1025", "0", "9" * 5000])
+@pytest.mark.parametrize(
+    "name", ["17", "1025", "0", "9" * 5000, "17x224", "224x1025", "0x0", "32x" + "9" * 5000]
+)
 def test_a_side_that_cannot_be_is_refused(name):
     with pytest.raises(ec.UsageError, match="a side from 18 to 1024 px"):
         find_stimulus(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["224x", "x224", "224x224x3", "-32x32", "32 x 32", "32X32", "٣٢x32"]
+)
+def test_a_width_without_a_height_is_rejected_with_the_forms_there_are(name):
+    with pytest.raises(ec.UsageError, match=r"Unknown stimulus .*(Did you mean|Known)"):
+        find_stimulus(name)
+
+
+@pytest.mark.parametrize(("name", "size"), [("32x32", (32, 32)), ("48x30", (48, 30))])
+def test_a_width_and_height_are_a_plain_resize_of_the_whole_image(tmp_path, name, size):
+    values = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
+    Image.fromarray(values).save(tmp_path / "a.png")
+    found = ec.load_images(tmp_path, name)
+    assert found.stimulus.name == name
+    assert found.sizes == (size[::-1],)
+    # by hand: Pillow's antialiased bilinear filter, as torchvision's Resize((height, width)) uses
+    by_hand = Image.fromarray(values).resize(size, Image.Resampling.BILINEAR)
+    np.testing.assert_array_equal(levels(found.batch([0]))[0], np.asarray(by_hand))
+
+
+def test_a_plain_resize_keeps_what_a_crop_cuts_off(tmp_path):
+    wide = np.zeros((32, 128, 3), dtype=np.uint8)
+    wide[:, :16] = wide[:, -16:] = 255
+    Image.fromarray(wide).save(tmp_path / "a.png")
+    cropped, squashed = (levels(ec.load_images(tmp_path, s).batch([0]))[0] for s in ("32", "32x32"))
+    assert cropped.max() == 0
+    # a quarter of the image is white, and stays so
+    assert squashed.mean() == pytest.approx(255 / 4, abs=2)
 
 
 # Who they are

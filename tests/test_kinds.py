@@ -34,6 +34,38 @@ def test_tensors_come_back_in_kind_and_are_left_alone(dtype, shape):
         assert result.max() <= 1
 
 
+class Labelled(torch.Tensor):
+    """A tensor of its own class, which operations turn into plain ones, as torchvision's are."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("shape", [(2, 3, 16, 12), (3, 16, 12)])
+def test_tensors_of_a_class_of_their_own_keep_it(dtype, shape):
+    plain = (torch.rand(shape) * (255 if dtype == torch.uint8 else 1)).to(dtype)
+    images = plain.as_subclass(Labelled)
+    assert type(images + 0) is torch.Tensor
+    result = noisy(images)
+    assert type(result) is Labelled and result.dtype == dtype and result.shape == shape
+    assert torch.equal(result.as_subclass(torch.Tensor), noisy(plain))
+    assert type(images) is Labelled and torch.equal(images.as_subclass(torch.Tensor), plain)
+
+
+def test_a_list_may_mix_classes_of_tensors():
+    plain = torch.from_numpy(COLOUR).permute(2, 0, 1).contiguous()
+    one, two, three = noisy([plain.as_subclass(Labelled), plain, COLOUR])
+    assert (type(one), type(two), type(three)) == (Labelled, torch.Tensor, np.ndarray)
+    assert torch.equal(one.as_subclass(torch.Tensor), two)
+
+
+def test_a_parameter_comes_back_as_a_plain_tensor():
+    assert type(noisy(torch.nn.Parameter(torch.rand(3, 16, 12)))) is torch.Tensor
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 @pytest.mark.parametrize("images", [GREY, GREY[..., None], COLOUR, BATCH, BATCH[..., :1]])
 def test_arrays_come_back_in_kind_and_are_left_alone(dtype, images):
@@ -173,11 +205,13 @@ def test_seed_and_draw_are_whole_numbers(name, given):
         ec.corrupt(image, "fog", severity=1, **{name: given})
 
 
-def test_seeds_of_any_whole_size_and_numpys_are_taken():
+def test_seeds_of_64_bits_and_numpys_are_taken_and_larger_ones_rejected():
     image = np.full((16, 16, 3), 90, np.uint8)
     results = [
-        ec.corrupt(image, "fog", severity=1, seed=seed) for seed in (-3, 0, 2**80, np.int64(7))
+        ec.corrupt(image, "fog", severity=1, seed=seed) for seed in (-3, 0, 2**63 - 1, np.int64(7))
     ]
+    with pytest.raises(ec.UsageError, match="below 2⁶³"):
+        ec.corrupt(image, "fog", severity=1, seed=2**63)
     assert len({result.tobytes() for result in results}) == 4
     assert np.array_equal(results[3], ec.corrupt(image, "fog", severity=1, seed=7))
 

@@ -14,13 +14,15 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.models.find import load_model
 from eyechart.models.probabilities import log_probabilities
+from outside import outside
 from tiny_networks import pictures, tiny
 
 CPU = torch.device("cpu")
-LITE = Path(__file__).parents[2] / "shared" / "data" / "models"
-V1 = LITE / "mobilenet_v1_0.25_128_quant.tflite"
+V1 = "mobilenet_v1_0.25_128_quant"
 
-needs_lite = pytest.mark.skipif(not V1.exists(), reason="the TensorFlow Lite files are not here")
+
+def lite(name):
+    return outside("data", "models", f"{name}.tflite")
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +166,6 @@ def own_probabilities(path, batch):
     return torch.from_numpy(np.array(found))
 
 
-@needs_lite
 @pytest.mark.parametrize(
     "name",
     [
@@ -175,7 +176,7 @@ def own_probabilities(path, batch):
     ],
 )
 def test_a_quantised_model_answers_as_its_interpreter_does_but_unrounded(name):
-    path = LITE / f"{name}.tflite"
+    path = lite(name)
     found = load_model(str(path), CPU)
     batch = pictures(3, side=found.side)
     scores = found(batch)
@@ -188,20 +189,19 @@ def test_a_quantised_model_answers_as_its_interpreter_does_but_unrounded(name):
         assert torch.equal(found(picture[None])[0], scores[place])
 
 
-@needs_lite
 def test_without_the_background_the_others_share_what_it_had():
-    found = load_model(f"tflite:{V1}", CPU, label_maps=["background-first"])
+    path = lite(V1)
+    found = load_model(f"tflite:{path}", CPU, label_maps=["background-first"])
     batch = pictures(8, side=128)
-    raw = log_probabilities(load_model(f"tflite:{V1}", CPU)(batch)).exp()
+    raw = log_probabilities(load_model(f"tflite:{path}", CPU)(batch)).exp()
     kept = raw[:, 1:] / raw[:, 1:].sum(dim=1, keepdim=True)
     torch.testing.assert_close(log_probabilities(found(batch)).exp(), kept, atol=1e-6, rtol=0)
     assert found.classes == 1000 and found.has_imagenet
 
 
-@needs_lite
 def test_the_first_of_equally_good_answers_counts():
     flat = pictures(300, side=1).expand(-1, -1, 128, 128)
-    scores = load_model(str(V1), CPU)(flat)
+    scores = load_model(str(lite(V1)), CPU)(flat)
     best = scores.amax(dim=1, keepdim=True)
     tied = (scores == best).sum(dim=1) > 1
     assert tied.any()
@@ -209,13 +209,12 @@ def test_the_first_of_equally_good_answers_counts():
     assert torch.equal(scores.argmax(dim=1), first)
 
 
-@needs_lite
 def test_loading_a_tflite_model_prints_nothing():
     code = (
         "import sys, torch; from eyechart.models.find import load_model;"
         "load_model(sys.argv[1], torch.device('cpu'))"
     )
-    path = LITE / "tf2_mobilenet_v2_1.0_224_ptq.tflite"
+    path = lite("tf2_mobilenet_v2_1.0_224_ptq")
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

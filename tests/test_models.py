@@ -241,11 +241,59 @@ def test_running_out_of_memory_passes_through_unchanged(error):
 
 
 @pytest.mark.parametrize(
-    "batch", [pictures().float(), pictures()[0], torch.zeros(2, 1, 8, 8, dtype=torch.uint8)]
+    "given",
+    [
+        lambda own: own.float() / 255,
+        lambda own: (own.double() / 255).numpy().transpose(0, 2, 3, 1),
+        lambda own: own.numpy().transpose(0, 2, 3, 1),
+        lambda own: [Image.fromarray(each.permute(1, 2, 0).numpy()) for each in own],
+        lambda own: tuple(own),
+    ],
+    ids=["float tensor", "float array", "array", "PIL", "list of tensors"],
 )
-def test_only_eight_bit_colour_batches_are_taken(batch):
-    with pytest.raises(ec.UsageError, match=r"uint8 tensor \(B, 3, H, W\)"):
-        model(channel_means)(batch)
+def test_images_of_every_kind_have_the_scores_of_their_levels(given):
+    batch = pictures()
+    torch.testing.assert_close(model(channel_means)(given(batch)), model(channel_means)(batch))
+
+
+def test_a_single_image_is_a_batch_of_one_and_grey_has_three_equal_channels():
+    one = pictures()[0]
+    torch.testing.assert_close(model(channel_means)(one), model(channel_means)(one[None]))
+    grey = Image.fromarray(one[0].numpy())
+    torch.testing.assert_close(
+        model(channel_means)(grey), model(channel_means)(one[:1].expand(3, -1, -1)[None])
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (pictures().float(), "divide by 255 or pass uint8"),
+        (pictures().float() / 128 - 1, "undo their normalisation"),
+        (pictures().int(), "must be uint8 or float"),
+        (torch.zeros(2, 4, 16, 16, dtype=torch.uint8), "1 .grey. or 3 .RGB. channels, got 4"),
+        ([], "at least one"),
+        ([pictures()[0], pictures()[0][:, :-2]], "all of one size"),
+        ("photo.jpg", "open it with PIL"),
+        (None, "must be a torch tensor"),
+    ],
+)
+def test_what_is_no_image_is_refused_in_one_sentence(given, sentence):
+    with pytest.raises(ec.UsageError, match=sentence):
+        model(channel_means)(given)
+
+
+@needs_weights
+def test_a_model_needs_a_name_and_nothing_more():
+    found = ec.load_model("efficientnet_lite0")
+    image = Image.fromarray(np.full((240, 240, 3), 90, dtype=np.uint8))
+    assert found.device == CPU and found(image).shape == (1, 1000)
+
+
+@pytest.mark.parametrize("device", ["gpu", 3, None, "meta"])
+def test_a_device_that_is_none_is_one_sentence(device):
+    with pytest.raises(ec.UsageError, match=r"use cpu or cuda|such as cpu or cuda"):
+        ec.load_model(channel_means, device)
 
 
 # Log-probabilities

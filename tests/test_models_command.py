@@ -1,7 +1,6 @@
 """`eyechart models check`: what goes in, how much is right, and whether other input were better."""
 
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +11,10 @@ from commands import assert_refused
 from eyechart.evaluation.model_check import NORMALISATIONS, _compared, check_model
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
+from outside import outside
 from small_models import save_pictures
 
 CPU = torch.device("cpu")
-SHARED = Path(__file__).parents[2] / "shared" / "data"
-PHOTOS = SHARED / "photos" / "manifest.csv"
 
 TOP1 = {
     "efficientnet_lite0": 0.823,
@@ -200,20 +198,17 @@ def test_twenty_photographs_are_said_to_be_few(run):
 # On real photographs
 
 
-needs_photos = pytest.mark.skipif(not PHOTOS.exists(), reason="the photographs are not here")
-
-
 def some_photographs(folder, every=1):
     """Write a list of the photographs from ImageNet's validation set, which are 227 px squares."""
-    rows = PHOTOS.read_text().splitlines()
+    photos = outside("data", "photos", "manifest.csv")
+    rows = photos.read_text().splitlines()
     kept = [row for row in rows[1:] if "acuity_val" in row][::every]
     listed = folder / "some.csv"
-    listed.write_text("\n".join([rows[0], *(f"{PHOTOS.parent}/{row}" for row in kept)]))
+    listed.write_text("\n".join([rows[0], *(f"{photos.parent}/{row}" for row in kept)]))
     return listed
 
 
 @pytest.mark.slow
-@needs_photos
 @pytest.mark.parametrize(
     "name",
     [
@@ -227,8 +222,9 @@ def some_photographs(folder, every=1):
     ],
 )
 def test_real_models_get_as_many_photographs_right_as_others_saw(tmp_path, name):
-    lite = SHARED / "models" / f"{name}.tflite"
-    spec, maps = (str(lite), ["background-first"]) if lite.exists() else (name, [])
+    spec, maps = name, []
+    if name.startswith("mobilenet"):
+        spec, maps = str(outside("data", "models", f"{name}.tflite")), ["background-first"]
     model = load_model(spec, CPU, label_maps=maps)
     found = check_model(model, load_images(some_photographs(tmp_path), "native"), n=1)
     assert found.pictures == 900
@@ -236,7 +232,6 @@ def test_real_models_get_as_many_photographs_right_as_others_saw(tmp_path, name)
 
 
 @pytest.mark.slow
-@needs_photos
 @pytest.mark.parametrize(("wrong", "every"), [("[0.0039, 0.0039, 0.0039]", 9), ("[1, 1, 1]", 2)])
 def test_a_wrong_normalisation_of_a_real_network_is_told(tmp_path, run, wrong, every):
     photos = some_photographs(tmp_path, every)
@@ -247,7 +242,6 @@ def test_a_wrong_normalisation_of_a_real_network_is_told(tmp_path, run, wrong, e
 
 
 @pytest.mark.slow
-@needs_photos
 def test_a_real_network_that_is_fed_right_passes(tmp_path, run):
     photos = some_photographs(tmp_path, every=9)
     result = run("models", "check", "efficientnet_lite0", "--images", photos)

@@ -77,7 +77,28 @@ def test_a_network_has_as_many_parameters_as_published(name, published, closed_f
 
 
 def test_these_are_all_networks_of_ours():
-    assert set(NETWORKS) == {"resnet9", "resnet18", "wrn_16_4", "wrn_40_2", "multigrid"}
+    small = {"resnet9", "resnet18", "wrn_16_4", "wrn_40_2", "multigrid"}
+    assert set(NETWORKS) == small | {"imagenet_resnet18", "imagenet_resnet50"}
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    # the parameters that torchvision documents for its ResNets, which have the same shapes
+    [("imagenet_resnet18", 11_689_512), ("imagenet_resnet50", 25_557_032)],
+)
+def test_the_resnets_of_imagenet_have_as_many_parameters_as_published(name, published):
+    assert count(build_network(name, 1000)) == published
+
+
+def test_the_resnets_of_imagenet_shrink_224_px_to_7():
+    network = build_network("imagenet_resnet50", 2).eval()
+    with torch.inference_mode():
+        assert network.body(network.stem(torch.rand(1, 3, 224, 224))).shape == (1, 2048, 7, 7)
+
+
+def test_a_bottleneck_has_its_stride_in_its_first_convolution():
+    first = build_network("imagenet_resnet50", 2).body[3].body
+    assert first[0].stride == (2, 2) and first[3].stride == (1, 1)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -82,6 +82,7 @@ def test_there_are_23_candidates_and_the_published_eight() -> None:
 
 PAPER_DIFFERS = {
     "gaussian",
+    "salt_pepper",
     "artifacts",
     "vertical_artifacts",
     "rhombus",
@@ -120,7 +121,9 @@ class TestEveryCandidate:
         assert (levels(result) == levels(images)).all()
 
     def test_the_strong_end_changes_something_at_any_size(self, entry: Entry) -> None:
-        for size in ((8, 8), (32, 48), (224, 224)):
+        # of 64 pixels, 3 % may be none
+        smallest = (16, 16) if entry.function == "noc/salt_pepper_pixels" else (8, 8)
+        for size in (smallest, (32, 48), (224, 224)):
             images = photo(*size)
             differs = levels(at_severity(entry, images, 5)) != levels(images)
             assert differs.any(axis=(1, 2, 3)).all()

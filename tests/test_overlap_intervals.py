@@ -150,7 +150,7 @@ def test_a_gain_that_may_be_none_leaves_the_upper_end_open():
         (np.full((2, 2, 5), 0.5), {}, "truth values"),
         (np.full((2, 2, 5), "x"), {}, "truth values"),
         (np.zeros((2, 2, 5), bool), {}, "right on at least one clean picture"),
-        (np.ones((2, 2, 5), bool), {"replicates": 1}, "at least 2 replicates"),
+        (np.ones((2, 2, 5), bool), {"replicates": 1}, "replicates must be at least 2"),
         (np.ones((2, 2, 5), bool), {"level": 1.5}, "between 0 and 1"),
         (np.ones((2, 2, 5), bool), {"least_gain": -1}, "must be in [0, 1)"),
     ],

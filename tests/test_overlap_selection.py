@@ -16,7 +16,7 @@ from overlap_cases import by_bron_kerbosch, by_trying_all, random_scores
 
 
 def places(members):
-    return tuple(int(name) - 1 for name in members)
+    return tuple(int(name) for name in members)
 
 
 def all_sets(selection):
@@ -93,7 +93,7 @@ def test_sums_that_rounding_makes_different_are_a_tie():
         for (one, two), value in zip(((a, b), (a, c), (b, c)), values, strict=True):
             scores[one, two] = scores[two, one] = value
     found = ec.select_non_overlapping(scores, 0.3)
-    assert all_sets(found) == {(0, 1, 2), (3, 4, 5)} and found.members == ("1", "2", "3")
+    assert all_sets(found) == {(0, 1, 2), (3, 4, 5)} and found.members == (0, 1, 2)
 
 
 def test_more_ties_than_can_be_listed_are_said_to_be_more():
@@ -132,7 +132,7 @@ def test_undetermined_pairs_never_stand_together_and_it_is_said_who_is_left_out(
     scores[3] = scores[:, 3] = np.nan
     scores[0, 1] = scores[1, 0] = 0.5
     found = ec.select_non_overlapping(scores, 0.1)
-    assert all_sets(found) == {(0, 2), (1, 2)} and found.left_out == ("4",)
+    assert all_sets(found) == {(0, 2), (1, 2)} and found.left_out == (3,)
     # one that a known score keeps out is not left out for what is unknown
     scores[2, 3] = scores[3, 2] = 0.7
     assert ec.select_non_overlapping(scores, 0.1).left_out == ()
@@ -142,9 +142,22 @@ def test_a_threshold_below_every_score_is_refused_with_the_lowest_one():
     scores = np.array([[1, 0.1234567, 0.5], [0.1234567, 1, 0.6], [0.5, 0.6, 1]])
     with pytest.raises(UsageError) as error:
         ec.select_non_overlapping(scores, 0.05)
-    assert "the lowest score is 0.1235, of 1 and 2" in str(error.value)
+    assert "the lowest score is 0.1235, of 0 and 1" in str(error.value)
     assert "at least 0.124" in str(error.value)
     assert len(ec.select_non_overlapping(scores, 0.124)) == 2
+
+
+def test_members_are_indices_of_an_array_and_names_of_a_matrix():
+    scores = np.array([[1, 0.9, 0.1], [0.9, 1, 0.1], [0.1, 0.1, 1.0]])
+    found = ec.select_non_overlapping(scores, 0.5)
+    assert {found.members, *found.ties} == {(0, 2), (1, 2)}
+    assert all(type(place) is int for own in (found.members, *found.ties) for place in own)
+    # so that they index what was given
+    assert scores[np.ix_(found.members, found.members)].max() == 1
+    named = ec.select_non_overlapping(ec.OverlapMatrix(("fog", "snow", "rain"), scores), 0.5)
+    assert {named.members, *named.ties} == {("fog", "rain"), ("snow", "rain")}
+    unsure = ec.select_non_overlapping([[1, 0.1, np.nan], [0.1, 1, np.nan], [np.nan] * 2 + [1]], 1)
+    assert (unsure.members, unsure.left_out) == ((0, 1), (2,))
 
 
 @pytest.mark.parametrize(
@@ -154,11 +167,11 @@ def test_a_threshold_below_every_score_is_refused_with_the_lowest_one():
         (np.eye(3), float("nan"), "0 or more, got nan"),
         (np.ones((2, 3)), 0.1, "must be square"),
         ([["fog"]], 0.1, "table of numbers"),
-        ([[1, 0.2], [0.3, 1]], 0.1, "symmetric, got 0.2 for 1 and 2 and 0.3"),
+        ([[1, 0.2], [0.3, 1]], 0.1, "symmetric, got 0.2 for 0 and 1 and 0.3"),
         ([[1, np.nan], [0.3, 1]], 0.1, "symmetric"),
         ([[1, -0.2], [-0.2, 1]], 0.1, "of 0 or more, got -0.2"),
         ([[1, np.inf], [np.inf, 1]], 0.1, "of 0 or more, got inf"),
-        ([[0.9, 0.2], [0.2, 1]], 0.1, "1 for a corruption with itself, got 0.9 for 1"),
+        ([[0.9, 0.2], [0.2, 1]], 0.1, "1 for a corruption with itself, got 0.9 for 0"),
         ([[1, np.nan], [np.nan, 1]], 0.1, "at least two corruptions whose overlap is determined"),
         ([[1.0]], 0.1, "at least two corruptions"),
     ],

@@ -113,6 +113,41 @@ def test_names_that_begin_alike_are_not_mixed_up(tmp_path):
     assert found(tmp_path, "vcr/blur-more") == expected(2)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fog (conflicted copy).parquet",
+        "fog--0000001 (conflicted copy).parquet",
+        "fog--copy.parquet",
+        "fog-old.parquet",
+        "notes.parquet",
+    ],
+)
+@pytest.mark.parametrize("content", [rows(2, 3), pa.table({"else": [1]})], ids=["rows", "else"])
+def test_files_of_other_names_are_told_and_their_rows_count_nowhere(tmp_path, name, content):
+    write_parquet(content, tmp_path / name)
+    parts = Parts(tmp_path, ["fog", "snow"])
+    parts.write("fog", rows(0, 1))
+    assert parts.done().tolist() == [0, 1]
+    assert parts.strays() == [tmp_path / name]
+    assert name in " ".join(parts.notes())
+    parts.write("fog", rows(2, 3))
+    parts.merge()
+    assert found(tmp_path, "fog") == expected(0, 1, 2, 3)
+    assert parts.names() == ["fog"]
+    parts.drop("fog")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert read_parquet(tmp_path / name).equals(content)
+
+
+def test_a_folder_without_strays_needs_no_note(tmp_path):
+    parts = Parts(tmp_path, ["vcr/fog"])
+    parts.write("vcr/fog", rows(0))
+    parts.merge()
+    parts.write("vcr/fog", rows(1))
+    assert parts.strays() == [] and parts.notes() == []
+
+
 WRITER = """
     import sys
     from pathlib import Path

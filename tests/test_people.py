@@ -245,6 +245,22 @@ def test_a_model_under_two_similar_corruptions():
     assert same.delta_hmri == 0 and not same.ranges
 
 
+def test_where_people_responded_to_both_corruptions_each_is_compared_with_its_own_curve():
+    people, other = fitted(lambda v: 0.9 - 0.4 * v, 1), fitted(lambda v: 0.9 - 0.3 * v, 5)
+    first, second = fitted(lambda v: 0.8 - 0.4 * v, 2), fitted(lambda v: 0.8 - 0.6 * v, 3)
+    found = compare_corruptions(people, first, second, second_human=other)
+    assert found.human_curves == 2
+    assert found.delta_hmri == ec.hmri(people, first) - ec.hmri(other, second)
+    # areas of 0.6 against 0.7, and of 0.5 against 0.75
+    assert found.delta_hmri == pytest.approx(0.6 / 0.7 - 0.5 / 0.75, abs=0.03)
+    low, high = found.hmri_interval
+    assert 0 < low < found.delta_hmri < high
+    # nothing of people's error cancels, so that it is wider than with one curve for both
+    alone = compare_corruptions(people, first, second, second_human=people)
+    shared = compare_corruptions(people, first, second)
+    assert np.subtract(*alone.hmri_interval) < np.subtract(*shared.hmri_interval)
+
+
 def test_corruptions_of_the_same_pictures_are_compared_more_closely():
     clusters = np.arange(3000) % 300
     easy = np.random.default_rng(8).random(300)[clusters]
@@ -264,6 +280,11 @@ def test_corruptions_of_the_same_pictures_are_compared_more_closely():
         for own in (together, apart)
     ]
     assert widths[0] < 0.8 * widths[1]
+
+
+def test_weights_of_a_density_may_be_next_to_nothing():
+    density = Density.of_weights([1.0, 2.2e-309])
+    assert density(np.array([0.25, 0.75])) == pytest.approx([2, 0])
 
 
 def test_what_is_no_curve_is_refused():

@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 import eyechart as ec
+from eyechart.evaluation.saved import Number
+from eyechart.reports.card_tables import in_words
+from eyechart.reports.leaderboard import shown
+from eyechart.reports.overlap_tables import percent_range
 from eyechart.scores.estimate import make_estimate
 from eyechart.scores.ranking import Ranking, holm, kendall_tau, paired_difference, rank, swaps
 
@@ -208,19 +212,30 @@ def test_an_error_and_an_accuracy_are_the_same_ranking():
     assert rank(scores, True).ranks == rank(errors, False).ranks
 
 
-def test_an_infinite_replicate_counts_against_a_difference():
+def test_an_undetermined_replicate_counts_against_a_difference():
     sure = make_estimate(1.0, np.full(99, 1.0))
     other = make_estimate(2.0, np.full(99, 2.0))
     assert paired_difference(sure, other).p_value == pytest.approx(0.01)
-    drawn = np.where(np.arange(99) < 20, np.inf, 2.0)
+    drawn = np.where(np.arange(99) < 20, np.nan, 2.0)
     unsure = type(other)(2.0, (2.0, 2.0), (2.0, 2.0), drawn)
     found = paired_difference(sure, unsure)
     assert found.p_value == pytest.approx(0.21)
-    assert found.interval == (-np.inf, -1.0)
-    assert paired_difference(unsure, type(other)(1.0, (1, 1), (1, 1), drawn)).interval == (
-        -np.inf,
-        np.inf,
-    )
+    assert np.isnan(found.interval).all()
+    rarely = np.where(np.arange(99) < 2, np.nan, 2.0)
+    assert paired_difference(sure, type(other)(2.0, (2, 2), (2, 2), rarely)).interval == (-1, -1)
+
+
+def test_a_replicate_without_a_score_may_put_every_model_at_every_rank():
+    numbers = np.random.default_rng(0).normal(size=(3, 200)) / 100 + [[1], [2], [3]]
+    for share, expected in ((0.1, (1, 3)), (0.01, (1, 1))):
+        numbers[:, : int(200 * share)] = np.nan
+        scores = {
+            name: type(ONE)(place + 1.0, (0, 0), (0, 0), drawn)
+            for place, (name, drawn) in enumerate(zip("abc", numbers, strict=True))
+        }
+        assert rank(scores, False).ranks == {"a": 1, "b": 2, "c": 3}
+        assert rank(scores, False).intervals["a"] == expected
+        numbers = np.random.default_rng(0).normal(size=(3, 200)) / 100 + [[1], [2], [3]]
 
 
 ONE = make_estimate(0.5, np.full(10, 0.5))
@@ -263,3 +278,14 @@ def test_p_values_from_the_spread_are_those_of_a_normal_difference():
     nobody = make_estimate(0.0, np.zeros(100))
     assert paired_difference(few, nobody).p_value == pytest.approx(5.7e-7, rel=3)
     assert paired_difference(one, none).p_value <= 1e-4
+
+
+def test_what_is_undetermined_says_so_in_every_text():
+    unsure = make_estimate(1.667, np.r_[np.full(30, np.nan), np.full(70, 1.7)])
+    assert np.isnan(unsure.interval).all() and np.isnan(unsure.narrow_interval).all()
+    assert shown(unsure, "relative_mce") == "166.7 (undetermined)"
+    saved = Number(1.667, (None, None), (None, None))
+    assert in_words(saved, percent=True) == "166.7 (undetermined)"
+    assert percent_range(unsure.interval) == "undetermined"
+    sure = make_estimate(1.667, np.full(70, 1.7))
+    assert shown(sure, "relative_mce") == "166.7 (170–170)"

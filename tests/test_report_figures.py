@@ -22,10 +22,12 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.evaluation.saved import Number, SavedErrors
 from eyechart.models.study import CATEGORIES
+from eyechart.reports import latex
 from eyechart.reports.charts.overlap import Overlap
 from eyechart.reports.figures import (
     areas,
     curves,
+    error_bars,
     errors,
     examples,
     people,
@@ -236,7 +238,7 @@ def test_histograms_are_the_shares_of_the_test_set(report):
 
 def test_coverage_bars_are_the_shares_of_covered_bins(report):
     found = {plan.words: plan for plan in visual_change.plan_visual_change(report).plans}
-    assert {"delta_v", "coverage"} == {words[0] for words in found}
+    assert {"delta_v", "coverage", "coverage-table"} == {words[0] for words in found}
     figure = found["coverage", "vcr"].make()
     run = next(run for run in report.runs if run.config["suite"] == "vcr")
     shares = [100 * run.coverage[name].paper for name in (NOISE, BLUR, BRIGHT)]
@@ -276,7 +278,7 @@ def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
     assert not more and plan.words == ("people", "accuracy")
     figure = plan.make()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    assert titles == ["(a) similar: noise", "(b) similar: blur", "(c) dissimilar"]
+    assert titles == ["(a) similar: noise", "(b) similar: blur", "(c) untested"]
     experiment = next(own for own in vcr.runs[0].results.people if own.kind == "noise")
     line, *points = figure.axes[0].lines
     assert np.array_equal(line.get_ydata(), values(experiment.accuracy.line.values))
@@ -336,6 +338,36 @@ def test_mce_stands_over_clean_error(report):
         assert full.get_markerfacecolor() != hollow.get_markerfacecolor() == "white"
     low, high = axes.get_ylim()
     assert low < 66.7 and high > 126.7 + 10
+
+
+def test_error_bars_are_the_ce_of_every_model_and_their_mean(report):
+    part = whole_errors(report)
+    figure = error_bars.draw_error_bars("imagenet-c", errors.errors_of(part))
+    axes = figure.axes[0]
+    # in the groups of the suite: noise, blur, weather, digital, and mCE last
+    titles = [label.get_text() for label in axes.get_xticklabels()]
+    assert titles == ["Gaussian", "Defocus", "Fog", "JPEG", "mCE"]
+    heights = [bar.patches[0].get_height() for bar in axes.containers]
+    assert len(heights) == 5 * len(part.models)
+    for place in range(len(part.models)):
+        expected = [76.7 + 10 * place + more for more in (0, 20, 10, 30, 0)]
+        assert heights[5 * place : 5 * place + 5] == pytest.approx(expected)
+    kinds = {bar.patches[0].get_hatch() for bar in axes.containers}
+    assert len(kinds) == len(part.models)
+
+
+def test_the_coverage_table_holds_the_shares_of_the_results(report):
+    plan = next(
+        plan
+        for plan in visual_change.plan_visual_change(report).plans
+        if plan.words[0] == "coverage-table" and plan.endings == (".tex",)
+    )
+    body = plan.make().split(r"\midrule")[1]
+    spread = visual_change.spread_of(sorted(report.parts, key=lambda part: part.suite))
+    assert spread.suites == ("ImageNet-C", "VCR-Bench") and spread.corruptions
+    for place, own in enumerate(spread.corruptions.values()):
+        cells = body.strip().splitlines()[place].removesuffix(r" \\").split(" & ")
+        assert cells[1:] == [f"{own[title].paper:.3f}" for title in spread.suites]
 
 
 def test_the_overlap_map_shows_every_score(tmp_path):
@@ -513,10 +545,10 @@ def test_names_are_escaped_for_latex(report):
 
 @given(st.text())
 def test_no_text_ends_a_cell_or_a_comment(text):
-    found = tables.tex(text)
+    found = latex.tex(text)
     bare = re.sub(r"\\(?:text[a-z]+\{\}|[\\{}$&#%_])", "", found)
     assert not set(bare.replace("-{}", "")) & set("\\{}$&#%_~^\n\r")
-    assert "\n" not in tables.plain(text)
+    assert "\n" not in latex.plain(text)
 
 
 def test_corruptions_without_a_known_group_are_in_one_table_without_groups():

@@ -129,19 +129,22 @@ def similar(shelf, table, part):
     assert len(table.rows) == len(shelf.get(home))
     for row in table.rows:
         pair = tuple(cell.text.lower() for cell in row.cells[:2])
+        letter = {"accuracy": "a", "consistency": "p"}[row.cells[2].text]
         (place,) = [
             place
             for place, own in enumerate(shelf.get(home))
-            if (called(own["first"]), called(own["second"])) == pair
+            if (called(own["first"]), called(own["second"])) == pair and own["property"] == letter
         ]
+        curves = {"one curve": 1, "both corruptions": 2}[row.cells[3].text]
+        assert curves == shelf.get(f"{home}/{place}/human_curves")
         own = f"{home}/{place}"
-        for cell, name in zip(row.cells[2:4], ("hmri", "mrsi"), strict=True):
+        for cell, name in zip(row.cells[4:6], ("hmri", "mrsi"), strict=True):
             assert table.heads[row.cells.index(cell)].startswith(name.upper())
             ends = (f"{own}/{name}_interval/0", f"{own}/{name}_interval/1")
             yield cell, shelf.there(f"{own}/delta_{name}", *ends)
         ranges = range(len(shelf.get(f"{own}/ranges")))
         ends = [f"{own}/ranges/{each}/{end}" for each in ranges for end in ("start", "end")]
-        yield row.cells[4], ends
+        yield row.cells[6], ends
 
 
 def agreement(shelf, table, part):

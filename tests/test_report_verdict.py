@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from eyechart.evaluation.saved import SavedLead
-from eyechart.reports.page.verdict import about_people, verdict_on
+from eyechart.reports.page.numbers import Numbers
+from eyechart.reports.page.verdict import _below_crowd, _near, about_people, verdict_on
 from report_pages import Node, Page, at, files_of, maker, with_results
 from report_runs import BLIND
 
@@ -352,3 +353,23 @@ def test_without_people_mce_goes_first(made):
     # of two corruptions of fifteen there is none
     assert report.parts[0].standings.board.baseline == BLIND
     assert not [own for words in words_on(report) for own in words.places if "/mce/" in own]
+
+
+def test_a_verdict_sets_the_packaged_humans_beside_the_published_crowd(made):
+    """0.837 is what the paper's Table 3 implies for median blur; nothing is said of noise."""
+    report, _ = made("people")
+    (part,) = report.parts
+    numbers = Numbers(0, report.runs[0].results)
+    near = list(_near(part, part.models[0], "entry16", "a"))
+    packaged = [
+        replace(own, corruption=name, people=replace(own.people, reference="geirhos"))
+        for own, name in zip(near, ("vcr/median_blur", "vcr/shot_noise"), strict=True)
+    ]
+    words = Page(str(_below_crowd(numbers, packaged))).root
+    assert "Median blur" in words.text or "median blur" in words.text
+    assert "against 0.837" in words.text and "noise" not in words.text
+    (area,) = words.numbers
+    assert area.own["data-at"].endswith("/accuracy/people/areas/human")
+    assert float(area.own["value"]) == near[0].people.areas.human
+    others = [replace(own, people=replace(own.people, reference="mine")) for own in packaged]
+    assert _below_crowd(numbers, others) == ""

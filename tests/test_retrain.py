@@ -21,12 +21,19 @@ from commands import assert_refused
 from eyechart.cli import progress
 from eyechart.cli import train as command
 from eyechart.cli.app import main
+from eyechart.core.files import only_writer_in
 from eyechart.evaluation.task import Silent
 from eyechart.images.imageset import load_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.predictions.destroyed import destroyed_pictures
+from eyechart.reports.retraining_table import (
+    RetrainedRow,
+    Score,
+    retrained_cells,
+    retrained_latex,
+)
 from eyechart.scores.estimate import make_estimate
 from eyechart.scores.ranking import paired_difference
 from eyechart.suites.apply import corrupt
@@ -166,6 +173,61 @@ def test_the_terminal_shows_the_same_with_marks_and_notes(retrained):
     assert "retrained.pt was trained on vcr/gaussian_noise" in said
     for name in ("retrained.pt", "retraining.csv", "results.json", "curves.png"):
         assert f"{name}\n" in said
+
+
+def copy_for(out: Path, folder: Path, model: str) -> Path:
+    """The table of the same retraining, of another model and without the note on few images."""
+    text = (out / "retraining.csv").read_text("utf-8")
+    folder.mkdir()
+    rows = list(csv.reader(text.splitlines()))
+    assert rows[0][0] == "before"
+    assert rows[0][-1] == "note" and rows[1][-1]
+    rows = [rows[0], *([model, *row[1:-1], ""] for row in rows[1:])]
+    with (folder / "retraining.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return folder
+
+
+def test_retrainings_of_several_models_make_one_latex_table(retrained, run, tmp_path):
+    other = copy_for(retrained[0], tmp_path / "other", "model_2")
+    out = tmp_path / "table.tex"
+    result = run("train", "table", retrained[0], other, "--latex", out)
+    assert result.status == 0, result.err
+    text = out.read_text("utf-8")
+    body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
+    assert len(body) == 2 and body[1].startswith(r"model\_2 & Gaussian noise & ")
+    row = changes(retrained[0])
+    found = body[1].removesuffix(r" \\").split(" & ")[2:]
+    scores = [row[NOISE, name] for name in ("r_a", "r_p")]
+    before = [f"{float(own['before_value']):.3f}" for own in scores]
+    # significantly better, which an earlier test shows without this table
+    after = [rf"\textbf{{{float(own['after_value']):.3f}}}" for own in scores]
+    assert found == [*before, *after]
+    # too few images for a claim: nothing is bold
+    assert "textbf" not in body[0]
+    assert all(value in result.out for value in before)
+    assert run("train", "table", other, "--latex", out).status == 0
+
+
+def test_rows_of_two_label_spaces_are_told_apart():
+    score = {"r_a": Score(0.3, 0.7, False)}
+    rows = [RetrainedRow("m", space, "vcr/frost", score) for space in ("native", "entry16")]
+    labels = [cells[0] for cells in retrained_cells(rows)]
+    assert labels == ["m (native)", "m (entry16)"]
+    assert "m (entry16)" in retrained_latex(rows)
+    assert retrained_cells(rows[:1])[0][0] == "m"
+
+
+def test_what_is_no_retraining_makes_no_table(retrained, run, tmp_path):
+    assert_refused(run("train", "table", tmp_path), "retraining.csv")
+    assert_refused(run("train", "table", retrained[0], retrained[0]), "in two of the folders")
+    (tmp_path / "retraining.csv").write_text("a,b\n1,2\n")
+    assert_refused(run("train", "table", tmp_path), "train retrain")
+    others = tmp_path / "mine.tex"
+    others.write_text("mine")
+    assert_refused(run("train", "table", retrained[0], "--latex", others), "already exists")
+    assert_refused(run("train", "table", retrained[0], "--latex", tmp_path / "a.txt"), ".tex")
+    assert others.read_text() == "mine"
 
 
 def test_the_results_make_a_report(retrained, run, tmp_path):
@@ -416,3 +478,16 @@ def test_intervals_that_touch_are_not_apart():
 
     assert between((0.1, 0.2), (0.3, 0.4)) and between((0.3, 0.4), (0.1, 0.2))
     assert not between((0.1, 0.3), (0.3, 0.4)) and not between((0.1, 0.9), (0.3, 0.4))
+
+
+def test_a_second_retraining_in_the_same_folder_is_refused_before_any_work(home, run, tmp_path):
+    out = tmp_path / "out"
+    with only_writer_in(out):
+        told = run(*words_of(home, out, *SMALL, "--train-images", tmp_path / "none"))
+        assert_refused(told, "Another run is writing", str(out))
+    assert not out.exists()
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, run, tmp_path):
+    told = run(*words_of(home, "/proc/out", *SMALL, "--train-images", tmp_path / "none"))
+    assert_refused(told, "Cannot write into /proc/out")

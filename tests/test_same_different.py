@@ -217,6 +217,45 @@ def test_judgements_are_read_whichever_way_round_the_pair_is(tmp_path):
     ]
 
 
+def test_imported_judgements_are_tested_by_accuracy_and_not_by_how_often_same_is_said(tmp_path):
+    """Of 100 trials, half with the same corruption, 90 are called the same: 50 are right."""
+    path = tmp_path / "imported.csv"
+    rows = ["1,1"] * 45 + ["1,0"] * 5 + ["0,1"] * 45 + ["0,0"] * 5
+    lines = (f"{'a,b' if place % 2 else 'b,a'},{row}" for place, row in enumerate(rows))
+    path.write_text("a,b,shown_same,same\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    (found,) = analyse(read_single_judgements(path))
+    assert (found.answers, found.right, found.said_same) == (100, 50, pytest.approx((0.9, 0.9)))
+    assert found.pooled == pytest.approx(binomtest(50, 100).pvalue) == 1
+    assert found.verdict != "told apart"
+    # nobody says whose they are: they count as independent, which makes both tests one
+    assert found.by_people == pytest.approx(found.pooled)
+
+
+def test_whoever_tells_every_imported_pair_apart_is_right(tmp_path):
+    path = tmp_path / "imported.csv"
+    rows = (f"frost,fog,{shown},{shown},p{place % 8}" for place in range(20) for shown in (0, 1))
+    path.write_text("a,b,shown_same,same,subject\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    (found,) = analyse(read_single_judgements(path))
+    assert (found.answers, found.people, found.accuracy) == (40, 8, 1)
+    assert found.pooled == pytest.approx(2 / 2**40) and found.verdict == "told apart"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,b,same\nfog,frost,1\n", "does not say what was shown: add the column shown_same"),
+        ("a,b,shown_same,same\nfog,frost,2,1\n", "row 2: shown_same must be 1 or 0, got '2'"),
+        ("a,b,shown_same,same\nfog,frost,1,maybe\n", "row 2: same must be 1 or 0, got 'maybe'"),
+        ("a,b,shown_same,same\nfog,fog,1,1\n", "row 2: a and b must be two corruptions"),
+    ],
+)
+def test_imported_judgements_that_say_too_little_are_rejected(tmp_path, text, sentence):
+    path = tmp_path / "imported.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ec.UsageError, match=sentence):
+        read_single_judgements(path)
+
+
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
@@ -240,8 +279,10 @@ def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
     write(home / "judgements.csv", rows)
     result = run("humans", "similar", tmp_path / "study")
     assert result.status == 0, result.err
-    pairs = [line.strip() for line in result.out.splitlines() if "fog" in line]
+    lines = [line.strip() for line in result.out.splitlines()]
+    pairs = [line for line in lines if line.endswith("told apart")]
     assert len(pairs) == 2
+    assert "Class blur+fog: blur, fog (study" in result.out
     assert "blur" in pairs[0] and "not told apart" in pairs[0] and "1,200" in pairs[0]
     assert "frost" in pairs[1] and pairs[1].endswith("told apart") and "not" not in pairs[1]
     assert "over 2 pairs (Holm)" in result.out
@@ -257,13 +298,12 @@ def test_similar_lists_all_pairs_of_a_study(run, tmp_path, inner):
         (["frost", "blur"], "Nobody was asked whether frost and blur"),
         (["frost"], "Two corruptions are compared"),
         (["frost", "frost"], "twice"),
+        (["--rule", "published"], "--rule is for curves"),
+        (["--margin", "0.9"], "--margin is for curves"),
+        (["--clean-responses", "given"], "--clean-responses is for curves"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(run, tmp_path, arguments, word):
     rows = judged("fog", "frost", 6, 5, 0.9) + judged("blur", "fog", 6, 5, 0.5)
     write(tmp_path / "judgements.csv", rows)
     assert_refused(run("humans", "similar", tmp_path, *arguments), word)
-
-
-def test_a_reference_without_two_names_says_which_there_are(run):
-    assert_refused(run("humans", "similar", "geirhos"), "noise", "lowpass")

@@ -246,7 +246,9 @@ def test_the_interval_of_a_mean_is_that_of_resampled_pictures():
     error = hits.mean(axis=1).std() / np.sqrt(200)
     for ends, quantile in ((found.interval, 1.95996), (found.narrow_interval, 1.37220)):
         expected = hits.mean() + np.array([-1, 1]) * quantile * error
-        np.testing.assert_allclose(ends, expected, atol=0.12 * error)
+        # Wilson's interval leans towards one half by z² / n of the way
+        leaning = quantile**2 / 200 * abs(0.5 - hits.mean())
+        np.testing.assert_allclose(ends, expected, atol=0.12 * error + leaning)
 
 
 def test_five_pictures_that_are_all_right_do_not_make_a_sure_thing():
@@ -255,6 +257,36 @@ def test_five_pictures_that_are_all_right_do_not_make_a_sure_thing():
     assert found.value == 1 and found.interval[1] == 1
     assert found.interval[0] == pytest.approx(0.5655, abs=1e-4)
     assert found.interval[0] < found.narrow_interval[0] < 1
+
+
+def test_a_perfect_score_has_the_width_that_its_images_leave_it():
+    """271 of 271: Wilson's lower end is n / (n + z²), with z = 1.95996 and 1.37220."""
+    own = replace(outcomes(271 * 20, 271), label=np.zeros(271 * 20, dtype=np.int64))
+    ones = np.ones(len(own))
+    perfect = replace(own, correct=ones, consistent=ones, clean_correct=ones)
+    found = score(perfect)
+    shares = [found.error, found.clean_error]
+    shares = [(1 - own.interval[1], 1 - own.narrow_interval[1]) for own in shares]
+    for each in found.properties.values():
+        for own in (each.rate, each.robustness):
+            assert own.value == pytest.approx(1) and own.interval[1] == pytest.approx(1)
+            shares.append((own.interval[0], own.narrow_interval[0]))
+    assert len(shares) == 6
+    for wide, narrow in shares:
+        assert wide == pytest.approx(271 / (271 + 1.95996**2), abs=1e-5)
+        assert narrow == pytest.approx(271 / (271 + 1.37220**2), abs=1e-5)
+    mean = mean_estimate([found.accuracy.rate, found.consistency.rate], 271)
+    assert mean.interval[0] == pytest.approx(0.98602, abs=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 30, 135, 270])
+def test_one_answer_to_each_image_has_at_least_wilsons_interval(wrong):
+    """Wilson's ends are where the score test of the share rejects at just 5 %: p̂ − p = z s(p)."""
+    hits = (np.arange(271) >= wrong).astype(float)
+    low, high = estimate_mean(hits, of_pictures(np.arange(271)), Fit(replicates=300)).interval
+    for end, side in ((low, 1), (high, -1)):
+        statistic = side * (hits.mean() - end) / np.sqrt(max(end * (1 - end), 1e-12) / 271)
+        assert statistic >= 1.95996 - 1e-4
 
 
 @pytest.mark.parametrize("count", [5, 12, 30])
@@ -493,6 +525,7 @@ def test_what_cannot_be_evaluated_is_refused(tmp_path):
 def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_error(reference):
     """Two kinds of noise that people meet alike, one mild and one strong on these pictures."""
     from eyechart.evaluation.score import _similar
+    from eyechart.humans.transfer import published_classes
 
     scores = []
     for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):
@@ -502,7 +535,7 @@ def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_
                  "why_no_reference": ""}  # fmt: skip
         scores.append(score_corruption(name, moved, Fit(**QUICK), **known))
     assert all(score.accuracy.people is not None for score in scores)
-    list(_similar(scores))
+    list(_similar(scores, published_classes()))
 
 
 def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
@@ -539,5 +572,29 @@ def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
     )
     with pytest.raises(ec.UsageError, match="--match-choices"):
         people_of(Task(Plan(labels="entry16"), Fit(), humans=humans))
-    found, _ = people_of(Task(Plan(), Fit(), humans=humans, match_choices=True))
+    with pytest.raises(ec.UsageError, match="Of several human references people chose between 2"):
+        people_of(Task(Plan(), Fit(), humans=("geirhos", humans)))
+    both, _ = people_of(Task(Plan(), Fit(), humans=humans, match_choices=True))
+    (found,) = both.parts
     assert found.corrected and "corrected for chance" in found.about("gaussian_noise")
+
+
+@pytest.mark.parametrize("write", [ec.draw_curves, ec.write_results])
+def test_files_are_written_into_a_folder_that_is_made_or_one_sentence(evaluation, write, tmp_path):
+    paths = write(evaluation, tmp_path / "missing" / "folder")
+    assert paths and all(path.stat().st_size for path in paths)
+    assert {path.parent for path in paths} == {tmp_path / "missing" / "folder"}
+    (tmp_path / "file").write_text("kept")
+    for out, words in (
+        (tmp_path / "file", "is a file"),
+        (tmp_path / "file" / "below", "Cannot write|must be"),
+        (5, "path of a folder, got 5"),
+        ("a\0b", "path of a folder"),
+        (None, "path of a folder, got None"),
+    ):
+        with pytest.raises(ec.UsageError, match=words) as error:
+            write(evaluation, out)
+        assert ".tmp" not in str(error.value) and str(error.value).endswith(".")
+    with pytest.raises(ec.UsageError, match="what evaluate returns, got str"):
+        write("results", tmp_path)
+    assert (tmp_path / "file").read_text() == "kept"

@@ -180,21 +180,20 @@ def test_the_first_of_every_class_are_held_out(archive, kinds, per_class):
         assert coarse == COARSE_NAMES[COARSE[int(fine)]]
 
 
-def test_five_folds_in_the_published_order_hold_out_all_in_turn(archive, kinds):
-    folds = subclass_folds(kinds, 1, folds=5, order=published_order(kinds, archive))
-    for coarse, own in enumerate(PUBLISHED):
-        told = [
-            next(name for name in fold.held if name.startswith(f"{COARSE_NAMES[coarse]}/"))
-            for fold in folds
-        ]
-        assert told == [f"{COARSE_NAMES[coarse]}/fine{fine}" for fine in own]
+@pytest.mark.parametrize("folds", [2, 5])
+def test_the_published_hold_out_is_not_averaged_with_others(archive, kinds, run, tmp_path, folds):
+    with pytest.raises(UsageError, match="one fold"):
+        subclass_folds(kinds, 1, folds=folds, order=published_order(kinds, archive))
+    told = run(*words_of(archive, tmp_path / "o", "--order", "published", "--folds", folds))
+    assert_refused(told, f"got {folds}", "--folds", "--order random")
+    assert not (tmp_path / "o").exists()
 
 
 def test_training_is_with_the_train_part_and_testing_with_the_test_part(archive, kinds):
     pictures = kinds.data.images.pictures
     for per_class in (1, 2, 3):
         order = published_order(kinds, archive)
-        for fold in subclass_folds(kinds, per_class, folds=2, order=order):
+        for fold in subclass_folds(kinds, per_class, folds=1, order=order):
             assert {pictures[p].name.split("/")[0] for p in fold.train} == {"train"}
             for tested in (fold.held_out, fold.familiar):
                 assert {pictures[p].name.split("/")[0] for p in tested} == {"test"}
@@ -233,7 +232,7 @@ def words_of(folder, out, *more):
 
 def test_the_command_holds_out_what_was_published(archive, kinds, run, tmp_path):
     out = tmp_path / "out"
-    told = run(*words_of(archive.parent, out, "--order", "published", "--folds", 1))
+    told = run(*words_of(archive.parent, out, "--order", "published"))
     assert told.status == 0, told.err
     results = json.loads((out / "results.json").read_text())
     (fold,) = results["folds"]
@@ -243,6 +242,7 @@ def test_the_command_holds_out_what_was_published(archive, kinds, run, tmp_path)
     recipe = json.loads((out / "run.json").read_text())
     # the published recipe, where nothing else is said
     assert (recipe["mixup"], recipe["weight_decay"], recipe["normalise"]) == (1, 5e-4, True)
+    assert recipe["mixup_per_image"] is True
     assert (recipe["batch"], recipe["rate"], recipe["nesterov"]) == (128, 0.1, True)
     # what was trained with, by its fingerprint
     checkpoint = read_checkpoint(out / "models" / "0" / "fold 1.pt")
@@ -267,6 +267,7 @@ def test_a_random_order_holds_out_others(archive, run, tmp_path):
     held = [{int(name.rpartition("fine")[2]) for name in fold["held"]} for fold in (one, two)]
     assert not held[0] & held[1] and all(len(own) == 40 for own in held)
     assert not set(FIRST) <= held[0]
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["mixup_per_image"] is None
     for own in held:
         assert Counter(COARSE[fine] for fine in own) == dict.fromkeys(range(20), 2)
 

@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from commands import assert_refused
-from eyechart.reports.structure_view import structure_views
+from eyechart.reports.figures.superclasses import draw, plan_superclasses
+from eyechart.reports.structure_view import structure_views, superclass_studies
 from eyechart.structure.scores import (
     Confusion,
     Example,
@@ -180,3 +181,39 @@ def test_studies_that_are_none_are_one_sentence(run, tmp_path, content, part):
 def test_files_that_cannot_be_written_are_one_sentence(run, study, tmp_path):
     assert_refused(run("structure", "report", study, "--out", tmp_path / "page.txt"), ".html")
     assert_refused(run("structure", "report", tmp_path / "nowhere"), "No such folder")
+
+
+# Figures for papers
+
+
+def test_the_figure_has_both_accuracies_of_each_model_at_its_place(superclasses):
+    (results,) = superclass_studies([superclasses])
+    planned = plan_superclasses([results])
+    # "bare" has no place on the axis
+    assert "1 of 2 models, such as bare" in planned.notes[0]
+    figure = draw([results.models[0], replace(results.models[0], name="other")])
+    (axes,) = figure.axes
+    points = [(*own.lines[0].get_xdata(), *own.lines[0].get_ydata()) for own in axes.containers]
+    assert points == [pytest.approx(own) for own in [(77, 91), (77, 62)] * 2]
+    (bar,) = axes.containers[1].lines[2]
+    assert [end[1] for end in bar.get_segments()[0]] == pytest.approx([57, 67])
+    assert axes.get_xlabel().startswith("ImageNet-1K accuracy")
+
+
+def test_the_command_writes_the_figure_as_svg_and_pdf(superclasses, study, run, tmp_path):
+    told = run("structure", "report", superclasses, "--figures", tmp_path / "figures")
+    assert told.status == 0, told.err
+    names = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert names == ["superclasses.pdf", "superclasses.svg"]
+    assert (tmp_path / "figures" / "superclasses.pdf").read_bytes().startswith(b"%PDF")
+    assert "Note: Not in the figure" in told.out and "superclasses.svg" in told.out
+    # the same study gives the same bytes, and what is not ours is not replaced
+    before = (tmp_path / "figures" / "superclasses.svg").read_bytes()
+    assert run("structure", "report", superclasses, "--figures", tmp_path / "figures").status == 0
+    assert (tmp_path / "figures" / "superclasses.svg").read_bytes() == before
+    (tmp_path / "figures" / "superclasses.svg").write_text("mine")
+    told = run("structure", "report", superclasses, "--figures", tmp_path / "figures")
+    assert_refused(told, "superclasses.svg", "choose another folder")
+    told = run("structure", "report", study, "--figures", tmp_path / "none")
+    assert told.status == 0 and "none of the studies is of superclasses" in told.out
+    assert not (tmp_path / "none").exists()

@@ -200,7 +200,7 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
         read_results(tmp_path)
     for content in ("[]", "{", "{}", '{"kind": 3}'):
         (tmp_path / "results.json").write_text(content)
-        with pytest.raises(UsageError, match=r"cannot be read .*: make the study again"):
+        with pytest.raises(UsageError, match=r"cannot be read .* eyechart structure wrote"):
             read_results(tmp_path)
 
 
@@ -463,7 +463,21 @@ def test_one_style_alone_is_one_sentence(run, tmp_path):
         ("subclass", ("--in-all", 4), ("Between 1 and 3 subclasses can be held out", "got 4")),
         ("subclass", ("--in-all", 0), ("Between 1 and 3 subclasses can be held out", "got 0")),
         ("subclass", ("--in-all", 2, "--per-class", 2), ("--per-class or --in-all, not both",)),
-        ("subclass", ("--order", "published"), ("--order published is of CIFAR-100",)),
+        ("subclass", ("--order", "published", "--folds", 1), ("has 0 of the 50 subclasses",)),
+        ("subclass", ("--hold", "calm"), ("in one fold: leave out",)),
+        ("subclass", ("--hold", "clam", "--folds", 1), ("Unknown subclass 'clam'", "'calm'")),
+        ("subclass", ("--hold", "no.txt", "--folds", 1), ("No such file: no.txt",)),
+        ("subclass", ("--hold", "calm", "--hold", "calm", "--folds", 1), ("named once",)),
+        (
+            "subclass",
+            ("--hold", "calm", "--order", "published", "--folds", 1),
+            ("--hold or --order published, not both",),
+        ),
+        (
+            "subclass",
+            ("--hold", "red/calm", "--hold", "red/wild", "--hold", "blue/calm", "--folds", 1),
+            ("Nothing of the class 'red' is left to train with",),
+        ),
         ("subclass", ("--order", "alphabet"), ("Unknown order 'alphabet'", "published, random")),
         ("subclass", ("--mixup", -1), ("mixup must be in [0, 100], got -1.0",)),
         ("subclass", ("--cifar100", "somewhere"), ("--images or --cifar100, one of them",)),

@@ -44,6 +44,7 @@ from eyechart.structure.superclasses import (
     read_superclasses,
     read_synsets,
     sort_pictures,
+    with_seen_test,
 )
 from eyechart.training.loop import Start, train
 from eyechart.training.mixture import Mixture
@@ -790,6 +791,65 @@ def test_the_command_prints_the_numbers_of_its_results(ask, data, finished, tmp_
     assert "Note: Without pictures of seen kinds" in told.out
     assert re.search(r"^ *fish +2 +2 ", told.out, re.MULTILINE)
     assert "Written:" in told.out
+
+
+def paint_seen(folder, taken_for, each=3):
+    """Images of seen kinds that look as those of another superclass."""
+    numbers = np.random.default_rng(11)
+    for synset, name in SEEN.items():
+        for number in range(each):
+            paint(folder / synset / f"{number}.png", COLOURS[taken_for[name]], numbers)
+    return folder
+
+
+def test_seen_kinds_are_tested_with_the_images_that_are_given_for_that(ask, tmp_path):
+    names = sorted(COLOURS)
+    alike = paint_seen(tmp_path / "alike", dict(zip(names, names, strict=True)))
+    swapped = paint_seen(tmp_path / "swapped", dict(zip(names, names[1:] + names[:1], strict=True)))
+    found = {}
+    for where in (alike, swapped):
+        told = ask(*LEARNT, "--seen-images", where, out=tmp_path / f"out-{where.name}")
+        assert told.status == 0, told.err
+        assert "--seen-images" not in told.out
+        found[where] = read_superclass_results(tmp_path / f"out-{where.name}")
+        # all of --images' 60 seen ones are trained with
+        assert found[where].pictures == (60, 18, 40) and found[where].synsets == (6, 4)
+        assert not any("--seen-images" in note for note in found[where].notes)
+    # what looks as another superclass is taken for that
+    assert found[alike].models[0].seen.value > 0.9 > 0.1 > found[swapped].models[0].seen.value
+    assert found[alike].models[0].unseen == found[swapped].models[0].unseen
+
+
+def test_without_images_of_their_own_it_is_said_that_models_may_know_the_seen_ones(ask, tmp_path):
+    told = ask("--epochs", 1)
+    assert told.status == 0, told.err
+    (note,) = (n for n in read_superclass_results(tmp_path / "out").notes if "--seen-images" in n)
+    assert "may have been trained on them" in note and f"Note: {note}" in told.out
+
+
+def test_images_to_test_seen_kinds_with_are_not_trained_with(home, hypernyms, tmp_path):
+    names = sorted(COLOURS)
+    folder = paint_seen(tmp_path / "test", dict(zip(names, names, strict=True)))
+    own = (home / "images" / "n01440764" / "3.png").read_bytes()
+    (folder / "n01440764" / "copy.png").write_bytes(own)
+    chosen = sort_pictures(find_images(home / "images"), "images", hypernyms)
+    chosen = with_seen_test(chosen, find_images(folder), "test", hypernyms)
+    made = load_split(chosen, "images", "native", Silent(), "test")
+    digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
+    assert list(map(len, digests)) == [59, 19, 40]
+    assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
+    assert any("Not trained with" in note and "1 picture of" in note for note in made.notes)
+
+
+def test_images_for_seen_kinds_that_lack_a_superclass_are_one_sentence(ask, home, tmp_path):
+    names = sorted(COLOURS)
+    folder = paint_seen(tmp_path / "test", dict(zip(names, names, strict=True)), each=1)
+    for synset in ("n01514668", "n01518878"):
+        (folder / synset / "0.png").unlink()
+    assert_refused(ask("--seen-images", folder), "has none of 'bird'", "--superclasses")
+    assert_refused(ask("--seen-images", home), "WordNet ids")
+    assert_refused(ask("--seen-images", tmp_path / "none"), "none")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_second_model_is_added_to_the_first(ask, tmp_path):

@@ -1,3 +1,4 @@
+import csv
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from eyechart.core.errors import UsageError
 from eyechart.models.adapter import ADAPTERS
 from eyechart.models.study import CATEGORIES, STUDIES, category_of_model
 
-PAPER = Path(__file__).parents[1] / "../shared/papers/000_c2cde13efa526a7b.txt"
+PAPER = Path(__file__).parent / "data" / "vcr_models.csv"
+"""The table of models of the VCR paper, as it is printed there."""
 
 
 def test_the_study_names_nineteen_models_in_the_categories_of_its_table():
@@ -34,16 +36,11 @@ def test_every_model_of_the_study_has_its_own_name_and_an_adapter():
 
 
 def test_the_names_and_architectures_are_those_of_the_paper():
-    if not PAPER.exists():
-        pytest.skip("the paper is not here")
-    table = [line for line in PAPER.read_text().splitlines() if line.count("\t") == 5]
-    cells = [line.split("\t") for line in table[1:]]
-    printed = {
-        row[at].partition(" [")[0].upper(): (row[at + 1], row[at + 2])
-        for row in cells
-        for at in (0, 3)
-        if "[" in row[at]
-    }
+    with PAPER.open(encoding="utf-8", newline="") as file:
+        printed = {
+            row["name"].upper(): (row["architecture"], row["training"])
+            for row in csv.DictReader(file)
+        }
     ours = {model.name: model for model in STUDIES["vcr"]}
     assert set(printed) == set(ours)
     words = {"Adversarial": "adversarial", "Semi-weakly sup.": "SWSL", "Supervised": "supervised"}

@@ -11,6 +11,7 @@ from torch import nn
 import eyechart as ec
 from commands import assert_refused
 from eyechart.core.errors import UsageError
+from eyechart.core.files import only_writer
 from eyechart.corruptions.style import statistics, with_statistics
 from eyechart.models.find import load_model
 from eyechart.suites.assets import VARIABLE, read_styles
@@ -365,3 +366,15 @@ def test_too_few_pictures_are_refused(run, home):
     for path in sorted((home / "looks").iterdir())[:3]:
         path.unlink()
     assert_refused(run(*words(home, "--steps", 2)), "8 are needed")
+
+
+def test_a_second_training_into_the_same_file_is_refused_before_any_work(run, home):
+    out = home / "style.pt"
+    with only_writer(out):
+        assert_refused(run(*words(home, "--steps", 2)), "Another run is writing", out.name)
+    assert not out.exists()
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(run, home):
+    told = run(*words(home, "--steps", 2), "--out", "/proc/styles.pt", "--images", home / "none")
+    assert_refused(told, "Cannot write /proc/styles.pt")

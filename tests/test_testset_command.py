@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -314,3 +315,65 @@ def test_a_process_that_was_killed_goes_on(run, folder, tmp_path):
     assert run("testset", "make", folder, "--out", path, *many).status == 0
     drawn = ec.draw(folder, n=3000, seed=7, corruptions=["brightness", "blur"], stimulus="native")
     assert ec.read_testset(path).table.equals(drawn.table)
+
+
+MAKING = """
+    import sys, time
+    from pathlib import Path
+    from eyechart.cli.app import main
+    from eyechart.testsets import testset
+
+    at_work, go_on = Path(sys.argv[1]), Path(sys.argv[2])
+    plan_draws = testset.plan_draws
+
+    def wait_before_the_first_row(images, plan):
+        if list(Path(sys.argv[3]).parent.glob("*.parts/.lock")):
+            at_work.touch()
+            while not go_on.exists():
+                time.sleep(0.01)
+        return plan_draws(images, plan)
+
+    testset.plan_draws = wait_before_the_first_row
+    main(sys.argv[4:])
+"""
+
+
+def test_a_second_process_leaves_alone_what_the_first_is_making(run, folder, tmp_path):
+    path, at_work, go_on = (tmp_path / name for name in ("t.parquet", "at-work", "go-on"))
+    typed = ["testset", "make", folder, "--out", path, *SMALL]
+    code = [sys.executable, "-c", textwrap.dedent(MAKING), at_work, go_on, path, *typed]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    first = subprocess.Popen([str(each) for each in code], **pipes)
+    try:
+        while not at_work.exists():
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.01)
+        second = subprocess.run(
+            [sys.executable, "-m", "eyechart", *map(str, typed)], capture_output=True, text=True
+        )
+    finally:
+        go_on.touch()
+        _, err = first.communicate()
+    assert second.returncode == 2 and "Another run" in second.stderr
+    assert first.returncode == 0, err
+    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    assert ec.read_testset(path).table.equals(drawn.table)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["at-work", "go-on", "t.parquet"]
+
+
+def test_files_of_others_among_the_parts_are_told_and_kept(run, folder, tmp_path, monkeypatch):
+    path = tmp_path / "t.parquet"
+
+    def stop(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(testset.Parts, "merge", stop)
+        assert run("testset", "make", folder, "--out", path, *SMALL).status == 130
+    (part,) = tmp_path.glob("t.parquet.parts/vcr-blur--*.parquet")
+    copy = part.rename(part.with_name(f"{part.stem} (conflicted copy).parquet"))
+    again = run("testset", "make", folder, "--out", path, *SMALL)
+    assert again.status == 0 and copy.name in again.err
+    drawn = ec.draw(folder, n=12, seed=7, corruptions=["brightness", "blur"], stimulus="native")
+    assert ec.read_testset(path).table.equals(drawn.table)
+    assert list(copy.parent.iterdir()) == [copy]

@@ -2,7 +2,12 @@
 
 import csv
 import json
+import os
 import shutil
+import subprocess
+import sys
+import textwrap
+import time
 from contextlib import redirect_stdout
 from io import StringIO
 
@@ -284,3 +289,65 @@ def test_only_the_first_process_of_torchrun_speaks(monkeypatch):
     # on the CPU all share the device, and a GPU that was named is used
     assert own_device(CPU) == CPU
     assert own_device(torch.device("cuda", 0)) == torch.device("cuda", 0)
+
+
+# Two at a time
+
+
+AT_WORK = """
+    import sys, time
+    from pathlib import Path
+    from eyechart.cli.app import main
+    from eyechart.training import {module} as target
+
+    at_work, go_on = Path(sys.argv[1]), Path(sys.argv[2])
+    step = target.{owner}._learn
+
+    def wait_once(self, *given):
+        at_work.touch()
+        while not go_on.exists():
+            time.sleep(0.01)
+        return step(self, *given)
+
+    target.{owner}._learn = wait_once
+    main(sys.argv[3:])
+"""
+
+
+def while_another_trains(words, folder, second, module="loop", owner="_Run"):
+    """Start a command in a process of its own, and call `second` while it trains."""
+    at_work, go_on = folder / "at-work", folder / "go-on"
+    code = textwrap.dedent(AT_WORK.format(module=module, owner=owner))
+    first = subprocess.Popen(
+        [sys.executable, "-c", code, str(at_work), str(go_on), *map(str, words)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while not at_work.exists():
+            assert first.poll() is None, first.communicate()
+            time.sleep(0.01)
+        result = second()
+    finally:
+        go_on.touch()
+        said = first.communicate()
+    assert first.returncode == 0, said
+    return result
+
+
+def test_a_second_training_into_the_same_file_is_refused_at_once(home, run, tmp_path):
+    out = tmp_path / "net.pt"
+    words = words_of(home, out)
+    second = while_another_trains(words, tmp_path, lambda: run(*words))
+    assert_refused(second, "Another run is writing", "net.pt")
+    assert read_checkpoint(out).weights
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["at-work", "go-on", "net.pt"]
+    assert run(*words).status == 0
+
+
+def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, run, monkeypatch):
+    def too_late(*given):
+        raise AssertionError("pictures were loaded")
+
+    monkeypatch.setattr("eyechart.cli.train_network._load", too_late)
+    assert_refused(run(*words_of(home, "/proc/net.pt")), "Cannot write /proc/net.pt")

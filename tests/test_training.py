@@ -25,7 +25,7 @@ from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry
 from eyechart.training import blocks, loop
-from eyechart.training.augment import mirror, mixing_weight, shift
+from eyechart.training.augment import mirror, mixing_weights, shift
 from eyechart.training.data import training_data
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
@@ -480,9 +480,35 @@ def test_mixup_mixes_pictures_and_their_losses_alike(data, tmp_path, losses):
     assert len({round(share, 3) for share in shares}) > 8
 
 
+def test_mixup_per_image_has_a_weight_of_its_own_for_every_image(data, tmp_path, losses):
+    asked = {"mixup": 1.0, "mixup_per_image": True, "steps": Preprocessing()}
+    train(data, tmp_path / "net.pt", "linear", Mixture(), **asked)
+    spreads = []
+    for unit, labels, (mixed,), (scores,), loss in losses:
+        flat, own = unit.flatten(1), mixed.flatten(1)
+        expected, shares = 0.0, []
+        for place in range(8):
+            # whichever two images of the batch, and in which shares: by least squares
+            fits = []
+            for other in range(8):
+                apart = flat[place] - flat[other]
+                share = float((own[place] - flat[other]) @ apart / (apart @ apart).clamp_min(1e-9))
+                left = (share * flat[place] + (1 - share) * flat[other] - own[place]).abs().max()
+                fits.append((float(left), other, share))
+            left, other, share = min(fits)
+            assert left < 1e-4
+            both = [float(cross_entropy(scores[place], labels[n])) for n in (place, other)]
+            expected += (share * both[0] + (1 - share) * both[1]) / 8
+            shares += [share] if other != place else []
+        assert float(loss) == pytest.approx(expected, abs=1e-4)
+        spreads.append(max(shares) - min(shares))
+    # Beta(1, 1) is even: several of its draws lie apart, those of one weight would not
+    assert len(spreads) > 8 and np.mean(spreads) > 0.5
+
+
 @pytest.mark.parametrize("strength", [0.2, 1.0, 4.0])
 def test_shares_of_mixup_have_the_moments_of_beta(strength):
-    drawn = np.array([mixing_weight(strength, 0, step, 0) for step in range(3000)])
+    drawn = torch.cat([mixing_weights(strength, 3, 0, step, 0) for step in range(1000)]).numpy()
     assert drawn.mean() == pytest.approx(0.5, abs=0.03)
     assert drawn.var() == pytest.approx(1 / (4 * (2 * strength + 1)), rel=0.1)
 

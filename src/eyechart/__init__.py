@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     )
     from eyechart.scores.evaluation import Evaluation
     from eyechart.scores.people import hmri, mrsi
+    from eyechart.scores.published_results import PublishedTable, published_tables
+    from eyechart.scores.severity_table import read_severity_errors
     from eyechart.suites.apply import corrupt
     from eyechart.suites.catalogue import describe_corruption, list_corruptions
     from eyechart.testsets.testset import TestSet, draw, read_testset
@@ -61,6 +63,7 @@ __all__ = [
     "LowInformationWarning",
     "MeanCorruptionError",
     "OverlapMatrix",
+    "PublishedTable",
     "Selection",
     "TestSet",
     "UsageError",
@@ -88,6 +91,8 @@ __all__ = [
     "measured_baseline",
     "mrsi",
     "overlap_matrix",
+    "published_tables",
+    "read_severity_errors",
     "read_testset",
     "select_non_overlapping",
     "vif",
@@ -106,6 +111,7 @@ _HOMES = {
     "LowInformationWarning": "eyechart.visual_change.measure",
     "MeanCorruptionError": "eyechart.scores.corruption_error",
     "OverlapMatrix": "eyechart.overlap.scores",
+    "PublishedTable": "eyechart.scores.published_results",
     "Selection": "eyechart.overlap.selection",
     "TestSet": "eyechart.testsets.testset",
     "check_same_baseline": "eyechart.scores.corruption_error",
@@ -131,6 +137,8 @@ _HOMES = {
     "measured_baseline": "eyechart.scores.baselines",
     "mrsi": "eyechart.scores.people",
     "overlap_matrix": "eyechart.overlap.scores",
+    "published_tables": "eyechart.scores.published_results",
+    "read_severity_errors": "eyechart.scores.severity_table",
     "read_testset": "eyechart.testsets.testset",
     "select_non_overlapping": "eyechart.overlap.selection",
     "vif": "eyechart.visual_change.measure",

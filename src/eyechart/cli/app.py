@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -29,6 +30,7 @@ from eyechart.cli import (
 )
 from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.core.signals import interrupted_status, stop_on_termination
 from eyechart.core.version import __version__
 
 USAGE = 2
@@ -77,15 +79,24 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit: 0 if all is well, 2 for what the user can mend, 130 on Ctrl-C."""
+    """Run the command and exit: 0 if all is well, 2 for what the user can mend, 130 on Ctrl-C.
+
+    SIGTERM stops it as Ctrl-C does, with 143.
+    """
     for stream in (sys.stdout, sys.stderr):
         # a terminal without Greek shows question marks, not a failure
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    if arguments is None:
+        stop_on_termination()
+        # what Pillow remarks on files is said in our own sentences, where it matters
+        warnings.filterwarnings("ignore", module=r"PIL\.")
     status = _run(arguments)
     if status == INTERRUPTED and arguments is None:
         # what is still running in threads ends in peace, however often Ctrl-C is pressed
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        status = interrupted_status()
     sys.exit(status)
 
 

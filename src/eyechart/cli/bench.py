@@ -9,6 +9,7 @@ import typer
 from eyechart.cli.bench_curves import curves
 from eyechart.cli.bench_loop import loop
 from eyechart.cli.paths import check_file_to_write
+from eyechart.core.arguments import as_whole, as_within
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,8 +64,13 @@ def corruptions(
 
     check_severity(np.array([severity]))
     batches = tuple(sorted(set(batch or (1, 32))))
-    if batches[0] < 1 or threads < 1 or size < 8 or not seconds > 0:
-        raise UsageError("batch and threads must be at least 1, size at least 8, seconds above 0.")
+    from eyechart.images.kinds import MAX_SIDE, SMALLEST_SIDE
+
+    for each in batches:
+        as_whole(each, "batch", 1, 100_000)
+    as_whole(threads, "threads", 1, 10_000)
+    as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
+    as_within(seconds, "seconds", 1e-6, 86_400)
     if draw not in (None, "paper"):
         raise UsageError(f"draw must be paper, got {draw}.")
     plan = bench.Plan(

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
     from eyechart.evaluation.comparison import Standings
     from eyechart.evaluation.rankings import Discrete, Rankings
+    from eyechart.scores.published_results import PublishedTable
 
 
 def compare(
     runs: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="RUN...", parser=folder, help="Folders that eyechart evaluate wrote (--out)."
         ),
-    ],
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option(
@@ -34,6 +35,23 @@ def compare(
     labels: Annotated[
         str | None, typer.Option(help="In this label space: native or entry16.")
     ] = None,
+    published: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Also show published results: of a suite (imagenet-c, imagenet-noc,"
+            " imagenet-3dcc, vcr), of one table (eyechart list published), or a CSV file of"
+            " accuracies at each severity; repeatable.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            help="Only results relative to these errors, which a CSV file of accuracies is divided"
+            " by: alexnet, noc-alexnet, robustbench-alexnet. Default for files:"
+            " robustbench-alexnet."
+        ),
+    ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print the tables as Markdown.")
     ] = False,
@@ -42,7 +60,8 @@ def compare(
         typer.Option(
             metavar="FOLDER",
             parser=folder,
-            help="Also write leaderboard.csv, pairs.csv and, of several suites, rankings.json.",
+            help="Also write leaderboard.csv, pairs.csv and, of several suites, rankings.json; of"
+            " published results published.csv and published-errors.csv.",
         ),
     ] = None,
 ) -> None:
@@ -50,23 +69,55 @@ def compare(
 
     Runs of the same test are put together. With runs of ImageNet-C and VCR, also how fixed and
     continuous severities rank the models; with ImageNet-C and ImageNet-NOC, how both benchmarks do.
+    Published results are ranked with runs on the same images, and stand apart otherwise.
     """
     from eyechart.cli.tables import wide_console
-    from eyechart.evaluation.comparison import stand
+    from eyechart.core.registry import unknown_name
+    from eyechart.evaluation.comparison import HIGHER_IS_BETTER, stand
+    from eyechart.evaluation.published_rows import check_baseline, choose_published
+    from eyechart.evaluation.runs import make_boards, read_run
+
+    if not runs and not published:
+        raise UsageError(
+            "Give the folder of at least one run, or --published NAME for published results."
+        )
+    if by is not None and by not in HIGHER_IS_BETTER:
+        raise unknown_name("score", by, HIGHER_IS_BETTER)
+    if out is not None and Path(out).exists() and not Path(out).is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    tables = choose_published(published or [], baseline)
+    found = make_boards([read_run(Path(run)) for run in runs or []])
+    check_baseline(found, baseline)
+    boards = [stand(board, labels, by) for board in found]
+    console = wide_console(markdown)
+    written = _print_runs(console, boards, labels, by, markdown) if boards else {}
+    written |= _print_published(console, boards, tables, markdown) if tables else {}
+    if out is not None:
+        from eyechart.reports.leaderboard import write_texts
+
+        print("Written:")
+        for path in write_texts(Path(out), written):
+            print(f"  {path}")
+
+
+def _print_runs(
+    console: "Console",
+    boards: "Sequence[Standings]",
+    labels: str | None,
+    by: str | None,
+    markdown: bool,
+) -> dict[str, str]:
+    """Print the boards and how rankings differ; return what files would hold."""
     from eyechart.evaluation.rankings import (
         fixed_against_continuous,
         pictures_note,
         two_benchmarks,
     )
-    from eyechart.evaluation.runs import make_boards, read_run
+    from eyechart.reports.leaderboard import comparison_texts
 
-    if out is not None and Path(out).exists() and not Path(out).is_dir():
-        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
-    found = make_boards([read_run(Path(run)) for run in runs])
-    boards = [stand(board, labels, by) for board in found]
-    console = wide_console(markdown)
     for standings in boards:
         print_board(console, standings, markdown, by)
+    found = [standings.board for standings in boards]
     discrete = _or_say(lambda: fixed_against_continuous(found, labels))
     if discrete is not None:
         _print_discrete(console, discrete, markdown)
@@ -76,12 +127,52 @@ def compare(
         pair = [board for board in found if board.suite in ("imagenet-c", "imagenet-noc")]
         _print_note(pictures_note(pair))
         _print_rankings(console, benchmarks, markdown)
-    if out is not None:
-        from eyechart.reports.leaderboard import write_comparison
+    return comparison_texts(boards, discrete, benchmarks)
 
-        print("Written:")
-        for path in write_comparison(Path(out), boards, discrete, benchmarks):
-            print(f"  {path}")
+
+def _print_published(
+    console: "Console",
+    boards: "Sequence[Standings]",
+    tables: "Sequence[PublishedTable]",
+    markdown: bool,
+) -> dict[str, str]:
+    """Print published results, ranked with runs or apart; return what files would hold."""
+    from eyechart.evaluation.published_rows import rank_together
+    from eyechart.reports.leaderboard import csv_text
+    from eyechart.reports.published_tables import (
+        error_lines,
+        published_lines,
+        published_rows,
+        published_source,
+        published_title,
+        ranked_rows,
+        ranked_title,
+    )
+
+    together = [own for board in boards if (own := rank_together(board, tables)) is not None]
+    for ranked in together:
+        print(ranked_title(ranked))
+        for part in ranked_rows(ranked, console.width, markdown):
+            console.print(part)
+        for table in ranked.tables:
+            print(published_source(table))
+        print()
+    is_ranked = {table.name for ranked in together for table in ranked.tables}
+    for table in tables:
+        if table.name in is_ranked:
+            continue
+        print(published_title(table))
+        for part in published_rows(table, console.width, markdown):
+            console.print(part)
+        print(published_source(table))
+        _print_note(table.note)
+        if any(board.board.suite == table.suite for board in boards):
+            _print_note("other images or another baseline than the runs: not ranked with them.")
+        print()
+    return {
+        "published.csv": csv_text(published_lines(tables, together)),
+        "published-errors.csv": csv_text(error_lines(tables)),
+    }
 
 
 def _or_say(compare: "Callable[[], Result]") -> "Result | None":

@@ -1,6 +1,10 @@
-"""`eyechart corrupt`: pictures in, corrupted pictures out, with progress and resuming."""
+"""`eyechart corrupt`: images in, corrupted ones out, with progress and resuming.
+
+One corruption at one strength, or a whole benchmark in a published layout.
+"""
 
 import sys
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +16,8 @@ from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.suites.folder import Job, Settings
+    from eyechart.suites.folder import Settings
+    from eyechart.suites.work import Outcome, Tally
 
 
 def corrupt(
@@ -22,15 +27,20 @@ def corrupt(
             metavar="PICTURE...", parser=folder_or_file, help="Picture files, or folders of them."
         ),
     ],
-    corruption: Annotated[
-        str, typer.Option("--corruption", "-c", help="Its name: fog, vcr/frost, noc/rain, …")
-    ],
     out: Annotated[
         Path,
         typer.Option(
             "--out", "-o", metavar="PATH", parser=folder, help="The folder for the results."
         ),
     ],
+    corruption: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--corruption",
+            "-c",
+            help="Its name: fog, vcr/frost, noc/rain, …; with --layout it can be repeated.",
+        ),
+    ] = None,
     severity: Annotated[
         float | None, typer.Option("--severity", "-s", help="Any number from 0 (clean) to 5.")
     ] = None,
@@ -42,7 +52,26 @@ def corrupt(
     variant: Annotated[
         str | None, typer.Option(help="Another source's version of the corruption.")
     ] = None,
-    format: Annotated[str, typer.Option(help="png or jpeg.")] = "png",
+    suite: Annotated[
+        str | None, typer.Option(help="All corruptions of imagenet-c or imagenet-c-extra.")
+    ] = None,
+    layout: Annotated[
+        str | None,
+        typer.Option(
+            help="Write all five severities as they are published: imagenet-c"
+            " (CORRUPTION/SEVERITY/CLASS/FILE) or cifar-c (CORRUPTION.npy)."
+        ),
+    ] = None,
+    stimulus: Annotated[
+        str | None,
+        typer.Option(
+            help="What images are brought to first: 224 or another side, WIDTHxHEIGHT (plain"
+            " resize), or native; 224 for --layout imagenet-c, otherwise their own size."
+        ),
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="png or jpeg; png unless --layout is imagenet-c.")
+    ] = None,
     jpeg_quality: Annotated[
         int | None,
         typer.Option(help="1 to 100, for --format jpeg; by default 85, as ImageNet-C is stored."),
@@ -55,32 +84,146 @@ def corrupt(
         bool, typer.Option("--overwrite", help="Replace results of other settings.")
     ] = False,
 ) -> None:
-    """Corrupt pictures; folders keep their structure, and a run that was stopped goes on."""
-    from eyechart.core.devices import find_device
-    from eyechart.suites.folder import Settings, check_settings, claim, complete, plan, search
+    """Corrupt pictures; folders keep their structure, and a run that was stopped goes on.
 
-    settings = check_settings(
-        Settings(
-            corruption=corruption,
-            severity=severity,
-            parameters=_parse(assignments or []),
-            variant=variant,
-            seed=seed,
-            format=format,
-            jpeg_quality=jpeg_quality,
-            device=str(find_device(device)),
-            frost_textures=None if frost_textures is None else str(frost_textures),
-        )
+    With --layout, write a whole benchmark that loaders of ImageNet-C or CIFAR-10-C read.
+    """
+    from eyechart.core.devices import find_device
+    from eyechart.suites.folder import Settings
+
+    settings = Settings(
+        corruption="",
+        severity=severity,
+        parameters=_parse(assignments or []),
+        variant=variant,
+        seed=seed,
+        format=format or ("jpeg" if layout == "imagenet-c" else "png"),
+        jpeg_quality=jpeg_quality,
+        device=str(find_device(device)),
+        frost_textures=None if frost_textures is None else str(frost_textures),
+        stimulus=stimulus,
+        layout=layout,
     )
+    if layout is None:
+        if suite is not None:
+            raise UsageError("--suite is for whole benchmarks: give --layout imagenet-c as well.")
+        _corrupt_one(pictures, corruption or [], settings, out, overwrite)
+    else:
+        from eyechart.suites.layouts import ARRAYS, check_layout
+
+        check_layout(layout)
+        given = {"--severity": severity, "--set": assignments, "--variant": variant}
+        _refuse_in_layout(given | {"--overwrite": overwrite or None})
+        if layout == ARRAYS:
+            stored = {"--format": format if format != "png" else None}
+            _refuse_in_arrays(stored | {"--jpeg-quality": jpeg_quality})
+        _corrupt_layout(pictures, suite, corruption or [], settings, out)
+
+
+def _corrupt_one(
+    pictures: list[Path], names: list[str], settings: "Settings", out: Path, overwrite: bool
+) -> None:
+    from dataclasses import replace
+
+    from eyechart.suites.folder import check_settings, claim, complete, plan, search
+    from eyechart.suites.work import Tally, corrupt_files
+
+    if len(names) != 1:
+        raise UsageError(
+            f"Give one --corruption, got {len(names)}; several are written with --layout."
+        )
+    settings = check_settings(replace(settings, corruption=names[0]))
     found, left_out = search(pictures, out)
     jobs = plan(found, out, settings.format)
     replacing = claim(out, settings, jobs, overwrite)
-    for place, number in left_out.items():
-        print(f"Left out {_count(number)} in {place}, which eyechart made.", file=sys.stderr)
-    _work(jobs, settings, out, overwrite, replacing)
+    _say_left_out(left_out, pictures, out)
+    done = Tally()
+    work = corrupt_files(jobs, settings, overwrite, replacing, done)
+    _work(work, done, settings.corruption, len(jobs), out)
     # Not where pictures were left out: older ones may still stand in their places.
     if replacing:
         complete(out, settings)
+
+
+def _refuse_in_layout(given: Mapping[str, object]) -> None:
+    """Raise a UsageError if any of these options, which are for one corruption, was given."""
+    instead = {
+        "--severity": "all five severities are written",
+        "--set": "the published strengths are written",
+        "--variant": "the published corruptions are written",
+        "--overwrite": "delete what is to be made again",
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise UsageError(f"{option} is not for --layout: {instead[option]}.")
+
+
+def _refuse_in_arrays(given: Mapping[str, object]) -> None:
+    """Raise a UsageError if any of these options, which are for image files, was given."""
+    for option, value in given.items():
+        if value is not None:
+            raise UsageError(
+                f"{option} is not for --layout cifar-c: arrays hold the pixels themselves."
+            )
+
+
+def _corrupt_layout(
+    pictures: list[Path], suite: str | None, names: list[str], settings: "Settings", out: Path
+) -> None:
+    from eyechart.suites import layouts
+    from eyechart.suites.folder import search
+    from eyechart.suites.work import Tally
+
+    corruptions, unready = layouts.corruptions_of(suite, names)
+    parts = layouts.cells(settings, corruptions)
+    for name in unready:
+        print(f"Left out {name}, which needs a trained network.", file=sys.stderr)
+    if settings.layout == layouts.ARRAYS:
+        _write_arrays(pictures, parts, out)
+        return
+    found, left_out = search(pictures, out)
+    layouts.check_classes(found)
+    layouts.claim_folders(out, parts)
+    _say_left_out(left_out, pictures, out)
+    done = Tally()
+    work = layouts.corrupt_folders(found, parts, out, done)
+    _work(work, done, out.name, len(found) * len(parts), out)
+
+
+def _write_arrays(pictures: list[Path], parts: "Sequence[Settings]", out: Path) -> None:
+    from functools import partial
+
+    from eyechart.cli.progress import Bars
+    from eyechart.suites.array_layout import load_stack, write_arrays
+
+    if len(pictures) != 1:
+        raise UsageError(
+            f"--layout cifar-c takes one folder, list or .npy file, got {len(pictures)}."
+        )
+    try:
+        with Bars() as bars:
+            stack = load_stack(pictures[0], parts[0].stimulus or "", partial(bars.begin, "images"))
+            step = bars.begin(out.name, len(stack.images) * len(parts))
+            written = write_arrays(stack, parts, out, step)
+    except KeyboardInterrupt:
+        raise Stop("Stopped: the same command goes on from there.", 130) from None
+    for damaged in stack.images.damaged:
+        print(f"Left out: {damaged.why}", file=sys.stderr)
+    total = len({cell.corruption for cell in parts})
+    already = f" ({total - written} already there)" if written < total else ""
+    print(
+        f"{written} array{'' if written == 1 else 's'} of {len(stack.images)} images at 5"
+        f" severities written into {out}{already}."
+    )
+
+
+def _say_left_out(left_out: dict[Path, int], pictures: list[Path], out: Path) -> None:
+    from eyechart.images.files import unread_notes
+
+    for note in (note for path in pictures for note in unread_notes(path, out)):
+        print(note, file=sys.stderr)
+    for place, number in left_out.items():
+        print(f"Left out {_count(number)} in {place}, which eyechart made.", file=sys.stderr)
 
 
 def _parse(assignments: list[str]) -> dict[str, float]:
@@ -95,19 +238,12 @@ def _parse(assignments: list[str]) -> dict[str, float]:
     return parameters
 
 
-def _work(
-    jobs: "list[Job]", settings: "Settings", out: Path, overwrite: bool, replacing: bool
-) -> None:
+def _work(work: "Generator[Outcome]", done: "Tally", title: str, total: int, out: Path) -> None:
     from eyechart.cli.progress import progress_bar
-    from eyechart.suites.work import corrupt_files
 
     written = kept = left_out = 0
-    done: list[Job] = []
     try:
-        with (
-            progress_bar(settings.corruption, len(jobs)) as step,
-            closing(corrupt_files(jobs, settings, overwrite, replacing, done)) as outcomes,
-        ):
+        with progress_bar(title, total) as step, closing(work) as outcomes:
             for outcome in outcomes:
                 written += outcome.what == "written"
                 kept += outcome.what == "kept"
@@ -115,17 +251,17 @@ def _work(
                 step(outcome.why)
     except KeyboardInterrupt:
         raise Stop(
-            f"Stopped: {len(done)} of {_count(len(jobs))} are done;"
+            f"Stopped: {done.count} of {_count(total)} are done;"
             " the same command goes on from there.",
             130,
         ) from None
     except UsageError as error:
-        so_far = f"{_count(len(done))} in {out} kept"
+        so_far = f"{_count(done.count)} in {out} kept"
         raise UsageError(f"{str(error).rstrip('.')}; {so_far}.") from None
     already = f" ({kept} already there)" if kept else ""
     print(f"{_count(written)} written into {out}{already}.")
     if left_out:
-        raise Stop(f"{_count(left_out)} of {len(jobs)} left out, for the reasons above.", 2)
+        raise Stop(f"{_count(left_out)} of {total} left out, for the reasons above.", 2)
 
 
 def _count(number: int) -> str:

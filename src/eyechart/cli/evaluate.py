@@ -7,11 +7,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.fit_options import (
+    Binning,
+    Bins,
+    Density,
+    Least,
+    Method,
+    Replicates,
+    RightAnchor,
+    parse_right_anchor,
+)
+from eyechart.cli.human_options import CleanResponses
 from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import Stop, stopped
-from eyechart.cli.testset_options import Balanced, Jpeg, Pictures
+from eyechart.cli.testset_options import Balanced, Definition, Jpeg, Pictures
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,11 +42,11 @@ class Defaults:
     """What is used where nothing was said: for a data set, and for the 20 demo photographs."""
 
     n: int
-    bins: int
+    bins: int | None
     least: int
 
 
-USUAL, DEMO = Defaults(50_000, 40, 20), Defaults(300, 11, 5)
+USUAL, DEMO = Defaults(50_000, None, 20), Defaults(300, 11, 5)
 
 
 def evaluate(
@@ -53,8 +64,8 @@ def evaluate(
         typer.Option(
             metavar="PATH",
             parser=folder_or_file,
-            help="Class folders, a CSV or Parquet file with path and label, or ImageNet-C's or"
-            " CIFAR-10-C's own files; without it 20 demo photographs.",
+            help="Class folders, a CSV or Parquet file with path and label, or corrupted images of"
+            " any benchmark in ImageNet-C's or CIFAR-10-C's layout; without it 20 demo images.",
         ),
     ] = None,
     suite: Annotated[
@@ -78,8 +89,20 @@ def evaluate(
         str, typer.Option(help="From 1,000 classes to 16 categories: max, mean, sum or top1.")
     ] = "max",
     humans: Annotated[
-        str, typer.Option(help="Whose answers to compare with: geirhos, a file, a study, or none.")
-    ] = "geirhos",
+        list[str] | None,
+        typer.Option(
+            help="Human reference: geirhos (default), a file, a study, or none; repeatable in order"
+            " of precedence, responses to a corruption itself before transferred ones."
+        ),
+    ] = None,
+    similar: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Classes within which human responses are transferred: published (default), none,"
+            " or a file of eyechart humans similar --out; repeatable.",
+        ),
+    ] = None,
     match_choices: Annotated[
         bool,
         typer.Option(
@@ -87,6 +110,8 @@ def evaluate(
             help="Compare with people who had not 16 choices, both corrected for chance.",
         ),
     ] = False,
+    clean_responses: CleanResponses = None,
+    definition: Definition = "vcr",
     sampling: Annotated[
         str, typer.Option(help="paper (published domains) or uniform (in visual change).")
     ] = "paper",
@@ -100,36 +125,40 @@ def evaluate(
         ),
     ] = None,
     stimulus: Annotated[
-        str, typer.Option(help="224 (shorter side 256, middle 224), another side, or native.")
+        str,
+        typer.Option(
+            help="224 (shorter side 256, middle 224) or another side, uncropped (shorter side 256),"
+            " 224x224 (plain resize) or another WIDTHxHEIGHT, or native."
+        ),
     ] = "224",
     clean: Annotated[
         Path | None,
         typer.Option(
             metavar="PATH",
             parser=folder_or_file,
-            help="With ImageNet-C's or CIFAR-10-C's own files as --images: the clean pictures, as"
-            " class folders or a .npy file; without them there are only error rates.",
+            help="With corrupted images as --images: the clean ones, as class folders or a .npy"
+            " file; without them there are only error rates.",
         ),
     ] = None,
     jpeg: Jpeg = None,
     pictures: Pictures = None,
     balanced: Balanced = True,
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
-    bins: Annotated[int | None, typer.Option(help="Bins of visual change, 40.")] = None,
-    least: Annotated[int | None, typer.Option(help="Answers that a bin needs, 20.")] = None,
-    binning: Annotated[str, typer.Option(help="paper or equal.")] = "paper",
-    method: Annotated[str, typer.Option(help="least-squares, cobs or pava.")] = "least-squares",
-    right_anchor: Annotated[
-        str, typer.Option(help="Where curves end: none, chance, measured or a number.")
-    ] = "none",
-    replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
+    bins: Bins = None,
+    least: Least = None,
+    binning: Binning = "paper",
+    method: Method = "least-squares",
+    right_anchor: RightAnchor = "none",
+    density: Density = "uniform",
+    replicates: Replicates = 1000,
     batch: Annotated[int | None, typer.Option(help="Pictures predicted at once.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     baseline: Annotated[
         str,
         typer.Option(
-            help="Whose errors CE divides by: alexnet, a model (also named as above), people, or"
-            " none; auto: a built-in table where it holds."
+            help="Whose errors CE divides by: alexnet or robustbench-alexnet (the suite's built-in"
+            " table), a model (also named as above), people, or none; auto: a built-in table where"
+            " it holds."
         ),
     ] = "auto",
     label_map: Annotated[
@@ -143,8 +172,8 @@ def evaluate(
         list[str] | None,
         typer.Option(
             metavar="NAME[:SETTING=NUMBER,…]",
-            help="What comes before the models: clahe, nlm or ten-crop, as in clahe:clip=3;"
-            " repeatable, in that order. A baseline has none.",
+            help="What comes before the models: clahe, nlm, ten-crop or centre-crop, as in"
+            " clahe:clip=3; repeatable, in that order. A baseline has none.",
         ),
     ] = None,
     download: Download = False,
@@ -174,22 +203,29 @@ def evaluate(
     from eyechart.models.model import Model
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
-    from eyechart.training.defences import apply_defences, read_defences
+    from eyechart.training.defences import (
+        apply_defences,
+        crop_of_crop_note,
+        read_defences,
+    )
 
     usual = DEMO if images is None else USUAL
     if testset is not None:
         usual = replace(usual, n=USUAL.n)
     plan = Plan(
-        suite or "vcr", usual.n if n is None else n, seed, sampling, labels, balanced, "vcr",
+        suite or "vcr", usual.n if n is None else n, seed, sampling, labels, balanced, definition,
         tuple(corruption or ()), jpeg=jpeg, pictures=pictures,
     )  # fmt: skip
     fit = Fit(
         binning, usual.bins if bins is None else bins, usual.least if least is None else least,
-        method, _right_anchor(right_anchor), replicates,
+        method, parse_right_anchor(right_anchor), replicates, density=density,
     )  # fmt: skip
-    reference = None if humans == "none" else humans
+    reference = human_names(humans)
     given = None if testset is None else str(testset)
-    task = Task(plan, fit, rule, reference, given, batch, match_choices)
+    task = Task(
+        plan, fit, rule, reference, given, batch, match_choices, clean_responses=clean_responses
+    )
+    task = replace(task, similar=tuple(similar) if similar else task.similar)
     source = find_source(images, stimulus, clean, out)
     task = source.task(task, suite)
     task.check()
@@ -217,6 +253,9 @@ def evaluate(
     # as it was typed, to be typed again
     command = shlex.join(["eyechart", *(context.obj or ())])
     evaluation = replace(evaluation, provenance={**evaluation.provenance, "command": command})
+    note = crop_of_crop_note(defences, own.sizes)
+    if note:
+        evaluation = replace(evaluation, warnings=(*evaluation.warnings, note))
     _report(evaluation, out, task, images is None)
     if check:
         from eyechart.predictions.check import check as check_rows
@@ -226,6 +265,17 @@ def evaluate(
     failures = [line for name, floor in floors for line in _below(evaluation, name, floor)]
     if failures:
         raise Stop(" ".join(failures), FAILED)
+
+
+def human_names(given: list[str] | None) -> str | tuple[str, ...] | None:
+    """Return the human references that were asked for: geirhos without any, None for none."""
+    if not given:
+        return "geirhos"
+    if "none" in given:
+        if len(given) > 1:
+            raise UsageError("--humans none stands alone: leave out none, or the others.")
+        return None
+    return given[0] if len(given) == 1 else tuple(given)
 
 
 def parse_floor(text: str) -> tuple[str, float]:
@@ -244,16 +294,10 @@ def parse_floor(text: str) -> tuple[str, float]:
     return name, floor
 
 
-def _right_anchor(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) -> None:
     from eyechart.cli.tables import wide_console
     from eyechart.reports.curve_plot import draw_curves
+    from eyechart.reports.human_sources import source_lines
     from eyechart.reports.result_tables import tables
     from eyechart.reports.results import write_results
 
@@ -264,7 +308,11 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
             console.print(table)
     if any(space.means for model in evaluation.models for space in model.spaces):
         print("Behind each number its 95 % interval, from resampled pictures.")
-    bins = task.fit.bins - (task.fit.binning == "paper")
+    for line in source_lines(evaluation):
+        print(line)
+    for line in _unusual(evaluation):
+        print(line)
+    bins = task.fit.n_bins - (task.fit.binning == "paper")
     if is_demo:
         rows = max(own["rows"] for own in evaluation.coverage.values())
         print(
@@ -281,6 +329,21 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
     print("Written:")
     for path in (*draw_curves(evaluation, out), *written):
         print(f"  {path}")
+
+
+def _unusual(evaluation: "Evaluation") -> list[str]:
+    """Return a line on each setting that makes scores incomparable with those of a usual run."""
+    from eyechart.curves.density import UNIFORM
+    from eyechart.testsets.drawing import Plan
+
+    config, lines = evaluation.config, []
+    if config["definition"] != Plan().definition:
+        lines.append(f"Visual change is measured as {config['definition']} defines it.")
+    if config["fit"]["density"] != UNIFORM.identity:
+        lines.append(f"Areas are weighted by the density {config['fit']['density']} over Δv.")
+    if "@" in str(config["suite"]):
+        lines.append(f"Suite: {config['suite']}.")
+    return lines
 
 
 def _rank(console: "Console", out: Path) -> None:

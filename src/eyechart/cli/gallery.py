@@ -26,6 +26,7 @@ def gallery(
 ) -> None:
     """Make a labelled contact sheet, corruption by strength: a picture (.png) or a page (.html)."""
     from eyechart.core.files import atomic_file
+    from eyechart.core.randomness import check_seed
     from eyechart.images.files import read_picture, write_picture
     from eyechart.images.identity import file_digest
     from eyechart.reports.gallery import make_gallery
@@ -35,6 +36,7 @@ def gallery(
 
     targets = out or [Path("gallery.png")]
     _check(picture, targets)
+    check_seed(seed)
     shown = make_gallery(
         read_picture(picture),
         load_suite(suite),

@@ -1,11 +1,14 @@
 """`eyechart humans`: people's answers to compare models with; list, import, plot, compare."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.humans_pairs import print_pairs
+from eyechart.cli.fit_options import Binning, Bins, Least, Method, RightAnchor, make_fit
+from eyechart.cli.human_options import CleanResponses as Rule
+from eyechart.cli.humans_areas import areas
 from eyechart.cli.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 
@@ -14,13 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="People's answers to compare models with.", no_args_is_help=True)
 
-Rule = Annotated[
-    str | None,
-    typer.Option(
-        "--clean-answers",
-        help="For consistency, which clean answer counts: given, majority or random.",
-    ),
-]
+app.command("areas")(areas)
 
 
 @app.command("list")
@@ -49,7 +46,7 @@ def import_files(
         typer.Argument(metavar="FILE…", parser=folder_or_file, help="Tables: .csv or .csv.gz."),
     ],
     form: Annotated[
-        str, typer.Option("--format", help="model-vs-human, counts or trials: see the docs.")
+        str, typer.Option("--format", help="model-vs-human, vcr, counts or trials: see the docs.")
     ],
     out: Annotated[
         Path, typer.Option(metavar="FILE.parquet", parser=folder_or_file, help="Where to write.")
@@ -62,14 +59,18 @@ def import_files(
     ] = None,
     placement: Annotated[
         str | None,
-        typer.Option(help="Whose conditions these are: noise, lowpass or contrast."),
+        typer.Option(
+            help="Whose conditions these are: noise, lowpass or contrast. Without it, and without"
+            " a column delta_v, there are no curves, only error consistency κ."
+        ),
     ] = None,
     judgements: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             parser=folder_or_file,
-            help="Same/different judgements to keep with the answers: columns a, b, same.",
+            help="Same/different judgements to keep with the responses: columns a, b, shown_same,"
+            " same, and subject if known.",
         ),
     ] = None,
     label_space: Annotated[
@@ -83,9 +84,7 @@ def import_files(
     from eyechart.humans.records import write_answers
     from eyechart.humans.reference import Reference
 
-    check_file_to_write(out)
-    if out.suffix != ".parquet":
-        raise UsageError(f"--out writes Parquet: end its name in .parquet, not '{out.suffix}'.")
+    _check_parquet(out)
     answers = import_answers(
         files,
         form,
@@ -109,27 +108,56 @@ def import_files(
 @app.command("plot")
 def plot(
     out: Annotated[
-        Path, typer.Option(metavar="FILE.png", parser=folder_or_file, help="Where to draw.")
+        Path,
+        typer.Option(metavar="FILE", parser=folder_or_file, help="The figure: .svg, .pdf or .png."),
     ],
     reference: Annotated[
         str, typer.Argument(metavar="[REFERENCE]", help="geirhos, or an imported file.")
     ] = "geirhos",
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="A panel per class of similar corruptions.")
+    ] = False,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Of the bands, in percent; 95, or 83 with --by-class."),
+    ] = None,
+    consistency: Annotated[
+        bool,
+        typer.Option("--consistency", help="With --by-class: consistency instead of accuracy."),
+    ] = False,
     clean_answers: Rule = None,
+    bins: Bins = None,
+    least: Least = None,
+    binning: Binning = "paper",
+    method: Method = "least-squares",
+    right_anchor: RightAnchor = "none",
 ) -> None:
-    """Draw people's curves with their 95 % bands, and the rates that they go through."""
-    from eyechart.core.files import atomic_file
+    """Draw human curves with their bands, by experiment or by class of similar corruptions."""
     from eyechart.humans.reference import find_reference
-    from eyechart.reports.human_plot import draw_reference, is_drawn
+    from eyechart.reports.figures.write import check_figure, write_figure
+    from eyechart.reports.human_plot import draw_by_class, draw_reference
 
+    if consistency and not by_class:
+        raise UsageError("--consistency is for --by-class: add it, or leave --consistency out.")
+    percent = (83.0 if by_class else 95.0) if level is None else level
+    if not 0 < percent < 100:
+        raise UsageError(f"--level must be between 0 and 100, got {percent:g}.")
     check_file_to_write(out)
-    if out.suffix.lower() != ".png":
-        raise UsageError(f"--out writes PNG: end its name in .png, not '{out.suffix}'.")
+    check_figure(out)
+    fit = make_fit(
+        binning=binning, bins=bins, least=least, method=method, right_anchor=right_anchor
+    )
     found = find_reference(reference, clean_answers)
-    if out.exists() and not is_drawn(out):
-        raise UsageError(f"{out} is there already and is no plot of people: choose another --out.")
-    with atomic_file(out) as temporary:
-        draw_reference(found, temporary)
-    print(f"{out}: {', '.join(found.answers.experiments)} of {found.name}.")
+    caption = f"Human curves of {found.name} over visual change; bands: {percent:g} %."
+    which = "consistency" if consistency else "accuracy"
+    drawn = found.experiments
+    if by_class:
+        drawn = tuple(name for name in drawn if found.source(name, which) is not None)
+        make = partial(draw_by_class, found, which, percent / 100, fit)
+    else:
+        make = partial(draw_reference, found, percent / 100, fit)
+    write_figure(make, out, caption)
+    print(f"{out}: {', '.join(drawn)} of {found.name}.")
 
 
 @app.command("place")
@@ -167,53 +195,104 @@ def similar(
     ] = None,
     b: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one.")] = None,
     clean_answers: Rule = None,
+    all_pairs: Annotated[
+        bool, typer.Option("--all", help="Compare all pairs, as without any names.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.yaml",
+            parser=folder_or_file,
+            help="Where to write the classes, for evaluate --similar.",
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            help="How classes of curves are found: simultaneous (test, the default) or published."
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="How far apart curves may be, as far as the data say, to be called similar; 0.2"
+            " unless given.",
+            min=0,
+            max=1,
+        ),
+    ] = None,
 ) -> None:
-    """Say whether corruptions look alike: 83 % bands of two curves, and judgements.
+    """Find which corruptions look alike: curves of every two, and same/different judgements.
 
-    Of a same/different study all pairs are listed unless two corruptions are named.
+    The published 83 % rule stands beside a simultaneous test with Holm's correction; classes are
+    corruptions of which every two are similar.
     """
+    from eyechart.cli.humans_similar import print_classes, similar_of_reference, similar_of_study
+    from eyechart.humans.reference import find_reference, study_name
     from eyechart.humans.same_different import judgements_file
+    from eyechart.humans.transfer import check_replaceable, write_classes
 
     if a is not None and a == b:
         raise UsageError(f"{a} is given twice: give two experiments.")
     if (a is None) != (b is None):
         raise UsageError(f"Two corruptions are compared, got {a} only: name another one.")
+    if a is not None and (all_pairs or out is not None):
+        raise UsageError("--all and --out are for all pairs: leave out the two names, or them.")
+    if out is not None:
+        check_file_to_write(out)
+        check_replaceable(out)
     file = judgements_file(Path(reference))
     if file is not None:
-        print_pairs(file, a, b)
-        return
-    from eyechart.core.registry import unknown_name
-    from eyechart.humans.reference import WHICH, find_reference
-    from eyechart.humans.similarity import asked, bands_apart
-
-    found = find_reference(reference, clean_answers)
-    if a is None or b is None:
-        raise UsageError(
-            f"Name the two to compare; {found.name} has {', '.join(found.answers.experiments)}."
-        )
-    for name in (a, b):
-        if name not in found.answers.experiments:
-            raise unknown_name("experiment", name, found.answers.experiments)
-    for which in WHICH:
-        one, two = found.curve(a, which), found.curve(b, which)
-        if one is None or two is None:
-            continue
-        print(f"{which}: {_apart(bands_apart(one, two))}")
-    told = asked(found.answers.judgements, a, b)
-    if told is None:
-        print("No same/different judgements of this pair.")
+        curves_only = {"--rule": rule, "--margin": margin, "--clean-responses": clean_answers}
+        for option, given in curves_only.items():
+            if given is not None:
+                raise UsageError(
+                    f"{option} is for curves, and {reference} holds same/different judgements:"
+                    f" leave {option} out."
+                )
+        found = similar_of_study(file, study_name(Path(reference)), a, b)
     else:
-        print(
-            f"Judged the same {told.same} of {told.total} times:"
-            f" p = {told.p_value:.4g} against one half (binomial, two-sided)."
-        )
+        own = find_reference(reference, clean_answers)
+        found = similar_of_reference(own, a, b, rule, margin)
+    if a is not None:
+        return
+    print_classes(found)
+    if out is not None:
+        write_classes(out, found)
+        print(f"{out}: for eyechart evaluate --similar {out}")
 
 
-def _apart(stretches: list[tuple[float, float]]) -> str:
-    if not stretches:
-        return "the 83 % bands overlap wherever both were seen: not told apart."
-    where = ", ".join(f"{start:.2f} to {end:.2f}" for start, end in stretches)
-    return f"the 83 % bands are apart at Δv {where}: different."
+@app.command("merge")
+def merge_references(
+    references: Annotated[
+        list[str],
+        typer.Argument(metavar="REFERENCE…", help="geirhos, imported files, or studies."),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE.parquet", parser=folder_or_file, help="Where to write.")
+    ],
+) -> None:
+    """Merge human references into one file: responses to the same corruption are pooled."""
+    from eyechart.humans.combined import merge
+    from eyechart.humans.records import write_answers
+    from eyechart.humans.reference import Reference, find_reference
+
+    _check_parquet(out)
+    if len(references) < 2:
+        raise UsageError("Give at least two references to merge.")
+    parts = [find_reference(name) for name in references]
+    answers = merge(parts)
+    write_answers(out, answers)
+    reference = Reference(out.stem, answers)
+    print(f"{out}: {_choices(reference)}, of {', '.join(part.name for part in parts)}")
+    for experiment in answers.experiments:
+        print(f"  {_line(reference, experiment)}")
+
+
+def _check_parquet(out: Path) -> None:
+    check_file_to_write(out)
+    if out.suffix != ".parquet":
+        raise UsageError(f"--out writes Parquet: end its name in .parquet, not '{out.suffix}'.")
 
 
 def _choices(reference: "Reference") -> str:
@@ -225,11 +304,14 @@ def _line(reference: "Reference", experiment: str) -> str:
     """Return how much an experiment holds and what it speaks for."""
     import numpy as np
 
-    from eyechart.humans.transfer import members_of
-
     own = reference.answers.only(reference.answers.corruption == experiment)
     seen = own.delta_v[~np.isnan(own.delta_v)]
-    where = f"Δv {seen.min():.2f} to {seen.max():.2f}" if seen.size else "no Δv"
+    if not seen.size:
+        return (
+            f"{experiment}: {reference.size_in_words(experiment)}, no Δv: makes no curves, used for"
+            " error consistency κ only"
+        )
+    where = f"Δv {seen.min():.2f} to {seen.max():.2f}"
     known = [
         name
         for name, values in (("accuracy", own.correct), ("consistency", own.consistent))
@@ -242,5 +324,25 @@ def _line(reference: "Reference", experiment: str) -> str:
         clean += "" if start.own else " (shown to others)"
     return (
         f"{experiment}: {reference.size_in_words(experiment)}, {where}, {' and '.join(known)}"
-        f"{clean}; for {', '.join(members_of(experiment))}"
+        f"{clean}; {_matched(reference, experiment)}"
     )
+
+
+def _matched(reference: "Reference", experiment: str) -> str:
+    """Return which corruptions of the suites an experiment stands for, and how."""
+    from eyechart.humans.transfer import direct_names
+    from eyechart.suites.suite import all_entries
+
+    direct = direct_names(experiment)
+    words = [f"direct for {', '.join(direct)}"] if direct else []
+    alike = reference.similar.find(experiment)
+    if alike is not None:
+        others = [
+            name
+            for name in all_entries()
+            if name not in direct and reference.similar.find(name) is alike
+        ]
+        words.append(f"transferred to {', '.join(others)} ({alike.name} class, {alike.evidence})")
+    if not words:
+        return f"matches no corruption of a suite, stands for a custom one called {experiment}"
+    return "; ".join(words)

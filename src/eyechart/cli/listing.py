@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="List corruptions, suites or models.", no_args_is_help=True)
+app = typer.Typer(
+    help="List corruptions, suites, models or published results.", no_args_is_help=True
+)
 
 
 @app.command("corruptions")
@@ -63,6 +65,25 @@ def models(
         for one in map(ADAPTERS.__getitem__, ADAPTERS)
     ]
     _show(("model", "what it is", "extra", "installed"), rows)
+
+
+@app.command("published")
+def published() -> None:
+    """List the published results that come with the package; eyechart compare shows them."""
+    from eyechart.scores.published_results import published_tables
+
+    rows = [
+        (
+            table.name,
+            table.suite,
+            str(len(table.models)),
+            table.image_title,
+            table.baseline or "–",
+            table.source,
+        )
+        for table in published_tables()
+    ]
+    _show(("table", "suite", "rows", "images", "baseline", "source"), rows)
 
 
 def _show_study(study: str) -> None:

@@ -9,6 +9,7 @@ from eyechart.cli import (
     overlap_benchmarks,
     overlap_calibrate,
     overlap_compare,
+    overlap_plot,
     overlap_run,
     overlap_select,
     overlap_tables,
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command("run")(overlap_run.run)
 app.command("matrix")(overlap_tables.matrix)
 app.command("select")(overlap_select.select)
+app.command("plot")(overlap_plot.plot)
 app.command("compare")(overlap_compare.compare)
 app.command("calibrate")(overlap_calibrate.calibrate)
 app.command("balance")(overlap_benchmarks.balance)

@@ -1,26 +1,33 @@
 """`eyechart overlap balance` and `coverage`: what a benchmark rewards, and what it speaks for."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eyechart.cli.overlap_output import (
+    Latex,
     LeastGain,
+    check_latex,
     check_picture,
     check_table,
     print_notes,
     print_table,
     print_written,
+    write_latex,
 )
 from eyechart.cli.paths import folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
     from eyechart.overlap.balance import Balance
+    from eyechart.overlap.coverage import Coverage, DirectTest
     from eyechart.overlap.error_intervals import Resampled
-    from eyechart.overlap.scores import OverlapMatrix
     from eyechart.overlap.tables import AccuracyTable
+
+    Covered = tuple[str, str, Coverage]
+    Direct = tuple[str, DirectTest, Mapping[str, tuple[float, float]]]
 
 FEW = 16
 """Corruptions up to which all corruption errors are printed."""
@@ -30,15 +37,16 @@ Accuracies = Annotated[
     typer.Argument(
         metavar="ACCURACIES",
         parser=folder_or_file,
-        help="A CSV file (trained_on, clean, a column for each corruption), or a study's folder.",
+        help="A CSV file (trained_on, clean, a column for each corruption), a study's folder, or"
+        " published: the tables of the paper on ImageNet-NOC.",
     ),
 ]
 BaselineName = Annotated[
     str | None,
     typer.Option(
         "--baseline",
-        help="Whose errors are divided by: standard, the table's own model; alexnet or noc-alexnet,"
-        " published for ImageNet's validation set.",
+        help="Whose errors are divided by: standard, the table's own model; or alexnet, published"
+        " for ImageNet's validation set, looked up by suite (noc-alexnet for ImageNet-NOC).",
     ),
 ]
 
@@ -65,37 +73,76 @@ def balance(
         Path | None,
         typer.Option(metavar="FILE.png", parser=folder_or_file, help="Draw the means as bars."),
     ] = None,
+    latex: Latex = None,
 ) -> None:
     """Print whether a benchmark rewards robustness to each of its corruptions alike.
 
     The mean corruption error (mCE) of every model that was trained on one corruption; the closer
     these means, the more balanced the benchmark.
     """
-    check_table(out, accuracies)
     check_picture(picture)
-    from eyechart.overlap.error_intervals import resample_errors
-    from eyechart.overlap.tables import read_accuracies
-
-    table = read_accuracies(accuracies)
-    benchmarks = _benchmarks(table, suite)
-    forms = {form: _balances(table, benchmarks, form, baseline) for form in (False, True)}
-    drawn = resample_errors(accuracies, table)
-    for found in forms.values():
-        for name, own in found.items():
-            _print_balance(name, own, drawn)
+    check_latex(latex)
+    drawn: Resampled | None = None
+    notes: list[str] = []
+    if _is_published(accuracies):
+        check_table(out, None)
+        forms = _published_balances(suite, baseline)
+    else:
+        check_table(out, accuracies)
+        forms, drawn, notes = _measured_balances(accuracies, suite, baseline)
+    if picture is not None and not forms.get(relative):
+        wanted = "leave out --relative" if relative else "add --relative"
+        raise UsageError(f"There are no {'relative' if relative else 'plain'} errors: {wanted}.")
+    print_notes(notes)
+    balances = [each for form in forms.values() for each in form.items()]
+    for name, own in balances:
+        _print_balance(name, own, drawn)
     if out is not None:
         from eyechart.overlap.cells import write_cells
         from eyechart.reports.overlap_tables import BALANCE_HEAD, balance_cells
 
-        rows = [balance_cells(name, own) for each in forms.values() for name, own in each.items()]
+        rows = [balance_cells(name, own) for name, own in balances]
         write_cells(out, [BALANCE_HEAD, *(row for part in rows for row in part)])
     if picture is not None:
         from eyechart.reports.overlap_plot import draw_balance
 
-        if not forms[relative]:
-            raise UsageError("There are no relative errors to draw: leave out --relative.")
         draw_balance(forms[relative], picture)
-    print_written((out, picture))
+    if latex is not None:
+        from eyechart.reports.overlap_latex import balance_latex
+
+        write_latex(latex, balance_latex(balances))
+    print_written((out, picture, latex))
+
+
+def _is_published(source: Path) -> bool:
+    """Whether the paper's tables are asked for; a file or folder of that name is the user's."""
+    from eyechart.overlap.published import PUBLISHED
+
+    return str(source) == PUBLISHED and not source.exists()
+
+
+def _published_balances(
+    suites: list[str] | None, baseline: str | None
+) -> "dict[bool, dict[str, Balance]]":
+    from eyechart.overlap.published import BALANCE, check_published, published_balance
+
+    names = suites or list(BALANCE)
+    check_published(baseline, names)
+    return {True: {name: published_balance(name) for name in names}}
+
+
+def _measured_balances(
+    accuracies: Path, suites: list[str] | None, baseline: str | None
+) -> "tuple[dict[bool, dict[str, Balance]], Resampled | None, list[str]]":
+    """Return plain and relative balances, the resampled errors, and what a reader must know."""
+    from eyechart.overlap.error_intervals import resample_errors
+    from eyechart.overlap.tables import read_accuracies
+
+    table = read_accuracies(accuracies)
+    benchmarks = _benchmarks(table, suites)
+    notes: list[str] = []
+    forms = {form: _balances(table, benchmarks, form, baseline, notes) for form in (False, True)}
+    return forms, resample_errors(accuracies, table), notes
 
 
 def coverage(
@@ -104,7 +151,8 @@ def coverage(
         typer.Argument(
             metavar="ACCURACIES",
             parser=folder_or_file,
-            help="An accuracy table (.csv), a study's folder, or overlaps (.csv).",
+            help="An accuracy table (.csv), a study's folder, overlaps (.csv), or published: the"
+            " tables of the paper on ImageNet-NOC.",
         ),
     ],
     one: Annotated[
@@ -118,27 +166,74 @@ def coverage(
     ] = 0.3,
     least_gain: LeastGain = 0.02,
     baseline: BaselineName = None,
+    latex: Latex = None,
 ) -> None:
     """Print which corruptions of a benchmark another one speaks for, and the other way round.
 
     By the highest overlap; and, where the table has models trained on all corruptions of a
     benchmark (rows all:SUITE), by their errors beside those of the standard model.
     """
+    check_latex(latex)
+    # all is computed before anything is printed: a refusal must not come behind half a result
+    covers: list[Covered] = []
+    if _is_published(source):
+        tests, notes = _published_tests(one, two, baseline), [NO_OVERLAPS]
+    else:
+        covers, tests, notes = _measured_coverage(
+            source, (one, two), (least_overlap, least_gain), baseline
+        )
+    if latex is not None and not tests:
+        raise UsageError(
+            "--latex writes the errors of models trained on a whole benchmark, and the table has no"
+            f" row all:{one} or all:{two}: train them with eyechart overlap run --together."
+        )
+    for cover in covers:
+        _print_coverage(*cover)
+    print_notes(notes)
+    for on, test, intervals in tests:
+        _print_direct(on, test, intervals)
+    for note in dict.fromkeys(test.note for _, test, _ in tests):
+        print(note)
+    if latex is not None:
+        from eyechart.reports.overlap_latex import coverage_latex
+
+        write_latex(latex, coverage_latex([(on, test) for on, test, _ in tests]))
+    print_written((latex,))
+
+
+NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overlap is left out."
+
+
+def _published_tests(one: str, two: str, baseline: str | None) -> "list[Direct]":
+    from eyechart.overlap.published import check_published, published_direct_test
+
+    check_published(baseline, (one, two))
+    return [(of, published_direct_test(by, of), {}) for by, of in ((one, two), (two, one))]
+
+
+def _measured_coverage(
+    source: Path, suites: tuple[str, str], least: tuple[float, float], baseline: str | None
+) -> "tuple[list[Covered], list[Direct], list[str]]":
+    """Return what overlaps say, what direct tests say, and what a reader must know."""
+    from eyechart.overlap.coverage import coverage_of
     from eyechart.overlap.error_intervals import resample_errors
     from eyechart.overlap.hits import count_classes
     from eyechart.overlap.matrix_file import find_matrix, is_accuracy_table
     from eyechart.overlap.tables import read_accuracies
 
+    least_overlap, least_gain = least
     matrix = find_matrix(source, least_gain, count_classes(source))
-    (first, own), (second, other) = (_members(matrix.names, name) for name in (one, two))
-    _print_coverage(matrix, (first, own), (second, other), least_overlap)
-    _print_coverage(matrix, (second, other), (first, own), least_overlap)
-    print_notes(matrix.notes)
+    both = [_members(matrix.names, name) for name in suites]
+    pairs = [(both[0], both[1]), (both[1], both[0])]
+    covers = [(by[0], of[0], coverage_of(matrix, by[1], of[1], least_overlap)) for by, of in pairs]
+    tests: list[Direct] = []
+    notes = list(matrix.notes)
     if source.is_dir() or is_accuracy_table(source):
         table = read_accuracies(source)
         drawn = resample_errors(source, table)
-        _print_direct(table, first, other, baseline, drawn)
-        _print_direct(table, second, own, baseline, drawn)
+        for by, of in pairs:
+            tests += _direct_tests(table, by[0], of, baseline, drawn, notes)
+    return covers, tests, notes
 
 
 def _members(known: tuple[str, ...], name: str) -> tuple[str, tuple[str, ...]]:
@@ -167,6 +262,7 @@ def _balances(
     benchmarks: dict[str, tuple[str, ...]],
     relative: bool,
     baseline: str | None,
+    notes: list[str],
 ) -> "dict[str, Balance]":
     """Return the balance of each benchmark; relative errors are worth a note if there are none."""
     from eyechart.overlap.balance import balance_of
@@ -178,7 +274,7 @@ def _balances(
         except UsageError as error:
             if not relative:
                 raise
-            print_notes([f"No relative errors on {name}: {error}"])
+            notes.append(f"No relative errors on {name}: {error}")
     return found
 
 
@@ -203,19 +299,12 @@ def _print_balance(name: str, own: "Balance", drawn: "Resampled | None") -> None
     )
 
 
-def _print_coverage(
-    matrix: "OverlapMatrix",
-    by: tuple[str, tuple[str, ...]],
-    of: tuple[str, tuple[str, ...]],
-    least_overlap: float,
-) -> None:
-    from eyechart.overlap.coverage import coverage_of
+def _print_coverage(by: str, of: str, found: "Coverage") -> None:
     from eyechart.reports.overlap_tables import coverage_table
 
-    found = coverage_of(matrix, by[1], of[1], least_overlap)
     print_table(coverage_table(found), left=(0, 1, 3))
-    said = f"{len(found.covered)} of {len(found.of)} corruptions of {of[0]} overlap by more than"
-    said += f" {least_overlap:g} with one of {by[0]}"
+    said = f"{len(found.covered)} of {len(found.of)} corruptions of {of} overlap by more than"
+    said += f" {found.least_overlap:g} with one of {by}"
     if found.uncovered:
         said += f"; not {', '.join(found.uncovered)}"
     if found.undetermined:
@@ -223,30 +312,42 @@ def _print_coverage(
     print(f"{said}.")
 
 
-def _print_direct(
+def _direct_tests(
     table: "AccuracyTable",
     by: str,
-    of: tuple[str, ...],
+    of: tuple[str, tuple[str, ...]],
     baseline: str | None,
     drawn: "Resampled | None",
-) -> None:
+    notes: list[str],
+) -> "list[Direct]":
     from eyechart.overlap.coverage import direct_test
     from eyechart.overlap.error_intervals import direct_intervals
-    from eyechart.reports.overlap_tables import direct_table
 
     if by not in table.benchmarks:
-        print_notes([f"No direct test of {by}: the table has no row all:{by}."])
-        return
+        notes.append(f"No direct test of {by}: the table has no row all:{by}.")
+        return []
+    found: list[Direct] = []
     for relative in (False, True):
         try:
-            found = direct_test(table, by, of, relative=relative, baseline=baseline)
+            test = direct_test(table, by, of[1], relative=relative, baseline=baseline)
         except UsageError as error:
             if not relative:
                 raise
-            print_notes([f"No relative errors: {error}"])
+            notes.append(f"No relative errors on {of[0]}: {error}")
             continue
-        sure = {} if drawn is None else direct_intervals(drawn, found)
-        print_table(direct_table(found, sure), last_apart=True)
-        said = f"Trained on all of {by}: more robust to {len(found.helped)} of {len(of)}"
-        print(said + (f"; not to {', '.join(found.not_helped)}." if found.not_helped else "."))
-    print(found.note)
+        found.append((of[0], test, {} if drawn is None else direct_intervals(drawn, test)))
+    return found
+
+
+def _print_direct(
+    of: str, test: "DirectTest", intervals: "Mapping[str, tuple[float, float]]"
+) -> None:
+    from eyechart.overlap.tables import ALL
+    from eyechart.reports.overlap_tables import direct_table
+
+    form = "relative CE" if test.relative else "CE"
+    print(f"{form} on {of} in percent, baseline {test.baseline.name}")
+    print_table(direct_table(test, intervals), last_apart=True)
+    by = test.trained_on.removeprefix(ALL)
+    said = f"Trained on all of {by}: more robust to {len(test.helped)} of {len(test.errors)}"
+    print(said + (f"; not to {', '.join(test.not_helped)}." if test.not_helped else "."))

@@ -54,7 +54,10 @@ def calibrate(
     ] = None,
     stimulus: Annotated[
         str,
-        typer.Option(help="A side in px (shorter side to 8/7 of it, then the middle) or native."),
+        typer.Option(
+            help="A side in px (shorter side to 8/7 of it, then the middle), WIDTHxHEIGHT (plain"
+            " resize), or native."
+        ),
     ] = "224",
     lower: Annotated[float, typer.Option(help="R at the mild end.")] = 0.95,
     upper: Annotated[float, typer.Option(help="R at the strong end.")] = 0.5,

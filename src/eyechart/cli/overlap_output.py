@@ -20,6 +20,12 @@ LeastGain = Annotated[
         " less, overlaps are undetermined."
     ),
 ]
+Latex = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.tex", parser=folder_or_file, help="Also write the tables for LaTeX."
+    ),
+]
 Classes = Annotated[
     int | None,
     typer.Option(min=2, help="How many classes there are, to tell low accuracy from guessing."),
@@ -81,7 +87,7 @@ def check_picture(path: Path | None) -> None:
         raise UsageError(f"{path} is there already and is no picture of overlaps: choose another.")
 
 
-def check_table(path: Path | None, source: Path) -> None:
+def check_table(path: Path | None, source: Path | None) -> None:
     """Refuse what is no CSV file, or a file that such a command did not write."""
     if path is None:
         return
@@ -92,7 +98,35 @@ def check_table(path: Path | None, source: Path) -> None:
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         ours = file.readline().startswith(OURS)
-    if path.samefile(source) or not ours:
+    if (source is not None and path.samefile(source)) or not ours:
         raise UsageError(
             f"{path} is there already and would be overwritten: choose another name, or delete it."
         )
+
+
+def check_latex(path: Path | None) -> None:
+    """Raise a UsageError unless a LaTeX file of ours can be written there."""
+    if path is None:
+        return
+    from eyechart.reports.latex import MADE
+
+    check_file_to_write(path)
+    if path.suffix.lower() != ".tex":
+        raise UsageError(f"--latex must end in .tex, got '{path.name}': give another name.")
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        is_ours = file.readline().startswith(MADE)
+    if not is_ours:
+        raise UsageError(f"{path} already exists and was not written by eyechart: choose another.")
+
+
+def write_latex(path: Path, text: str) -> None:
+    """Write a LaTeX file whole or not at all."""
+    from eyechart.core.files import atomic_file
+
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None

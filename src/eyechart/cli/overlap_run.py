@@ -25,10 +25,25 @@ from eyechart.cli.training_options import (
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from eyechart.overlap.presets import Option
     from eyechart.suites.suite import Entry
 
 
+def take_preset(context: typer.Context, name: str | None) -> str | None:
+    """Make a preset's values the defaults of all other options; what is typed goes before."""
+    if name is None:
+        return None
+    from eyechart.core.registry import unknown_name
+    from eyechart.overlap.presets import PRESETS
+
+    if name not in PRESETS:
+        raise unknown_name("preset", name, PRESETS)
+    context.default_map = {**(context.default_map or {}), **PRESETS[name]}
+    return name
+
+
 def run(
+    context: typer.Context,
     images: Annotated[
         Path,
         typer.Option(
@@ -60,8 +75,8 @@ def run(
     arch: Annotated[
         str | None,
         typer.Option(
-            help="resnet9, resnet18, wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or"
-            " module:function; resnet18."
+            help="resnet9, resnet18 (3×3 stem), imagenet_resnet18 (7×7 stem), imagenet_resnet50,"
+            " wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or module:function; resnet18."
         ),
     ] = None,
     start: Annotated[
@@ -70,6 +85,16 @@ def run(
             metavar="FILE",
             parser=folder_or_file,
             help="Tune this checkpoint instead of training from scratch.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            is_eager=True,
+            callback=take_preset,
+            help="Settings of a published study: paper (ImageNet-100, ResNet-18 with a 7×7 stem,"
+            " 224x224, 40 epochs, ImageNet-C and the candidates of ImageNet-NOC); options that you"
+            " give go before.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions of everything.")] = 1,
@@ -96,12 +121,20 @@ def run(
     ] = Path("eyechart-overlap"),
 ) -> None:
     """Train a network with each corruption and test it on all: which measure the same thing?"""
+    values = preset_values(context)
+    if "arch" in values and start is not None:
+        raise UsageError(f"--preset {preset} trains from scratch: leave out --start.")
+    if "together" in values and not ("suite" in values and not corruption):
+        # the benchmarks of the preset are not all in a study of other corruptions
+        together = None
+        del values["together"]
     if arch is not None and start is not None:
         raise UsageError("Give --arch to train from scratch or --start to tune, not both.")
     if seeds < 1:
         raise UsageError(f"seeds must be a whole number from 1, got {seeds}.")
     from eyechart.cli.overlap_tables import show_study
     from eyechart.cli.progress import Bars
+    from eyechart.overlap.presets import IMAGENET_CLASSES, preset_line
     from eyechart.overlap.run import run_study
     from eyechart.overlap.study import Study
     from eyechart.training.recipe import Recipe
@@ -121,13 +154,27 @@ def run(
         tuple(range(seed, seed + seeds)),
         trust,
     )
-    sources = Sources(images, train_images, stimulus, every, leave_out=out)
+    n_classes = IMAGENET_CLASSES if "every" in values else None
+    sources = Sources(images, train_images, stimulus, every, leave_out=out, n_classes=n_classes)
+    if preset is not None:
+        print(preset_line(preset, values))
     with Bars() as bars:
         try:
             run_study(study, sources, [name.strip() for name in device.split(",")], out, bars)
         except KeyboardInterrupt:
             raise stopped(out, "what was trained") from None
     show_study(out)
+
+
+def preset_values(context: typer.Context) -> "dict[str, Option]":
+    """Return the options that a preset decided, and not the command line."""
+    found = {}
+    for name, value in (context.default_map or {}).items():
+        source = context.get_parameter_source(name)
+        # by its name, for some versions of typer bring a click of their own
+        if source is not None and source.name == "DEFAULT_MAP":
+            found[name] = value
+    return found
 
 
 def entries_of(suites: list[str], corruptions: list[str]) -> "tuple[Entry, ...]":

@@ -111,7 +111,7 @@ def select(
     print_written((out, marked, picture))
 
 
-def _print_steps(steps: "Sequence[Step]") -> None:
+def _print_steps(steps: "Sequence[Step[str]]") -> None:
     from eyechart.reports.overlap_tables import step_table, up
 
     print_table(step_table(steps), left=(5,))
@@ -119,7 +119,7 @@ def _print_steps(steps: "Sequence[Step]") -> None:
         print(f"Below {up(steps[0].low)} no two corruptions may stand together.")
 
 
-def _print_selection(found: "Selection") -> None:
+def _print_selection(found: "Selection[str]") -> None:
     print(
         f"{len(found)} corruptions overlap by {found.threshold:g} or less, by"
         f" {found.mean_overlap:.4f} on average:"
@@ -173,7 +173,9 @@ def _suites(given: list[str] | None, matrix: Path) -> "list[Suite]":
     return [load_suite(name) for name in given or PUBLISHED]
 
 
-def _write_benchmark(found: "Selection", suites: "list[Suite]", out: Path, source: Path) -> None:
+def _write_benchmark(
+    found: "Selection[str]", suites: "list[Suite]", out: Path, source: Path
+) -> None:
     from eyechart.core.registry import unknown_name
     from eyechart.suites.write import choose_entries, write_suite
 
@@ -195,7 +197,10 @@ def _write_benchmark(found: "Selection", suites: "list[Suite]", out: Path, sourc
 
 
 def _draw_selection(
-    own: "OverlapMatrix", found: "Selection | None", steps: "Sequence[Step]", picture: Path
+    own: "OverlapMatrix",
+    found: "Selection[str] | None",
+    steps: "Sequence[Step[str]]",
+    picture: Path,
 ) -> None:
     from eyechart.reports.charts.overlap import as_overlap
     from eyechart.reports.overlap_plot import draw_overlap, draw_sizes

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from eyechart.core.files import LOCK
+
 
 class Stop(Exception):
     """Ends the command; what was done until then is kept."""
@@ -13,7 +15,9 @@ class Stop(Exception):
 
 def stopped(where: Path, what: str) -> Stop:
     """Return what ends a command after Ctrl-C; `what`: was done so far, and is in that place."""
-    if where.exists():
+    # a folder that holds nothing but the lock of this command goes with it
+    is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
+    if is_there or where.is_file():
         said = f"Stopped: {what} is in {where}; the same command goes on from there."
     else:
         said = "Stopped before anything was made; the same command begins anew."

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from eyechart.structure.scores import Results
     from eyechart.training.recipe import Recipe
 
+PUBLISHED_STIMULUS = "32x32"
+"""Of ICONS-50, whose authors resize every icon to it."""
+
 Arch = Annotated[
     str,
     typer.Option(
@@ -87,8 +90,8 @@ def style(
         flip=flip, crop=crop, precision=precision, deterministic=deterministic,
     )  # fmt: skip
 
-    def folds(kinds: "Kinds") -> "list[Fold]":
-        return style_folds(kinds, hold or [], seed)
+    def folds(kinds: "Kinds") -> "tuple[list[Fold], tuple[str, ...]]":
+        return style_folds(kinds, hold or [], seed), ()
 
     _run("style", images, None, folds, arch, recipe, seeds, seed, stimulus, device, out)
 
@@ -116,12 +119,26 @@ def subclass(
         int | None, typer.Option(help="Hold out so many over all classes instead, such as 50.")
     ] = None,
     folds: Annotated[
-        int, typer.Option(help="How often, each time others as long as there are any.")
-    ] = 3,
+        int | None,
+        typer.Option(
+            help="How often, each time others as long as there are any; 3, or 1 where the"
+            " subclasses are given."
+        ),
+    ] = None,
     order: Annotated[
         str,
-        typer.Option(help="Which ones: random, or published (CIFAR-100's, in the paper's order)."),
+        typer.Option(
+            help="Which ones: random, or published (those of the paper's authors, of CIFAR-100 or"
+            " ICONS-50)."
+        ),
     ] = "random",
+    hold: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Hold out this subclass, or those that a text file names; repeatable.",
+        ),
+    ] = None,
     arch: Annotated[
         str | None,
         typer.Option(help="As of structure style; wrn_16_4, for CIFAR-100 wrn_40_2."),
@@ -146,8 +163,8 @@ def subclass(
     stimulus: Annotated[
         str | None,
         typer.Option(
-            help="Of --images: 224 (shorter side 256, middle 224), another side, or native, which"
-            " is the default."
+            help="Of --images: 224 (shorter side 256, middle 224) or another side, 32x32 (plain"
+            " resize) or another WIDTHxHEIGHT, or native, which is the default."
         ),
     ] = None,
     precision: Precision = "auto",
@@ -162,37 +179,53 @@ def subclass(
     """
     from eyechart.core.registry import unknown_name
     from eyechart.structure.cifar100 import published_order
-    from eyechart.structure.folds import subclass_folds
+    from eyechart.structure.folds import named_fold, subclass_folds
+    from eyechart.structure.held_out import hold_named, hold_published, read_names
     from eyechart.training.recipe import Recipe
 
     if (images is None) == (cifar100 is None):
         raise UsageError("Give --images or --cifar100, one of them.")
     if order not in ("random", "published"):
         raise unknown_name("order", order, ("random", "published"))
-    if order == "published" and cifar100 is None:
-        raise UsageError("--order published is of CIFAR-100: give --cifar100.")
     if stimulus is not None and cifar100 is not None:
         raise UsageError("CIFAR-100's pictures are taken as they are: leave out --stimulus.")
     if in_all is not None and per_class != 1:
         raise UsageError("Give --per-class or --in-all, not both.")
+    is_published = order == "published"
+    is_listed = hold is not None or (is_published and cifar100 is None)
+    if hold is not None and is_published:
+        raise UsageError("Give --hold or --order published, not both.")
+    if is_listed and (in_all is not None or per_class != 1 or folds not in (None, 1)):
+        raise UsageError(
+            "The subclasses to hold out are given by name, in one fold: leave out --per-class,"
+            " --in-all and --folds."
+        )
+    if folds is not None and folds < 1:
+        raise UsageError(f"folds must be a whole number from 1, got {folds}.")
+    names = read_names(hold or ())
     own = cifar100 is not None
+    mixed = mixup if mixup is not None else float(own)
     recipe = Recipe(
         epochs if epochs is not None else 100 if own else 50,
         batch, rate, nesterov=True,
         weight_decay=weight_decay if weight_decay is not None else 5e-4 if own else 1e-4,
-        schedule=schedule, flip=flip, crop=crop,
-        mixup=mixup if mixup is not None else float(own),
+        schedule=schedule, flip=flip, crop=crop, mixup=mixed,
+        # as the published code does; elsewhere one weight for a batch, as in the paper on mixup
+        mixup_per_image=is_published and mixed > 0,
         precision=precision, deterministic=deterministic,
     )  # fmt: skip
 
-    def made(kinds: "Kinds") -> "list[Fold]":
-        known = None
-        if order == "published" and cifar100 is not None:
+    def made(kinds: "Kinds") -> "tuple[list[Fold], tuple[str, ...]]":
+        if is_listed:
+            held = hold_named(kinds, names) if names else hold_published(kinds)
+            return [named_fold(kinds, held.subclasses, seed)], held.notes
+        if is_published and cifar100 is not None:
             known = published_order(kinds, cifar100)
-        return subclass_folds(kinds, per_class, in_all, folds, known, seed)
+            return subclass_folds(kinds, per_class, in_all, folds or 1, known, seed), ()
+        return subclass_folds(kinds, per_class, in_all, folds or 3, None, seed), ()
 
     network = arch or ("wrn_40_2" if own else "wrn_16_4")
-    size = stimulus or "native"
+    size = stimulus or (PUBLISHED_STIMULUS if is_published and not own else "native")
     _run("subclass", images, cifar100, made, network, recipe, seeds, seed, size, device, out)
 
 
@@ -200,7 +233,7 @@ def _run(
     kind: "Trait",
     images: Path | None,
     cifar100: Path | None,
-    folds: "Callable[[Kinds], list[Fold]]",
+    folds: "Callable[[Kinds], tuple[list[Fold], tuple[str, ...]]]",
     network: str,
     recipe: "Recipe",
     seeds: int,
@@ -230,13 +263,15 @@ def _run(
                 if out.exists() and out.resolve() == place.resolve():
                     raise UsageError(f"{out} holds the pictures: choose another --out.")
                 kinds = load_kinds(images, kind, stimulus, bars, out)
+            chosen, notes = folds(kinds)
             study = Study(
                 kind,
-                tuple(folds(kinds)),
+                tuple(chosen),
                 network,
                 recipe,
                 tuple(range(seed, seed + seeds)),
                 normalise=cifar100 is not None,
+                notes=notes,
             )
             run_study(study, kinds, where, out, bars)
         except KeyboardInterrupt:

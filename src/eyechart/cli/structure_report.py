@@ -28,6 +28,15 @@ def report(
             help="Where it goes; structure.html, in the study's folder if it is one.",
         ),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            parser=folder,
+            help="Also write seen and unseen kinds of superclasses against ImageNet-1K accuracy, as"
+            " SVG and PDF.",
+        ),
+    ] = None,
 ) -> None:
     """Write a page on finished studies: accuracies, pictures that were held out, confusions."""
     from eyechart.reports.page.shell import is_page
@@ -43,4 +52,23 @@ def report(
     check_file_to_write(target)
     if target.exists() and not is_page(target):
         raise UsageError(f"{target} is there already and no report: choose another --out.")
-    print(f"Written: {write_structure_page(folders, target)}")
+    written = [write_structure_page(folders, target)]
+    if figures is not None:
+        written += _draw(folders, figures)
+    print(f"Written: {', '.join(map(str, written))}")
+
+
+def _draw(studies: list[Path], out: Path) -> list[Path]:
+    """Write the figures of studies of superclasses, and print what could not be drawn."""
+    from eyechart.reports.figures.superclasses import plan_superclasses
+    from eyechart.reports.figures.write import write_plans
+    from eyechart.reports.structure_view import superclass_studies
+
+    results = superclass_studies(studies)
+    if not results:
+        print("Note: no figure, for none of the studies is of superclasses.")
+        return []
+    planned = plan_superclasses(results)
+    for note in planned.notes:
+        print(f"Note: {note}")
+    return write_plans(planned.plans, out)

@@ -60,6 +60,15 @@ def superclass(
             help="WordNet's kinds of things, 'parent child' in each line: wordnet.is_a.txt.",
         ),
     ],
+    seen_images: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="Images to test seen kinds with, labelled by WordNet ids, such as ImageNet-1K's"
+            " validation set; without it a fifth of --images, which the models may know.",
+        ),
+    ] = None,
     imagenet_1k: Annotated[
         Path | None,
         typer.Option(
@@ -110,9 +119,9 @@ def superclass(
 ) -> None:
     """Teach models superclasses from kinds they know, and test them on kinds they never met.
 
-    Seen is what ImageNet-1K has of a superclass, unseen what it has not; a fifth of the seen
-    pictures is kept to test with. The defaults are those of the published experiment. The same
-    command goes on with what was stopped, and models can be added to it.
+    Seen is what ImageNet-1K has of a superclass, unseen what it has not. The defaults are those of
+    the published experiment. The same command goes on with what was stopped, and models can be
+    added to it.
     """
     from eyechart.core.devices import find_device
     from eyechart.images.dataset import find_images
@@ -124,6 +133,7 @@ def superclass(
         read_superclasses,
         read_synsets,
         sort_pictures,
+        with_seen_test,
     )
     from eyechart.training.recipe import Recipe
 
@@ -134,18 +144,23 @@ def superclass(
     recipe.check()
     check_specs(models)
     said = parse_accuracies(imagenet_accuracy or [], models)
-    if out.exists() and out.resolve() == images.resolve():
-        raise UsageError(f"{out} holds the pictures: choose another --out.")
+    for each in (images, seen_images):
+        if each is not None and out.exists() and out.resolve() == each.resolve():
+            raise UsageError(f"{out} holds the pictures: choose another --out.")
     where = find_device(device)
     known = read_hypernyms(hypernyms)
     named = PUBLISHED if superclasses is None else read_superclasses(superclasses)
     seen = read_synsets(imagenet_1k)
     chosen = sort_pictures(find_images(images, out), str(images), known, named, seen, pictures)
+    if seen_images is not None:
+        listed = find_images(seen_images, out)
+        chosen = with_seen_test(chosen, listed, str(seen_images), known, seen)
 
     def load(spec: str, half: bool | None = None) -> "Model":
         return load_model(spec, where, half, trust=trust, download=download)
 
-    results = _run(models, chosen, str(images), stimulus, recipe, said, load, where, out)
+    sources = (str(images), str(seen_images or ""))
+    results = _run(models, chosen, sources, stimulus, recipe, said, load, where, out)
     show_superclasses(results)
     print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
 
@@ -175,7 +190,7 @@ def parse_accuracies(texts: Sequence[str], models: Sequence[str]) -> dict[str, f
 def _run(
     specs: Sequence[str],
     chosen: "Sorted",
-    source: str,
+    sources: tuple[str, str],
     stimulus: str,
     recipe: "Recipe",
     said: dict[str, float],
@@ -194,7 +209,7 @@ def _run(
             for spec in specs:
                 # rather now than after hours of work on the others
                 trainable(load(spec, half=False))
-            data = load_split(chosen, source, stimulus, bars)
+            data = load_split(chosen, sources[0], stimulus, bars, sources[1])
             promises = run_superclasses(specs, data, recipe, load, device, out, bars)
         except KeyboardInterrupt:
             raise stopped(out, "what was tuned and tested") from None

@@ -1,6 +1,5 @@
 """`eyechart testset`: drawing, looking at, and writing out test sets."""
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
 from eyechart.cli.stop import Stop
-from eyechart.cli.testset_options import Balanced, Jpeg, Pictures
+from eyechart.cli.testset_options import Balanced, Definition, Jpeg, Pictures
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +52,10 @@ def make(
         list[str] | None, typer.Option(help="Only this corruption of the suite; repeatable.")
     ] = None,
     labels: Annotated[str, typer.Option(help="native, entry16 or none.")] = "native",
-    stimulus: Annotated[str, typer.Option(help="224, another side, or native.")] = "224",
+    stimulus: Annotated[
+        str, typer.Option(help="224 or another side, WIDTHxHEIGHT (plain resize), or native.")
+    ] = "224",
+    definition: Definition = "vcr",
     balanced: Balanced = True,
     seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
     jpeg: Jpeg = None,
@@ -63,15 +65,16 @@ def make(
     """Draw a test set: a manifest from which anybody makes the same pictures."""
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
+    from eyechart.core.files import only_writer
     from eyechart.evaluation.loading import find_source
     from eyechart.testsets.drawing import Plan
-    from eyechart.testsets.testset import count_steps, make_testset, open_parts
+    from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
 
     if out.suffix != ".parquet":
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
     check_file_to_write(out)
     plan = Plan(
-        suite, n, seed, sampling, labels, balanced, "vcr", tuple(corruption or ()),
+        suite, n, seed, sampling, labels, balanced, definition, tuple(corruption or ()),
         parse_range(delta_v), jpeg, pictures,
     )  # fmt: skip
     plan.check()
@@ -82,25 +85,24 @@ def make(
             " evaluate --images takes it as it is."
         )
     where = find_device(device)
-    if out.exists():
-        raise UsageError(f"{out} is there already: delete it, or choose another --out.")
-    with Bars() as bars:
+    # from here to the end nobody else makes this test set, nor removes what is gathered for it
+    with only_writer(out), Bars() as bars:
+        if out.exists():
+            raise UsageError(f"{out} is there already: delete it, or choose another --out.")
         own = source.load(plan, bars)
         steps = count_steps(own, plan)
         parts = open_parts(out, own, plan)
         step = bars.begin("test set", steps)
         try:
-            made = make_testset(own, plan, where, parts, step)
+            made = keep_testset(own, plan, where, parts, out, step)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: what was made is in {parts}; the same command goes on from there.", 130
             ) from None
         except UsageError:
             if not any(parts.glob("*.parquet")):
-                shutil.rmtree(parts)
+                remove_parts(parts)
             raise
-    made.save(out)
-    shutil.rmtree(parts)
     print(f"{out}: {len(made)} rows of {', '.join(made.corruptions)} and clean pictures.")
     _print_coverage(made.coverage())
 

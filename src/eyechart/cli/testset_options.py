@@ -4,6 +4,13 @@ from typing import Annotated
 
 import typer
 
+Definition = Annotated[
+    str,
+    typer.Option(
+        help="The definition of visual change: vcr or sheikh2006; only vcr has humans to compare"
+        " with."
+    ),
+]
 Jpeg = Annotated[
     int | None,
     typer.Option(

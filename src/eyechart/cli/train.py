@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli import train_enhancements, train_network, train_style
+from eyechart.cli import train_enhancements, train_network, train_style, train_table
 from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
@@ -42,6 +42,7 @@ app = typer.Typer(help="Train networks, on clean and on corrupted pictures.", no
 app.command("network")(train_network.network)
 app.command("style-transfer")(train_style.style_transfer)
 app.command("enhancements")(train_enhancements.enhancements)
+app.command("table")(train_table.table)
 
 
 @app.command("retrain")
@@ -102,7 +103,7 @@ def retrain(
         str, typer.Option(help="Whose answers to compare with: geirhos, a file, or none.")
     ] = "geirhos",
     stimulus: Stimulus = "224",
-    bins: Annotated[int, typer.Option(help="Bins of visual change.")] = 40,
+    bins: Annotated[int | None, typer.Option(help="Bins of visual change, 40.")] = None,
     least: Annotated[int, typer.Option(help="Answers that a bin needs.")] = 20,
     replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
@@ -185,11 +186,12 @@ def retrain(
 
 def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":
     from eyechart.cli.progress import Bars
+    from eyechart.core.files import only_writer_in
     from eyechart.evaluation.task import Silent
-    from eyechart.training.distributed import is_first_process
+    from eyechart.training.distributed import for_first, is_first_process
     from eyechart.training.retrain import retrain
 
-    with Bars() as bars:
+    with for_first(only_writer_in(asked.out)), Bars() as bars:
         try:
             return retrain(asked, load, device, bars if is_first_process() else Silent())
         except KeyboardInterrupt:

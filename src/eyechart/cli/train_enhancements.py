@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.model_options import Download, Trust
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import stopped
+from eyechart.cli.testset_options import Jpeg
 from eyechart.cli.training_options import (
     Batch,
     Crop,
@@ -27,7 +29,10 @@ from eyechart.cli.training_options import (
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.training.enhancements import Row
+    from eyechart.models.model import Model
+    from eyechart.training.enhancements import Compared
+
+USUAL_EPOCHS, USUAL_RATE, USUAL_SCHEDULE = 40, 0.1, "step"
 
 
 def enhancements(
@@ -36,7 +41,8 @@ def enhancements(
         typer.Argument(
             metavar="ARCH",
             help="The standard network: resnet9, resnet18, wrn_16_4, wrn_40_2, multigrid,"
-            " timm:NAME, torchvision:NAME or module:function.",
+            " timm:NAME, torchvision:NAME or module:function; with --pretrained a model or"
+            " checkpoint, as of evaluate.",
         ),
     ],
     train_images: TrainImages,
@@ -44,10 +50,27 @@ def enhancements(
         Path,
         typer.Option(metavar="PATH", parser=folder_or_file, help="Other pictures, to test with."),
     ],
+    pretrained: Annotated[
+        bool,
+        typer.Option(
+            "--pretrained",
+            help="Fine-tune ARCH with the weights that it has, instead of training it first.",
+        ),
+    ] = False,
     larger: Annotated[
         list[str] | None,
-        typer.Option(metavar="ARCH", help="Also train this other network; repeatable."),
+        typer.Option(
+            metavar="ARCH",
+            help="Also train this other network, or with --pretrained test it; repeatable.",
+        ),
     ] = None,
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="Whose errors mCE divides by: standard (the network before it is enhanced),"
+            " alexnet, a model or a .csv file, as of evaluate."
+        ),
+    ] = "standard",
     suite: Annotated[str, typer.Option(help="A suite's name or YAML file.")] = "imagenet-c",
     corruption: Annotated[
         list[str] | None, typer.Option(help="Only this corruption of the suite; repeatable.")
@@ -55,12 +78,13 @@ def enhancements(
     pictures: Annotated[
         int | None, typer.Option(help="Test with so many pictures, as many of every class.")
     ] = None,
-    epochs: Epochs = 40,
+    jpeg: Jpeg = None,
+    epochs: Epochs = USUAL_EPOCHS,
     batch: Batch = 256,
-    rate: Rate = 0.1,
+    rate: Rate = USUAL_RATE,
     nesterov: Nesterov = False,
     weight_decay: WeightDecay = 1e-4,
-    schedule: Schedule = "step",
+    schedule: Schedule = USUAL_SCHEDULE,
     warmup: Warmup = 0.0,
     crop: Crop = 0,
     tuning_epochs: Annotated[int, typer.Option(help="How long it is trained further.")] = 5,
@@ -78,23 +102,26 @@ def enhancements(
     seed: Seed = 0,
     stimulus: Stimulus = "224",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    download: Download = False,
+    trust: Trust = False,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
     ] = Path("eyechart-enhancements"),
 ) -> None:
-    """Train a network, enhance it in the ways of the ImageNet-C paper, and compare their errors.
+    """Enhance a network in the ways of the ImageNet-C paper, and compare their errors.
 
-    CLAHE, denoising, stability training, ten-crop and other networks. The same command goes on with
-    what was stopped.
+    CLAHE, denoising, stability training, ten-crop and other networks. The network is trained first,
+    or with --pretrained taken as it is. The same command goes on with what was stopped.
     """
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
+    from eyechart.core.files import only_writer_in
     from eyechart.evaluation.task import Task
+    from eyechart.models.find import load_model
     from eyechart.reports.results import write_results
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
     from eyechart.training.enhancements import (
-        EVALUATION,
         Comparison,
         compare_enhancements,
         usual_enhancements,
@@ -102,6 +129,12 @@ def enhancements(
     from eyechart.training.recipe import Recipe
     from eyechart.training.sources import Sources
 
+    scratch = (epochs, rate, schedule, warmup)
+    if pretrained and scratch != (USUAL_EPOCHS, USUAL_RATE, USUAL_SCHEDULE, 0.0):
+        raise UsageError(
+            "--epochs, --rate, --schedule and --warmup are of a network that is trained from"
+            " scratch: with --pretrained give --tuning-epochs and --tuning-rate."
+        )
     recipe = Recipe(
         epochs, batch, rate, nesterov=nesterov, weight_decay=weight_decay, schedule=schedule,
         warmup=warmup, crop=crop, precision=precision, deterministic=deterministic, seed=seed,
@@ -116,25 +149,33 @@ def enhancements(
     names = [each.title for each in chosen]
     if len(set(names)) < len(names):
         raise UsageError("Name every network, noise and weight once.")
-    plan = Plan(suite, seed=seed, corruptions=tuple(corruption or ()), pictures=pictures)
+    plan = Plan(suite, seed=seed, corruptions=tuple(corruption or ()), jpeg=jpeg, pictures=pictures)
     task = Task(plan, Fit(replicates=replicates), humans=None)
-    asked = Comparison(arch, recipe, tuple(chosen), task, out)
+    asked = Comparison(arch, recipe, tuple(chosen), task, out, pretrained, baseline)
+    asked.check()
     note_left_out(plan.left_out())
     where = find_device(device)
-    with Bars() as bars:
+
+    def load(spec: str, half: bool | None = None) -> "Model":
+        # what was made here may name code that was called before
+        is_own = Path(spec).parent == out and spec not in (arch, baseline, *(larger or ()))
+        return load_model(spec, where, half, trust=trust or is_own, download=download)
+
+    with only_writer_in(out), Bars() as bars:
         try:
-            found, rows = compare_enhancements(
-                asked, Sources(images, train_images, stimulus, leave_out=out), where, bars
+            compared = compare_enhancements(
+                asked, Sources(images, train_images, stimulus, leave_out=out), load, where, bars
             )
         except KeyboardInterrupt:
             raise stopped(out, "what was done") from None
-    _show(rows, arch, tuning_epochs)
-    evaluation = out / EVALUATION
-    write_results(found, evaluation)
-    print(f"Written: {evaluation}, which eyechart report and compare take.")
+    _show(compared, arch, tuning_epochs)
+    for folder_of_it, evaluation in compared.evaluations.items():
+        write_results(evaluation, folder_of_it)
+    written = " and ".join(map(str, compared.evaluations))
+    print(f"Written: {written}, which eyechart report and compare take.")
 
 
-def _show(rows: "list[Row]", arch: str, epochs: int) -> None:
+def _show(compared: "Compared", arch: str, epochs: int) -> None:
     from rich import box
     from rich.table import Table
 
@@ -144,9 +185,11 @@ def _show(rows: "list[Row]", arch: str, epochs: int) -> None:
     table.add_column("enhancement")
     for name in ("clean error (%)", "mCE (%)", "relative mCE (%)"):
         table.add_column(name, justify="right")
-    for row in rows:
+    for row in compared.rows:
         title = {"standard": f"none ({arch})", "trained on": f"{epochs} epochs more"}.get(row.title)
         cells = (share_text(each) for each in (row.clean_error, row.mce, row.relative_mce))
         table.add_row(title or row.title, *cells)
     wide_console().print(table)
-    print(f"mCE and relative mCE divide by the errors of {arch} as it was trained first.")
+    print(f"mCE and relative mCE divide by the errors of {compared.baseline}.")
+    for note in compared.notes:
+        print(f"Note: {note}")

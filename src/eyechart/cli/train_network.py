@@ -99,10 +99,11 @@ def network(
     """
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
+    from eyechart.core.files import only_writer
     from eyechart.evaluation.task import Silent
     from eyechart.models.preprocessing import Preprocessing
     from eyechart.training.data import mean_and_deviation, training_data
-    from eyechart.training.distributed import is_first_process, own_device
+    from eyechart.training.distributed import for_first, is_first_process, own_device
     from eyechart.training.loop import new_network, train
     from eyechart.training.mixture import Mixture
     from eyechart.training.recipe import Recipe
@@ -125,7 +126,7 @@ def network(
     mixture = Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v))
     mixture.check()
     where = own_device(find_device(device))
-    with Bars() as bars:
+    with for_first(only_writer(out)), Bars() as bars:
         progress = bars if is_first_process() else Silent()
         try:
             train_set, test_set = _load(train_images, images, stimulus, every, progress)

@@ -51,6 +51,7 @@ def style_transfer(
     """
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
+    from eyechart.core.files import only_writer
     from eyechart.images.dataset import find_images
     from eyechart.images.imageset import load_pictures
     from eyechart.models.find import load_model
@@ -60,13 +61,13 @@ def style_transfer(
     check_file_to_write(out)
     if out.suffix not in (".pt", ".pth"):
         raise UsageError(f"The file of a style transfer must end in .pt, got '{out.name}'.")
-    if out.exists():
-        raise UsageError(f"{out} is there already: choose another --out, or delete it.")
     recipe = StyleRecipe(steps, batch, rate, side, style_weight, seed=seed)
     recipe.check()
     where = find_device(device)
-    judge = load_model(model, where, half=False, trust=trust, download=download)
-    with Bars() as bars:
+    with only_writer(out), Bars() as bars:
+        if out.exists():
+            raise UsageError(f"{out} is there already: choose another --out, or delete it.")
+        judge = load_model(model, where, half=False, trust=trust, download=download)
         listed = [find_images(each) for each in (images, styles)]
         contents, looks = (
             load_pictures(own, str(path), stimulus, bars.begin(title, len(own)))
@@ -81,7 +82,7 @@ def style_transfer(
                 f"Stopped: what was learnt is beside {out}; the same command goes on from there.",
                 130,
             ) from None
-    write_styles(made, out)
-    out.with_suffix(".state").unlink(missing_ok=True)
+        write_styles(made, out)
+        out.with_suffix(".state").unlink(missing_ok=True)
     print(f"Written: {out}, with {len(made):,} styles.")
     print(f"To use it: export {VARIABLE}={out.resolve()}")

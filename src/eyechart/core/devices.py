@@ -6,15 +6,18 @@ from importlib.util import find_spec
 
 import torch
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 
 
-def find_device(name: str) -> torch.device:
+def find_device(name: str | torch.device) -> torch.device:
     """Return the device called `name` ("cpu", "cuda", "cuda:1") if it can be used here."""
+    if not isinstance(name, str | torch.device):
+        raise UsageError(f"device must be a name such as cpu or cuda, got {brief(name)}.")
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UsageError(f"Unknown device '{name}': use cpu or cuda.") from None
+        raise UsageError(f"Unknown device {brief(name)}: use cpu or cuda.") from None
     if device.type not in ("cpu", "cuda"):
         raise UsageError(f"Device '{name}' is not supported: use cpu or cuda.")
     if device.type == "cuda":

@@ -4,7 +4,8 @@ Whoever is killed loses what was not yet written, and goes on with the rows that
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,33 +24,65 @@ ROW = "row"
 BETWEEN = "--"
 """What stands between the name of a part and its number."""
 
+NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
+"""The stem of a file that holds a part of a name's rows."""
+
 COMPRESSION = "zstd"
 
 
 class Parts:
     """The files in a folder: `NAME.parquet` where all is in one, `NAME--NUMBER.parquet` until then.
 
-    A row may be in both, if the run was killed while they were put together.
+    A row may be in both, if the run was killed while they were put together. `names`: what the
+    folder is to hold. Other Parquet files, such as the copies that a synchronised folder makes, are
+    `strays`, whose rows count nowhere; without `names` every file counts under its own name.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: Iterable[str] | None = None) -> None:
         self.folder = folder
         self.number = 0
+        self._known = None if names is None else {file_name(name) for name in names}
 
     def done(self) -> NDArray[np.int64]:
         """Return the numbers of all rows on disk, each once; leftovers of a kill are removed."""
         remove_leftovers([self.folder])
         found = [np.empty(0, dtype=np.int64)]
-        for path in self.folder.glob("*.parquet"):
+        for path, _, number in self._files():
             found.append(read_parquet(path, [ROW])[ROW].to_numpy())
-            _, _, number = path.stem.partition(BETWEEN)
-            self.number = max(self.number, int(number or 0))
+            self.number = max(self.number, number)
         return np.unique(np.concatenate(found))
 
     def names(self) -> list[str]:
         """Return the names of what there is."""
-        stems = (path.stem for path in self.folder.glob("*.parquet"))
-        return sorted({stem.partition(BETWEEN)[0] for stem in stems})
+        return sorted({name for _, name, _ in self._files()})
+
+    def strays(self) -> list[Path]:
+        """Return the Parquet files that are not of the names that the folder is to hold."""
+        return sorted({*self.folder.glob("*.parquet")} - {path for path, _, _ in self._files()})
+
+    def notes(self) -> list[str]:
+        """Return a sentence if there are strays."""
+        found = self.strays()
+        if not found:
+            return []
+        count = "1 Parquet file is" if len(found) == 1 else f"{len(found)} Parquet files are"
+        return [
+            f"{count} not of this run and ignored, such as {found[0]}: keep what you need elsewhere"
+            " and delete it here."
+        ]
+
+    def _files(self) -> Iterator[tuple[Path, str, int]]:
+        """Yield each file with its name and the number of the part, 0 for all in one."""
+        for path in self.folder.glob("*.parquet"):
+            part = NUMBERED.fullmatch(path.stem)
+            name, number = (part[1], int(part[2])) if part else (path.stem, 0)
+            if self._known is None or name in self._known:
+                yield path, name, number
+
+    def _parts(self, name: str) -> list[Path]:
+        """Return the files with parts of a name's rows, in the order of writing."""
+        stem = file_name(name)
+        return sorted(path for path, own, number in self._files() if own == stem and number)
 
     def write(self, name: str, table: pa.Table) -> None:
         """Add rows under a name; they are on disk when this returns."""
@@ -68,7 +101,7 @@ class Parts:
         whole = self.folder / f"{stem}.parquet"
         tables = [read_parquet(whole, columns)] if whole.exists() else []
         known = tables[0][ROW].to_numpy() if tables else np.empty(0, dtype=np.int64)
-        for path in sorted(self.folder.glob(f"{stem}{BETWEEN}*.parquet")):
+        for path in self._parts(name):
             part = read_parquet(path, columns)
             own = part[ROW].to_numpy()
             new = ~np.isin(own, known)
@@ -82,17 +115,13 @@ class Parts:
 
     def drop(self, name: str) -> None:
         """Remove all rows of a name."""
-        stem = file_name(name)
-        for path in (
-            *self.folder.glob(f"{stem}{BETWEEN}*.parquet"),
-            self.folder / f"{stem}.parquet",
-        ):
+        for path in (*self._parts(name), self.folder / f"{file_name(name)}.parquet"):
             path.unlink(missing_ok=True)
 
     def merge(self) -> None:
         """Put the rows of each name into one file."""
         for name in self.names():
-            parts = list(self.folder.glob(f"{name}{BETWEEN}*.parquet"))
+            parts = self._parts(name)
             if parts:
                 write_parquet(self.read(name), self.folder / f"{name}.parquet")
                 for path in parts:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from torch import Tensor
 
+from eyechart.core.arguments import brief
 from eyechart.core.devices import has_triton
+from eyechart.core.errors import UsageError
 
 MASK32 = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -100,6 +102,12 @@ def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
     c1 &= mask
     c3 &= mask
     return [c0, c1, c2, c3]
+
+
+def check_seed(seed: object) -> None:
+    """Raise a UsageError unless the seed is a whole number between −2⁶³ and 2⁶³."""
+    if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >> 63:
+        raise UsageError(f"seed must be a whole number below 2⁶³, got {brief(seed)}.")
 
 
 def hash64(*parts: str | int) -> int:

@@ -8,15 +8,20 @@ from eyechart.core.errors import UsageError
 
 Item = TypeVar("Item")
 
+LONGEST = 60
+"""Letters of a name that are repeated in an error."""
+
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     """Return the error for a name that is not there, with the nearest known names in it."""
     known = sorted(known)
-    near = difflib.get_close_matches(name.lower(), known, n=2, cutoff=0.6)
+    # what is longer than any name resembles none, and looking would take its time
+    near = difflib.get_close_matches(name.lower()[: 2 * LONGEST], known, n=2, cutoff=0.6)
     if not near:
         # `noc/fog` or `imagenet-c/fog`: the part behind the slash may still be right.
         stem = name.rsplit("/", 1)[-1]
         near = [other for other in known if other.rsplit("/", 1)[-1] == stem][:2]
+    name = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
     if near:
         hint = "Did you mean " + " or ".join(f"'{other}'" for other in near) + "?"
     else:

@@ -1,9 +1,9 @@
 """Linear filters with one kernel per image: separable ones and general two-dimensional ones.
 
 On the CPU OpenCV filters plane by plane; on a GPU a separable filter is a product with two banded
-matrices and other kernels go through the FFT. All sum in float64 and round
-once to float32, which is coarse enough to hide the order of summation: their results differ by one
-unit in the last place at most, and in 8 bits not at all.
+matrices and other kernels go through the FFT, as do separable ones along very long lines. All sum
+in float64 and round once to float32, which is coarse enough to hide the order of summation: their
+results differ by one unit in the last place at most, and in 8 bits not at all.
 """
 
 from functools import cache
@@ -23,6 +23,12 @@ CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
 
 LONGEST_DIRECT = 64
 """Beyond this kernel radius a matrix product is quicker than filtering tap by tap."""
+
+LONGEST_MATRIX = 1024
+"""Beyond this many pixels in a line an FFT is quicker than a product with a matrix."""
+
+LINE_VALUES = 1 << 22
+"""How many values of padded lines are transformed at once, so that memory stays small."""
 
 LARGE = 144
 """Number of taps from which OpenCV surely filters by Fourier transform."""
@@ -78,18 +84,53 @@ def filter_separable(images: Tensor, weights: Weights, border: str) -> Tensor:
         return images.clone()
     cv2 = opencv()
     if images.device.type == "cpu" and radius < LONGEST_DIRECT and cv2 is not None:
-        return _separable_cv2(cv2, images, weights, border).to(torch.float32)
+        return _separable_cv2(cv2, images, weights, border)
+    if max(images.shape[2:]) > LONGEST_MATRIX:
+        return _separable_fft(images, weights, border)
     return _separable_matrix(images, weights, border).to(torch.float32)
 
 
 def _separable_cv2(cv2: Any, images: Tensor, weights: Weights, border: str) -> Tensor:
-    out = images.to(torch.float64)
-    for planes, kernel in zip(out.numpy(), weights, strict=True):
+    out = torch.empty_like(images)
+    # plane by plane: in float64 a large image is very large
+    for source, target, kernel in zip(images.numpy(), out.numpy(), weights, strict=True):
         taps = np.trim_zeros(kernel)
-        for plane in planes if len(taps) > 1 else ():
-            cv2.sepFilter2D(
-                plane, cv2.CV_64F, taps, taps, dst=plane, borderType=CV2_BORDERS[border]
-            )
+        for plane, result in zip(source, target, strict=True):
+            wide = plane.astype(np.float64)
+            if len(taps) > 1:
+                cv2.sepFilter2D(
+                    wide, cv2.CV_64F, taps, taps, dst=wide, borderType=CV2_BORDERS[border]
+                )
+            result[:] = wide
+    return out
+
+
+def _separable_fft(images: Tensor, weights: Weights, border: str) -> Tensor:
+    """The same along lines of any length, at a cost that grows with the number of pixels."""
+    out = torch.empty_like(images)
+    for source, target, kernel in zip(images, out, torch.from_numpy(weights), strict=True):
+        taps = kernel.to(images.device)
+        for plane, result in zip(source, target, strict=True):
+            wide = _filter_lines(plane.to(torch.float64), taps, border)
+            result.copy_(_filter_lines(wide.mT, taps, border).mT)
+    return out
+
+
+def _filter_lines(plane: Tensor, taps: Tensor, border: str) -> Tensor:
+    """Return a float64 plane filtered along its rows with a symmetric kernel."""
+    count, length = plane.shape
+    reach = len(taps) // 2
+    places = fold(torch.arange(-reach, length + reach, device=plane.device), length, border)
+    size = _fft_length(len(places))
+    spectrum = torch.fft.rfft(taps, n=size)
+    out = torch.empty(count, length, dtype=plane.dtype, device=plane.device)
+    step = max(1, LINE_VALUES // size)
+    for start in range(0, count, step):
+        lines = torch.fft.rfft(plane[start : start + step].index_select(1, places), n=size)
+        lines *= spectrum
+        # what wraps around stays within the first 2 · reach values
+        whole = torch.fft.irfft(lines, n=size)
+        out[start : start + step] = whole[:, 2 * reach : 2 * reach + length]
     return out
 
 

@@ -1,13 +1,19 @@
 """The median of a square window on 8-bit images, with edges repeated."""
 
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.corruptions.declaration import Values
 from eyechart.corruptions.filters import band_matrix
 from eyechart.corruptions.opencv import opencv
+
+WIDEST_OF_OPENCV = 255
+"""The widest window in px of which OpenCV finds the median."""
 
 
 def median_filter(levels: Tensor, kernel: Values) -> Tensor:
@@ -17,13 +23,30 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
         out = torch.empty_like(levels)
         for source, target, side in zip(levels.numpy(), out.numpy(), kernel, strict=True):
             for plane, result in zip(source, target, strict=True):
-                result[:] = cv2.medianBlur(plane, int(side)) if side > 1 else plane
+                result[:] = _median_cv2(cv2, plane, int(side))
         return out
     if has_triton(levels.device):
         from eyechart.corruptions.median_triton import median_in_triton
 
         return median_in_triton(levels, kernel)
     return median_by_counting(levels, kernel)
+
+
+def _median_cv2(cv2: Any, plane: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """The median of one plane; windows too wide for OpenCV's own are counted level by level."""
+    if side <= 1:
+        return plane
+    if side <= WIDEST_OF_OPENCV:
+        return np.asarray(cv2.medianBlur(plane, side))
+    # the median is the number of grey levels that more than half of the window exceeds
+    medians = np.full_like(plane, plane.min())
+    for level in range(int(plane.min()), int(plane.max())):
+        brighter = (plane > level).view(np.uint8)
+        counts = cv2.boxFilter(
+            brighter, cv2.CV_32S, (side, side), normalize=False, borderType=cv2.BORDER_REPLICATE
+        )
+        medians += counts > side * side / 2
+    return medians
 
 
 def median_by_counting(levels: Tensor, kernel: Values) -> Tensor:

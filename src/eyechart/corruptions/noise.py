@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import to_levels
+from eyechart.corruptions.arithmetic import luma, to_levels
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
 
 SIGMA = Parameter(
@@ -73,12 +73,24 @@ AMOUNT = Parameter("amount", 0, 1, "share of values", "share of values replaced"
 def impulse_noise(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
     """Replace a share of the values, channel by channel, by black or white, half and half."""
     chance = random.halves("noise", images[0].numel()).reshape(images.shape)
+    return _black_and_white(images, chance, amount)
+
+
+def _black_and_white(images: Tensor, chance: Tensor, amount: Values) -> Tensor:
+    """Replace what has a 16-bit `chance` below `amount`: black, or white in its lower half."""
     limits = torch.from_numpy(np.round(amount * 65_536)).to(images.device, torch.int64)
     hit = limits.reshape(-1, 1, 1, 1)
     white = 255 if images.dtype == torch.uint8 else 1
-    # black where a value is hit, white where it is hit in the lower half of the chances
     kept = images * (chance >= hit).to(images.dtype)
     return kept.add_((chance < hit // 2).to(images.dtype).mul_(white))
+
+
+@corruption("noc/salt_pepper_pixels", "noise", AMOUNT, random=True, takes="either")
+def salt_pepper_pixels(images: Tensor, random: ImageRandom, *, amount: Values) -> Tensor:
+    """Replace a share of the pixels, all channels together, by black or white, half and half."""
+    # the same chance for all channels of a pixel
+    chance = random.halves("noise", images[0, 0].numel()).reshape(-1, 1, *images.shape[2:])
+    return _black_and_white(images, chance, amount)
 
 
 @corruption("speckle_noise", "noise", SIGMA, random=True)
@@ -98,6 +110,28 @@ def uniform_noise(images: Tensor, random: ImageRandom, *, width: Values) -> Tens
     """Add noise spread evenly on ±width to every value, independently in each channel."""
     noise = random.uniform16("noise", images.shape[1:]).mul_(2).sub_(1)
     return noise.mul_(per_image(width, images)).add_(images)
+
+
+@corruption(
+    "vcr/grey_uniform_noise",
+    "noise",
+    Parameter("width", 0, 1, "fraction of full scale", "noise is uniform on ±width", clean=0),
+    Parameter("contrast", 0, 1, "share", "contrast that is left, about mid-grey", clean=1),
+    Parameter("colour", 0, 1, "share", "colour that is left", clean=1),
+    random=True,
+)
+def grey_uniform_noise(
+    images: Tensor, random: ImageRandom, *, width: Values, contrast: Values, colour: Values
+) -> Tensor:
+    """Take away colour and contrast, and add noise spread evenly on ±width, equal in all channels.
+
+    With a contrast of 0.3 and no colour it is the uniform noise of Geirhos et al. (2018).
+    """
+    grey, share = luma(images), per_image(contrast, images)
+    faded = (images - grey).mul_(per_image(colour, images)).add_(grey)
+    noise = random.uniform16("noise", (1, *images.shape[2:])).mul_(2).sub_(1)
+    faded.mul_(share).add_((1 - share) * 0.5)
+    return faded.add_(noise.mul_(per_image(width, images)))
 
 
 @corruption("noc/gaussian", "noise", SIGMA, random=True)

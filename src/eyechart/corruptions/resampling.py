@@ -13,11 +13,26 @@ from torch import Tensor
 from eyechart.corruptions.arithmetic import snap
 from eyechart.corruptions.declaration import Values
 
+LARGEST_AT_ONCE = 1 << 21
+"""Images of more pixels are resampled plane by plane, smaller ones in whole batches."""
+
+LONGEST_KEPT = 1024
+"""Matrices of longer sides are not kept for the next image: they would fill the memory."""
+
 
 def along_both(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
     """Return down · image · acrossᵀ per channel; matrices are (B or 1, size, size) float64."""
-    out = torch.matmul(images.to(torch.float64), across[:, None].mT)
-    return snap(torch.matmul(down[:, None], out))
+    if images[0, 0].numel() <= LARGEST_AT_ONCE:
+        out = torch.matmul(images.to(torch.float64), across[:, None].mT)
+        return snap(torch.matmul(down[:, None], out))
+    result = torch.empty_like(images)
+    # plane by plane: in float64 a large image is very large
+    for place, channels in enumerate(images):
+        own_down, own_across = (each[place if len(each) > 1 else 0] for each in (down, across))
+        for plane, target in zip(channels, result[place], strict=True):
+            wide = torch.matmul(plane.to(torch.float64), own_across.mT)
+            target.copy_(snap(torch.matmul(own_down, wide)))
+    return result
 
 
 def bilinear_matrix(
@@ -64,6 +79,10 @@ def block_matrix(block: Values, size: int, device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _box_power(side: int, size: int, times: int) -> Tensor:
+    return _new_box_power(side, size, times)
+
+
+def _new_box_power(side: int, size: int, times: int) -> Tensor:
     index = np.arange(size)
     band = np.abs(index[:, None] - index) <= side // 2
     return torch.from_numpy(np.linalg.matrix_power(band / side, times))
@@ -77,4 +96,5 @@ def box_matrix(side: Values, size: int, times: int, device: torch.device) -> Ten
     sides = [int(one) for one in side]
     if len(set(sides)) == 1:
         sides = sides[:1]
-    return torch.stack([_box_power(one, size, times) for one in sides]).to(device)
+    power = _box_power if size <= LONGEST_KEPT else _new_box_power
+    return torch.stack([power(one, size, times) for one in sides]).to(device)

@@ -14,7 +14,10 @@ from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.corruptions.filters import CV2_BORDERS, fold
-from eyechart.corruptions.opencv import opencv, pixels_of, planes_of
+from eyechart.corruptions.opencv import opencv, pixels_of
+
+LARGEST_KEPT = 1 << 20
+"""Maps of images with more pixels are not kept for the next one: they would fill the memory."""
 
 
 def fine_levels(images: Tensor) -> Tensor:
@@ -75,15 +78,16 @@ def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
             total += enlarge(levels, float(factor))
         return total
     out = torch.empty_like(levels)
+    height, width = levels.shape[2:]
     for source, target in zip(levels.numpy(), out.numpy(), strict=True):
         # OpenCV reads three channels that lie together in half the time of three planes
         pixels = pixels_of(source)
         added, large = pixels.copy(), np.empty_like(pixels)
         for factor in factors:
-            maps = _zoom_maps(*levels.shape[2:], float(factor))
+            maps = _zoom_maps(height, width, float(factor))
             added += cv2.remap(pixels, *maps, cv2.INTER_LINEAR, large)
-        for plane, result in zip(planes_of(added), target, strict=True):
-            result[:] = plane
+        for channel, result in enumerate(target):
+            result[:] = added if added.ndim == 2 else added[..., channel]
     return out
 
 
@@ -116,9 +120,18 @@ def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
     return np.asarray(np.floor(place * 32 + 0.5) / 32 + (side - crop) // 2)
 
 
-@lru_cache(maxsize=64)
 def _zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
-    """The same as OpenCV's maps of whole numbers and table places."""
+    """The same as OpenCV's maps of whole numbers and table places; those of large images go."""
+    make = _kept_zoom_maps if height * width <= LARGEST_KEPT else _new_zoom_maps
+    return make(height, width, factor)
+
+
+@lru_cache(maxsize=64)
+def _kept_zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
+    return _new_zoom_maps(height, width, factor)
+
+
+def _new_zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
     rows, columns = _zoom_places(height, factor), _zoom_places(width, factor)
     x, y = np.meshgrid(columns.astype(np.float32), rows.astype(np.float32))
     cv2 = opencv()

@@ -21,21 +21,34 @@ def copy_from_neighbours(
     copy what was itself just overwritten. The copies form chains; following all chains at once
     gives exactly the loop's result.
     """
+    if images.device.type == "cpu":
+        return _copy_in_numpy(images, random, reach, passes)
     batch, channels, height, width = images.shape
     source = torch.arange(height * width, device=images.device).expand(batch, -1)
     for sweep in range(int(passes.max())):
         own = np.where(passes > sweep, reach, 0).astype(np.int64)
         halves = random.halves(f"sweep {sweep}", 2 * height * width)
-        if images.device.type == "cpu":
-            drawn = halves.reshape(batch, 2, height, width).to(torch.int32).numpy()
-            rows = [_sweep_in_numpy(each, int(r)) for each, r in zip(drawn, own, strict=True)]
-            jump = torch.from_numpy(np.stack(rows))
-        else:
-            delta = torch.from_numpy(own).to(images.device)
-            jump = _sweep_in_torch(halves.reshape(batch, 2, height, width), delta)
+        delta = torch.from_numpy(own).to(images.device)
+        jump = _sweep_in_torch(halves.reshape(batch, 2, height, width), delta)
         source = source.gather(1, jump)
     flat = images.reshape(batch, channels, height * width)
     return flat.gather(2, source[:, None].expand(-1, channels, -1)).reshape(images.shape)
+
+
+def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: Values) -> Tensor:
+    """The same, image by image and sweep by sweep."""
+    height, width = images.shape[2:]
+    out = images.clone(memory_format=torch.contiguous_format)
+    for place, channels in enumerate(out.numpy()):
+        one = random.part(place, place + 1)
+        for sweep in range(int(passes[place])):
+            halves = one.halves(f"sweep {sweep}", 2 * height * width)
+            drawn = halves.reshape(2, height, width).to(torch.int32).numpy()
+            del halves  # a large image's are very large
+            source = _sweep_in_numpy(drawn, int(reach[place]))
+            for plane in channels:
+                plane[:] = plane.ravel().take(source).reshape(height, width)
+    return out
 
 
 def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
@@ -63,32 +76,44 @@ def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
     return jump - pixels
 
 
-def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int64]:
-    """The same for one image (2, H, W), following only the chains that go on."""
+BAND_PIXELS = 1 << 17
+"""How many pixels of a sweep are followed at once: what stays in a CPU's cache."""
+
+
+def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
+    """The same for one image (2, H, W), following only the chains that go on.
+
+    From the lowest band of rows upwards, as the loop goes: below a band all sources are final.
+    """
     height, width = halves.shape[1:]
-    source = np.arange(height * width)
+    grid = np.arange(height * width, dtype=np.int32).reshape(height, width)
+    source = grid.ravel()
     if reach == 0 or min(height, width) <= 2 * reach:
         return source
-    inside = (slice(reach + 1, height - reach + 1), slice(reach + 1, width - reach + 1))
-    grid = source.reshape(height, width)
-    here = grid[inside].copy()
-    down, across = (((halves[k][inside] * (2 * reach)) >> 16) - reach for k in (0, 1))
-    target = here + (down * width + across)
-    grid[inside] = target
+    # the rows and columns that the loop visits
+    first, last = reach + 1, height - reach + 1
+    columns = slice(reach + 1, width - reach + 1)
     visited = np.zeros((height, width), dtype=bool)
-    visited[inside] = True
-    later = np.flatnonzero(target > here)
-    pixels, targets = here.ravel()[later], target.ravel()[later]
-    pixels = pixels[visited.ravel()[targets]]
-    # still to be followed: pixels whose source was itself overwritten before
     going_on = np.zeros(height * width, dtype=bool)
-    going_on[pixels] = True
-    while len(pixels):
-        through = source[pixels]
-        further = going_on[through]
-        source[pixels] = source[through]
-        going_on[pixels] = further
-        pixels = pixels[further]
+    step = max(1, BAND_PIXELS // width)
+    for stop in range(last, first, -step):
+        inside = (slice(max(first, stop - step), stop), columns)
+        visited[inside] = True
+        here = grid[inside].copy()
+        down, across = (((halves[k][inside] * (2 * reach)) >> 16) - reach for k in (0, 1))
+        target = here + (down * width + across)
+        grid[inside] = target
+        later = np.flatnonzero(target > here)
+        pixels, targets = here.ravel()[later], target.ravel()[later]
+        pixels = pixels[visited.ravel()[targets]]
+        # still to be followed: pixels whose source was itself overwritten before
+        going_on[pixels] = True
+        while len(pixels):
+            through = source[pixels]
+            further = going_on[through]
+            source[pixels] = source[through]
+            going_on[pixels] = further
+            pixels = pixels[further]
     return source
 
 

@@ -95,10 +95,10 @@ def frost(
         pieces = []
         for row in rows:
             chosen = textures[_number(texture[row], len(textures))]
-            whole = _pane(chosen, float(factor), height, width, images.device)
-            top = int(down[row] * (whole.shape[1] - height))
-            left = int(across[row] * (whole.shape[2] - width))
-            pieces.append(whole[:, top : top + height, left : left + width])
+            size = _pane_size(chosen, float(factor), height, width)
+            top, left = int(down[row] * (size[0] - height)), int(across[row] * (size[1] - width))
+            box = (top, left, top + height, left + width)
+            pieces.append(_piece(chosen, size, box, images.device))
         pane[torch.from_numpy(rows).to(images.device)] = _as_pane(torch.stack(pieces), images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
 
@@ -121,9 +121,9 @@ def vcr_frost(
     texture: Values,
 ) -> Tensor:
     """Lay a whole frosted pane, fitted to the picture, over it."""
-    stack = _fitted_panes(textures, *images.shape[2:], images.device)
-    which = torch.tensor([_number(each, len(stack)) for each in texture], device=images.device)
-    pane = _as_pane(stack[which], images)
+    which = [_number(each, len(textures)) for each in texture]
+    height, width = images.shape[2:]
+    pane = _as_pane(_fitted(textures, which, height, width, images.device), images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
 
 
@@ -138,12 +138,41 @@ def _as_pane(levels: Tensor, images: Tensor) -> Tensor:
     return pane if images.shape[1] == 3 else luma(pane)
 
 
-@lru_cache(maxsize=8)
-def _pane(texture: Tensor, scale: float, height: int, width: int, device: torch.device) -> Tensor:
-    """The texture at `scale`, or larger where the picture is larger."""
+LARGEST_PANE = 1 << 22
+"""Panes of more pixels are not kept for the next image, and only what is seen of them is made."""
+
+
+def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[int, int]:
+    """Height and width of the texture at `scale`, or larger where the picture is larger."""
     rows, columns = texture.shape[1:]
     own = max(scale, (height + 1) / rows, (width + 1) / columns)
-    return _resize(texture, round(rows * own), round(columns * own), "bilinear").to(device)
+    return round(rows * own), round(columns * own)
+
+
+def _piece(
+    texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int], device: torch.device
+) -> Tensor:
+    """The part `box` (top, left, bottom, right) of the texture enlarged to `size`."""
+    top, left, bottom, right = box
+    if size[0] * size[1] <= LARGEST_PANE:
+        return _pane(texture, size, device)[:, top:bottom, left:right]
+    return _resize_piece(texture, size, box).to(device)
+
+
+@lru_cache(maxsize=8)
+def _pane(texture: Tensor, size: tuple[int, int], device: torch.device) -> Tensor:
+    return _resize(texture, *size, "bilinear").to(device)
+
+
+def _fitted(
+    textures: tuple[Tensor, ...], which: list[int], height: int, width: int, device: torch.device
+) -> Tensor:
+    """The chosen textures, each resized to the picture."""
+    if height * width <= LARGEST_PANE:
+        stack = _fitted_panes(textures, height, width, device)
+        return stack[torch.tensor(which, device=device)]
+    made = {each: _resize(textures[each], height, width, "bicubic").to(device) for each in {*which}}
+    return torch.stack([made[each] for each in which])
 
 
 @lru_cache(maxsize=8)
@@ -165,10 +194,47 @@ def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
             mode=mode,
             antialias=mode == "bicubic",
         )
-        # to a grid first: torch's last bits depend on its number of threads, and halves are common
-        large = large.mul_(GRID).round_().div_(GRID).add_(0.5).floor_().clamp_(0, 255)
-        planes.append(large[0, 0].to(torch.uint8))
+        # bicubic overshoots
+        planes.append(_from_grid(large[0, 0].clamp_(0, 255).mul_(GRID)))
     return torch.stack(planes)
+
+
+def _from_grid(levels: Tensor) -> Tensor:
+    """Round grey levels, given in steps of the grid as float64, to uint8; changes its argument."""
+    # to a grid first: torch's last bits depend on its number of threads, and halves are common
+    levels.round_().add_(GRID / 2).mul_(1 / GRID)
+    return levels.to(torch.uint8)  # which cuts off the fraction
+
+
+VALUES_AT_ONCE = 1 << 15
+"""How many values of an enlarged texture are interpolated at once: what stays in a cache."""
+
+
+def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, int, int]) -> Tensor:
+    """A part of what `_resize` makes bilinearly, at the cost of that part."""
+    top, left, bottom, right = box
+    above, below, share = _neighbours(texture.shape[1], size[0], top, bottom)
+    before, after, along = _neighbours(texture.shape[2], size[1], left, right)
+    # across first: of an enlarged texture few rows are needed
+    rows = texture[:, int(above[0]) : int(below[-1]) + 1].to(torch.float64).mul_(GRID)
+    wide = rows.index_select(2, before).lerp_(rows.index_select(2, after), along)
+    above, below = above - above[0], below - above[0]
+    out = torch.empty(len(texture), bottom - top, right - left, dtype=torch.uint8)
+    step = max(1, VALUES_AT_ONCE // (right - left))
+    for start in range(0, bottom - top, step):
+        part = slice(start, start + step)
+        upper = wide.index_select(1, above[part])
+        upper.lerp_(wide.index_select(1, below[part]), share[part, None])
+        out[:, part] = _from_grid(upper)
+    return out
+
+
+def _neighbours(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Between which two of `old` pixels those from `start` to `stop` of `new` lie, and where."""
+    place = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
+    place.clamp_(min=0)
+    nearer = place.floor().to(torch.int64)
+    return nearer, (nearer + 1).clamp_(max=old - 1), place - nearer
 
 
 @corruption(
@@ -194,16 +260,23 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
 
     Diamond-square on a torus: each round doubles the grid, a new point being the mean of its four
     neighbours plus a random shift on ±w²; w starts at 100 and is divided by `decay` every round.
+    The torus is the square of the longer side; of long pictures, a row of squares.
     """
-    rounds = max(1, int(np.ceil(np.log2(max(height, width)))))
-    shifts = random.uniform16("cloud", (4**rounds - 1,)).mul_(2).sub_(1)
+    rounds, tiles = cloud_grid(height, width)
+    shifts = random.uniform16("cloud", (int(np.prod(tiles)) * (4**rounds - 1),)).mul_(2).sub_(1)
     reach = torch.from_numpy((100 / decay[:, None] ** np.arange(rounds)) ** 2).to(shifts)
-    grid = torch.zeros(len(random), 1, 1, device=random.device)
+    grid = torch.zeros(len(random), *tiles, device=random.device)
+    if grid[0].numel() > 1:
+        # one corner of a torus may be 0; many alike would show
+        corners = random.uniform16("corners", tiles).mul_(2).sub_(1)
+        grid = corners.mul_(reach[:, :1, None])
+    used = 0
     for level in range(rounds):
-        side = grid.shape[1]
+        rows, columns = grid.shape[1:]
         # each round takes three new points for every old one
-        own = shifts[:, side**2 - 1 : 4 * side**2 - 1] * reach[:, level, None]
-        first, second, third = own.reshape(-1, 3, side, side).unbind(dim=1)
+        own = shifts[:, used : used + 3 * rows * columns] * reach[:, level, None]
+        used += 3 * rows * columns
+        first, second, third = own.reshape(-1, 3, rows, columns).unbind(dim=1)
         centre = _mean_of_four(
             grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2))
         )
@@ -213,10 +286,26 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
         finer = torch.stack(
             (torch.stack((grid, above), dim=3), torch.stack((beside, centre), dim=3)), dim=2
         )
-        grid = finer.reshape(-1, 2 * side, 2 * side)
+        grid = finer.reshape(-1, 2 * rows, 2 * columns)
     grid -= grid.amin(dim=(1, 2), keepdim=True)
     grid /= grid.amax(dim=(1, 2), keepdim=True)
     return grid[:, None, :height, :width]
+
+
+LONGEST_SHAPE = 2
+"""Pictures longer than so many times their other side have a row of squares of cloud."""
+
+
+def cloud_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
+    """Return how often a grid is doubled to cover a picture, and how many points it begins with.
+
+    One square of the longer side would cost that side squared, however thin the picture is.
+    """
+    longer, shorter = max(height, width), min(height, width)
+    side = longer if longer <= LONGEST_SHAPE * shorter else shorter
+    rounds = max(1, int(np.ceil(np.log2(side))))
+    square = 2**rounds
+    return rounds, (-(-height // square), -(-width // square))
 
 
 def _mean_of_four(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:

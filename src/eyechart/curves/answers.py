@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
 
@@ -41,12 +42,14 @@ def read_answers(
     """Return the answers with a visual change; refuse what is not one value in 0…1 for each."""
     change, right = _numbers("delta_v", delta_v), _numbers("hits", hits)
     clean, destroyed = _anchor("anchor", anchor), _anchor("right_anchor", right_anchor)
-    groups = None if clusters is None else np.asarray(clusters)
+    groups = None if clusters is None else _labels("clusters", clusters)
     counted = None if weights is None else _numbers("weights", weights)
     for name, given in (
         ("hits", right), ("anchor", clean), ("right_anchor", destroyed), ("clusters", groups),
         ("weights", counted),
     ):  # fmt: skip
+        if given is not None and given.ndim > 1:
+            raise UsageError(f"{name} must be one value per answer, got shape {given.shape}.")
         if given is not None and given.ndim and len(given) != len(change):
             raise UsageError(
                 f"{name} must have one value per answer: {len(change)}, got {len(given)}."
@@ -73,7 +76,9 @@ def _names(clusters: NDArray[Any] | None, every: Any) -> NDArray[Any] | None:
     own = np.unique(clusters)
     if every is None:
         return own
-    names = np.unique(np.asarray(every))
+    names = np.unique(_labels("all_clusters", every))
+    if names.dtype.kind != own.dtype.kind and {names.dtype.kind, own.dtype.kind} - set("iuf"):
+        raise UsageError("all_clusters must be names of the same kind as clusters.")
     if not np.isin(own, names).all():
         raise UsageError("all_clusters must hold every one of clusters.")
     return names
@@ -93,10 +98,21 @@ def _anchor(name: str, given: Any) -> Numbers | None:
         return None
     try:
         values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError(f"{name} must be a number, or one per answer.") from None
     _check_range(name, values)
     return values
+
+
+def _labels(name: str, given: Any) -> NDArray[Any]:
+    """Return names of clusters as an array of one dimension that can be sorted."""
+    try:
+        labels = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise UsageError(f"{name} must be a list of names or numbers.") from None
+    if labels.ndim != 1 or labels.dtype.kind not in "biufUS":
+        raise UsageError(f"{name} must be a list of names or numbers, got {brief(given)}.")
+    return labels
 
 
 def _fixed(values: Numbers | None) -> float | None:
@@ -110,7 +126,7 @@ def _seen(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
 def _numbers(name: str, values: Any) -> Numbers:
     try:
         numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError(f"{name} must be numbers.") from None
     if numbers.ndim != 1 or not len(numbers):
         raise UsageError(f"{name} must be a list of numbers, one per answer.")

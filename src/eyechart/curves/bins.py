@@ -5,11 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arguments import as_text, as_whole, brief
 from eyechart.core.errors import UsageError
 
 Numbers = NDArray[np.float64]
 
 BINNINGS = ("paper", "equal")
+MAX_BINS = 1000
+"""More than any number of responses can fill: 50,000 samples are 50 to a bin."""
+
+BINS, LEAST = 40, 20
+"""How many bins there are, and how many responses one needs, where nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +65,10 @@ def bin_edges(binning: str, bins: int) -> Numbers:
     "equal": as many bins as said. "paper": one less, for the published index ⌊v (M − 1)⌋ leaves the
     last of M bins to v = 1 alone, which no picture reaches.
     """
-    if binning not in BINNINGS:
-        raise UsageError(f"binning must be paper or equal, got {binning!r}.")
-    if bins < 2:
-        raise UsageError(f"bins must be at least 2, got {bins}.")
-    return np.linspace(0, 1, bins if binning == "paper" else bins + 1)
+    if as_text(binning, "binning") not in BINNINGS:
+        raise UsageError(f"binning must be paper or equal, got {brief(binning)}.")
+    count = as_whole(bins, "bins", 2, MAX_BINS)
+    return np.linspace(0, 1, count if binning == "paper" else count + 1)
 
 
 def bin_index(delta_v: Numbers, edges: Numbers) -> NDArray[np.int64]:

@@ -9,18 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import PPoly
 
+from eyechart.core.arguments import as_number, as_text, as_within, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.answers import read_answers
 from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
-from eyechart.curves.bootstrap import Draws, draws_of, resampled
+from eyechart.curves.bootstrap import Draws, check_replicates, draws_of, resampled
 from eyechart.curves.density import AnyDensity, Density, area_of, to_density
 from eyechart.curves.gaps import area_bounds
-from eyechart.curves.methods import METHODS, refit
+from eyechart.curves.methods import CHOICES, METHODS, refit
 from eyechart.curves.pieces import stacked
-from eyechart.curves.spline import choose_smoothing
 
 FEWEST_BINS = 2
+
+ROUNDING = 1e-9
+"""By how much the mean of the same anchors may differ between two ways to sum them."""
+
+MAX_SMOOTHING = 1e12
+"""Beyond any use: far below it a curve is a straight line already."""
 
 SEEN = 1e-6
 """How many answers make a bin of a resampled set usable, if it was usable before."""
@@ -51,7 +57,7 @@ class Curve:
 
     def __call__(self, delta_v: Any) -> Any:
         """Return s at these visual changes."""
-        return self.pieces(delta_v)
+        return self.pieces(visual_changes(delta_v))
 
     def __repr__(self) -> str:
         return f"<Curve of {self.bins.counts.sum():g} answers, area {self.area:.4f}>"
@@ -98,6 +104,7 @@ class Curve:
 
     def smoothed(self, smoothing: float) -> "Curve":
         """Return the curve of the same answers, resampled as they were, with another smoothing."""
+        smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
         if smoothing == self.smoothing:
             return self
         lefts, rights = self.refits(0.0), self.refits(1.0)
@@ -121,9 +128,9 @@ class Curve:
 
     def band(self, delta_v: Any, level: float = 0.95) -> tuple[Numbers, Numbers]:
         """Return the lower and upper ends of the pointwise intervals at these visual changes."""
-        check_level(level)
-        tail = 50 * (1 - level)
-        low, high = np.percentile(self.refits(delta_v), [tail, 100 - tail], axis=-1)
+        tail = 50 * (1 - check_level(level))
+        places = visual_changes(delta_v)
+        low, high = np.percentile(self.refits(places), [tail, 100 - tail], axis=-1)
         return low, high
 
     @cached_property
@@ -164,19 +171,21 @@ def fit_curve(
     what the curve is at 0, a number or whether each answer's clean picture was a hit;
     `right_anchor`: what it is at 1, in the same way for a destroyed picture, by default nothing.
     `clusters` says which answers stand or fall together, such as those to one picture; resampling
-    is over clusters. `smoothing` is chosen by cross-validation unless given. `method`:
-    "least-squares", "cobs" or "pava". `density`: how much each visual change counts in the area;
-    "uniform", weights over equal bins, a function or a `Density`. `weights`: how much each answer
-    counts, next to the others; bins are then judged by the sum of theirs. `all_clusters`: those
-    that there are, where some have no answer here.
+    is over clusters. `smoothing` is chosen unless given: by cross-validation, for "cobs" by the
+    Schwarz criterion. `method`: "least-squares", "cobs" or "pava". `density`: how much each visual
+    change counts in the area; "uniform", weights over equal bins, a function or a `Density`.
+    `weights`: how much each answer counts, next to the others; bins are then judged by the sum of
+    theirs. `all_clusters`: those that there are, where some have no answer here.
 
     Curves with the same seed, replicates and set of all clusters are resampled alike: replicate i
     of each has the same weight for each cluster.
     """
-    if method not in METHODS:
-        raise unknown_name("method", str(method), METHODS)
-    if replicates < 1:
-        raise UsageError(f"replicates must be at least 1, got {replicates}.")
+    if as_text(method, "method") not in METHODS:
+        raise unknown_name("method", method, METHODS)
+    replicates, seed = check_replicates(replicates, seed)
+    least = as_number(least, "least")
+    if smoothing is not None:
+        smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
     weighting = to_density(density)
     given = read_answers(delta_v, hits, anchor, right_anchor, clusters, weights, all_clusters)
     edges = bin_edges(binning, bins)
@@ -196,10 +205,12 @@ def fit_curve(
         mean if fixed is None else fixed
         for fixed, mean in zip(given.fixed, drawn.anchors, strict=True)
     )
-    if start is not None and end is not None and end > start:
+    if start is not None and end is not None and end > start + ROUNDING:
         raise UsageError(
             f"right_anchor must not be above anchor, for a curve falls: got {end:g} and {start:g}."
         )
+    if start is not None and end is not None:
+        end = min(start, end)
     starts, ends = (
         own if fixed is None else np.full(replicates, fixed)
         for fixed, own in zip(given.fixed, drawn.replicate_anchors, strict=True)
@@ -207,7 +218,7 @@ def fit_curve(
     if starts is not None and ends is not None:
         # the same for a draw in which they have changed places
         ends = np.minimum(starts, ends)
-    chosen = choose_smoothing(whole, least, start, end) if smoothing is None else smoothing
+    chosen = CHOICES[method](whole, least, start, end) if smoothing is None else smoothing
     # bins that are usable stay so, and others are not, whatever a draw makes of their counts
     redrawn = drawn.bins.only(usable)
     return Curve(
@@ -229,20 +240,34 @@ def fit_curve(
 def percentile_interval(values: Numbers, level: float) -> tuple[float, float]:
     """Return the ends between which the middle share `level` of the values lies.
 
-    With infinite values among them the ends are values that were seen: between an infinite one and
-    its neighbour nothing can be interpolated.
+    A value of NaN is undetermined and may be anything, so it stands beyond both ends. If more of
+    them are than either tail holds, so is the interval: (NaN, NaN).
     """
-    check_level(level)
-    tail = 50 * (1 - level)
-    ends = [tail, 100 - tail]
-    if np.isinf(values).any():
-        low, high = np.percentile(values, ends, method="closest_observation")
+    tail = 50 * (1 - check_level(level))
+    unknown = np.isnan(values)
+    if not unknown.any():
+        low, high = np.percentile(values, [tail, 100 - tail])
+    elif 100 * unknown.mean() > tail:
+        low = high = np.nan
     else:
-        low, high = np.percentile(values, ends)
+        # the ends are values that were seen: nothing can be interpolated towards an unknown one
+        low = np.percentile(np.where(unknown, -np.inf, values), tail, method="higher")
+        high = np.percentile(np.where(unknown, np.inf, values), 100 - tail, method="lower")
     return float(low), float(high)
 
 
-def check_level(level: float) -> None:
-    """Refuse a level that is no share of replicates."""
-    if not 0 < level < 1:
-        raise UsageError(f"level must be between 0 and 1, got {level}.")
+def check_level(level: float) -> float:
+    """Return the level of an interval as a float; refuse what is no share of replicates."""
+    share = as_number(level, "level")
+    if not 0 < share < 1:
+        raise UsageError(f"level must be between 0 and 1, got {share:g}.")
+    return share
+
+
+def visual_changes(values: Any) -> Numbers:
+    """Return visual changes as numbers; raise a sentence for what are none."""
+    try:
+        numbers: Numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise UsageError(f"delta_v must be a number or numbers, got {brief(values)}.") from None
+    return numbers

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from math import comb
 from typing import Any, TypeAlias
 
@@ -10,11 +11,15 @@ import numpy as np
 from scipy.interpolate import PPoly
 from scipy.special import betainc
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
 
 CELLS = 1000
 """Of how many steps a density is made that is given as a function."""
+
+NAMED = 40
+"""Up to how many weights are all written where a density is named."""
 
 POWERS = 3
 """Curves are quadratic, so three moments of the density are all that an area needs."""
@@ -24,10 +29,12 @@ POWERS = 3
 class Density:
     """A density over visual change 0…1: polynomials in pieces, nowhere negative, with integral 1.
 
-    Two densities are equal if they have the same pieces.
+    Two densities are equal if they have the same pieces. `name`: as it is asked for on the command
+    line, "" if it cannot be.
     """
 
     pieces: PPoly
+    name: str = ""
 
     def __post_init__(self) -> None:
         places, values = self.pieces.x, self.pieces.c
@@ -52,32 +59,53 @@ class Density:
     def __hash__(self) -> int:
         return hash((self.pieces.x.tobytes(), self.pieces.c.tobytes()))
 
+    @cached_property
+    def identity(self) -> str:
+        """What tells it from others in a file: its name, or else a digest of its pieces."""
+        if self.name:
+            return self.name
+        pieces = self.pieces.x.tobytes() + self.pieces.c.tobytes()
+        return f"pieces:{sha256(pieces).hexdigest()[:16]}"
+
     @classmethod
     def of_weights(cls, weights: Sequence[float] | Numbers) -> "Density":
         """Return the steps over equal bins with these weights, whatever they add up to."""
         try:
             heights = np.asarray(weights, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RuntimeError, OverflowError):
             raise UsageError("The weights of a density must be numbers.") from None
         if heights.ndim != 1 or not len(heights):
             raise UsageError("The weights of a density must be a list of numbers, one per bin.")
         if not np.isfinite(heights).all() or heights.min() < 0 or heights.sum() <= 0:
             raise UsageError("The weights of a density must be 0 or more, and not all 0.")
         steps = heights / heights.mean()
-        return cls(PPoly(steps[None], np.linspace(0, 1, len(steps) + 1)))
+        # in units of the smallest, so that weights in the same proportion have one name
+        # (no smaller than a trillionth of the largest, for the rest would overflow)
+        units = steps / max(steps[steps > 0].min(), 1e-12 * steps.max())
+        name = f"weights:{','.join(f'{unit:.6g}' for unit in units)}" if len(steps) <= NAMED else ""
+        return cls(PPoly(steps[None], np.linspace(0, 1, len(steps) + 1)), name)
 
     @classmethod
     def of_function(cls, function: Callable[[Numbers], Any]) -> "Density":
         """Return steps in proportion to the function, taken in the middle of 1,000 cells."""
         middles = (np.arange(CELLS) + 0.5) / CELLS
-        return cls.of_weights(np.broadcast_to(np.asarray(function(middles)), middles.shape))
+        try:
+            heights = np.broadcast_to(np.asarray(function(middles)), middles.shape)
+        except Exception as error:
+            what = " ".join(str(error).split()).rstrip(".")
+            raise UsageError(
+                "The function of a density must give a number for each of an array of visual"
+                f" changes, and it failed ({what})."
+            ) from error
+        return cls.of_weights(heights)
 
     @classmethod
     def beta(cls, a: float, b: float) -> "Density":
         """Return Beta(a, b) as 1,000 steps, each with the exact probability of its cell."""
         if not (a > 0 and b > 0 and np.isfinite([a, b]).all()):
             raise UsageError(f"a and b of a beta density must be above 0, got {a} and {b}.")
-        return cls.of_weights(np.diff(betainc(a, b, np.linspace(0, 1, CELLS + 1))))
+        steps = cls.of_weights(np.diff(betainc(a, b, np.linspace(0, 1, CELLS + 1))))
+        return cls(steps.pieces, f"beta:{a:g},{b:g}")
 
     def between(self, origin: Numbers, start: Numbers, end: Numbers) -> list[Numbers]:
         """Return ∫ (v − origin)^p q dv from `start` to `end`, for p = 0, 1, 2."""
@@ -111,20 +139,42 @@ class Density:
         return float(np.concatenate([self.pieces.c[-1], ends, self.pieces(turns)]).min())
 
 
-UNIFORM = Density(PPoly(np.ones((1, 1)), np.array([0.0, 1.0])))
+UNIFORM = Density(PPoly(np.ones((1, 1)), np.array([0.0, 1.0])), "uniform")
 
 AnyDensity: TypeAlias = str | Density | Sequence[float] | Numbers | Callable[[Numbers], Any] | None
 
 
 def to_density(given: AnyDensity) -> Density:
-    """Return the density that was given as a name, weights over equal bins or a function."""
-    if given is None or (isinstance(given, str) and given == "uniform"):
+    """Return the density that was given as a text, weights over equal bins or a function.
+
+    A text is "uniform", "beta:A,B", or weights as in "0,1,1" or "weights:0,1,1".
+    """
+    if given is None:
         return UNIFORM
     if isinstance(given, Density):
         return given
     if isinstance(given, str):
-        raise UsageError(f"density must be uniform, weights or a function, got {given!r}.")
-    return Density.of_function(given) if callable(given) else Density.of_weights(given)
+        return _from_text(given)
+    found = Density.of_function(given) if callable(given) else Density.of_weights(given)
+    return UNIFORM if found == UNIFORM else found
+
+
+def _from_text(text: str) -> Density:
+    if text == "uniform":
+        return UNIFORM
+    kind, _, rest = text.rpartition(":")
+    try:
+        numbers = [float(part) for part in rest.split(",")]
+    except ValueError:
+        numbers = []
+    if kind == "beta" and len(numbers) == 2:
+        return Density.beta(*numbers)
+    if kind in ("", "weights") and numbers:
+        return to_density(numbers)
+    raise UsageError(
+        "density must be uniform, beta:A,B, or weights of equal bins such as 0,1,1, a list of them"
+        f" or a function, got {brief(text)}."
+    )
 
 
 def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> Numbers:

@@ -10,7 +10,9 @@ from eyechart.curves.bins import Bins, Numbers
 from eyechart.curves.pieces import unstacked
 from eyechart.curves.spline import (
     COEFFICIENTS,
+    DEGREE,
     bin_rows,
+    choose_smoothing,
     falling,
     fit_spline,
     fit_splines,
@@ -19,6 +21,14 @@ from eyechart.curves.spline import (
 from eyechart.curves.spline import to_polynomials as to_pieces
 
 Method = Callable[[Bins, float, float, float | None, float | None], PPoly]
+Choice = Callable[[Bins, float, float | None, float | None], float]
+
+SIC_GRID = np.logspace(-4, 3, 25)
+"""Strengths to choose from, where bins weigh 1 on average and Δv has the variance 1."""
+
+ON_CURVE, SAME_CRITERION = 1e-6, 1e-6
+"""A bin this near to a curve, as a share of how rates vary, is on it; equal criteria differ by less
+than the second."""
 
 
 def by_least_squares(
@@ -35,6 +45,46 @@ def by_quantiles(
 
     It minimises the weighted absolute deviations plus `smoothing` times the largest |s''|.
     """
+    return to_pieces(_quantile_spline(bins, least, smoothing, left, right))
+
+
+def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | None) -> float:
+    """Return the smoothing of the median spline with the lowest Schwarz criterion (He, Ng 1999).
+
+    SIC = log(F / n) + k log(n) / 2n over 25 strengths, where F is half the sum of the weighted
+    absolute deviations, n the number of usable bins and k the number of those that the curve goes
+    through exactly, at least 3. Of strengths that are as good as each other the middle one is
+    taken. Interpolating fits have no criterion, and those with k above √n count only if there are
+    no others.
+    """
+    usable = bins.usable(least)
+    weights, centres = np.sqrt(bins.counts[usable]), bins.centres[usable]
+    rows, target = bin_rows(bins, least)
+    n = len(target)
+    # absolute deviations are twice what quantile regression sums; weights are not 1 on average
+    strengths = 2 * weights.mean() * centres.var() * SIC_GRID
+    spread = np.abs(bins.rates[usable] - bins.rates[usable].mean()).mean()
+    criteria, exact = np.full(len(strengths), np.inf), np.zeros(len(strengths), dtype=np.int64)
+    for place, strength in enumerate(strengths):
+        coefficients = _quantile_spline(bins, least, strength, left, right)
+        deviations = np.abs(target - rows @ coefficients)
+        exact[place] = max(DEGREE + 1, (deviations < ON_CURVE * weights * spread).sum())
+        fidelity = deviations.sum() / 2
+        if fidelity > ON_CURVE * weights.sum() * spread:
+            criteria[place] = np.log(fidelity / n) + exact[place] * np.log(n) / (2 * n)
+    few = exact <= np.sqrt(n)
+    if np.isfinite(criteria[few]).any():
+        criteria[~few] = np.inf
+    if not np.isfinite(criteria).any():
+        return float(strengths[-1])  # all interpolate: the smoothest of them
+    best = np.flatnonzero(criteria <= criteria.min() + SAME_CRITERION)
+    return float(strengths[best[len(best) // 2]])
+
+
+def _quantile_spline(
+    bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
+) -> Numbers:
+    """Return the coefficients of the falling median spline, found as a linear programme."""
     rows, target = bin_rows(bins, least)
     count, rough = len(target), second_derivatives() @ falling()
     # steps of the coefficients, deviations upwards and downwards, largest second derivative
@@ -62,7 +112,7 @@ def by_quantiles(
         b_eq=np.concatenate(value),
         method="highs",
     )
-    return to_pieces(falling() @ solved.x[:COEFFICIENTS])
+    return np.asarray(falling() @ solved.x[:COEFFICIENTS])
 
 
 def by_steps(
@@ -84,11 +134,22 @@ def _straight_lines(places: Numbers, values: Numbers) -> PPoly:
     return PPoly(np.vstack([np.diff(values) / np.diff(places), values[:-1]]), places)
 
 
+def _no_smoothing(bins: Bins, least: float, left: float | None, right: float | None) -> float:
+    return 0.0
+
+
 METHODS: dict[str, Method] = {
     "least-squares": by_least_squares,
     "cobs": by_quantiles,
     "pava": by_steps,
 }
+
+CHOICES: dict[str, Choice] = {
+    "least-squares": choose_smoothing,
+    "cobs": choose_by_sic,
+    "pava": _no_smoothing,
+}
+"""How each method finds its own smoothing."""
 
 
 def refit(

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.evaluation.task import Progress, Silent
+from eyechart.humans.combined import References
+from eyechart.humans.importers import plain_condition, stimulus_of
 from eyechart.humans.records import Answers
-from eyechart.humans.reference import Reference
 from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
 from eyechart.scores.error_consistency import (
     ErrorConsistency,
@@ -47,17 +48,33 @@ class Trials:
     corruption: Whole
 
 
+Key = tuple[str, str, str]
+"""A stimulus: corruption, image and Δv; or `STIMULUS` and experiment, image and condition."""
+
+STIMULUS = "stimulus of "
+"""Instead of a corruption: an image that was evaluated as it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stimuli:
+    """Answers to stimuli of published experiments, and where each is among them."""
+
+    trials: Trials
+    places: Mapping[Key, int]
+
+
 def agreements(
     recorded: Mapping[str, Mapping[str, Recorded]],
     entries: Sequence[Entry],
-    reference: Reference | None,
+    references: References | None,
     fit: Fit,
     progress: Progress,
 ) -> Iterator[Agreement]:
     """Yield κ of every two models, and of each with people who saw the very same pictures.
 
     `recorded`: the answers by label space and model. κ is taken within each corruption and
-    severity, or tenth of Δv, and averaged.
+    severity, or tenth of Δv, and averaged. Images that are stimuli of a published experiment count
+    as they are, within the experiment's conditions.
     """
     pairs = sum(comb(len(own), 2) for own in recorded.values())
     step = progress.begin("agreement", pairs) if pairs else Silent().begin("", 0)
@@ -68,11 +85,15 @@ def agreements(
             step(1, "")
             if found is not None:
                 yield Agreement(space, one, two, found.kappa, found.trials)
-        if space != "entry16" or reference is None:
+        if space != "entry16" or references is None:
             continue
         for model, each in trials.items():
             names = own[model].pictures(model)
-            found = _with_people(each, names, entries, reference.answers, fit)
+            known = _stimuli(own[model].clean(model), names, entries)
+            shown = _places(each, names, entries) | {
+                key: len(each.right) + place for key, place in known.places.items()
+            }
+            found = _with_people(_joined(each, known.trials), shown, references.answers, fit)
             if found is not None:
                 yield Agreement(space, model, PEOPLE, found.kappa, found.trials)
 
@@ -108,30 +129,68 @@ def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
         return None  # without labels nobody is right or wrong
 
 
-def _with_people(
-    trials: Trials,
-    names: Sequence[str],
-    entries: Sequence[Entry],
-    answers: Answers,
-    fit: Fit,
-) -> ErrorConsistency | None:
-    """Return κ with people, None where they saw none of the pictures."""
-    if not (answers.picture != "").any():
-        return None
+def _places(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> dict[Key, int]:
+    """Return where among the trials an image under a corruption at a Δv is."""
     change = np.rint(trials.delta_v * SAME_CHANGE)
-    places = {
-        (entries[corruption].name, _stem(names[picture]), level): place
+    return {
+        (entries[corruption].name, _stem(names[picture]), str(level)): place
         for place, (corruption, picture, level) in enumerate(
             zip(trials.corruption.tolist(), trials.picture.tolist(), change.tolist(), strict=True)
         )
     }
+
+
+def _stimuli(clean: Outcomes, names: Sequence[str], entries: Sequence[Entry]) -> Stimuli:
+    """Return the answers to images that are themselves stimuli of a published experiment.
+
+    Their names say which (`stimulus_of`). They were evaluated as they are, so that no Δv is needed
+    to know that a model and humans saw the same.
+    """
+    found = [stimulus_of(name) for name in names]
+    keys = [
+        (STIMULUS + experiment, image, plain_condition(own)) if own else None
+        for experiment, own, image in found
+    ]
+    kept = np.array([keys[picture] is not None for picture in clean.picture.tolist()], dtype=bool)
+    own = clean.take(kept)
+    shown = [key for picture in own.picture.tolist() if (key := keys[picture]) is not None]
+    conditions = [(experiment, own) for experiment, _, own in shown]
+    codes = {each: code for code, each in enumerate(sorted(set(conditions)))}
+    condition = np.array([codes[each] for each in conditions], dtype=np.int64)
+    # behind those of all corruptions
+    first = len(entries) * (STEPS + 1)
+    trials = Trials(
+        own.correct, own.picture, first + condition, own.delta_v, np.full(len(shown), len(entries))
+    )
+    return Stimuli(trials, {key: place for place, key in enumerate(shown)})
+
+
+def _joined(one: Trials, two: Trials) -> Trials:
+    columns = ("right", "picture", "condition", "delta_v", "corruption")
+    return Trials(*(np.concatenate([getattr(one, c), getattr(two, c)]) for c in columns))
+
+
+def _with_people(
+    trials: Trials, places: Mapping[Key, int], answers: Answers, fit: Fit
+) -> ErrorConsistency | None:
+    """Return κ with people, None where they saw none of the pictures.
+
+    `places`: where in the trials a stimulus is. People's answers without Δv are to stimuli that are
+    known by experiment, condition and image.
+    """
+    if not (answers.picture != "").any():
+        return None
     theirs = np.rint(answers.delta_v * SAME_CHANGE)
     rows: dict[str, NDArray[np.float64]] = {}
-    for corruption, picture, level, subject, right in zip(
-        answers.corruption.tolist(), answers.picture.tolist(), theirs.tolist(),
-        answers.subject.tolist(), answers.correct.tolist(), strict=True,
+    for corruption, picture, experiment, condition, level, subject, right in zip(
+        answers.corruption.tolist(), answers.picture.tolist(), answers.stimulus_set.tolist(),
+        answers.condition.tolist(), theirs.tolist(), answers.subject.tolist(),
+        answers.correct.tolist(), strict=True,
     ):  # fmt: skip
-        place = places.get((corruption, _stem(picture), level))
+        key = (corruption, _stem(picture), str(level))
+        if np.isnan(level):
+            key = (STIMULUS + experiment, picture, plain_condition(condition))
+        place = places.get(key)
         if place is None or not picture or right not in (0.0, 1.0):
             continue
         if subject not in rows:

@@ -54,7 +54,8 @@ def choose_baseline(
 ) -> Choice:
     """Return whose errors to divide by; a table that does not hold for the pictures is refused.
 
-    "auto": the table of the suite if it holds, else nobody's. `has_testset`: the rows were given.
+    A table is looked up for the suite. "auto": the first table of the suite that holds, else
+    nobody's. `has_testset`: the rows were given.
     """
     if wanted == NONE:
         return Choice()
@@ -65,29 +66,31 @@ def choose_baseline(
     if wanted in models:
         return Choice(wanted)
     if wanted.lower().endswith(TABLE):
-        table = read_baseline(Path(wanted))
+        table = read_baseline(Path(wanted), [entry.name for entry in plan.entries()])
         return Choice(table.name, table)
-    table = find_baseline(wanted)
+    table = find_baseline(wanted, suite=plan.suite)
     why = _why_not(table, plan, images, has_testset)
     if why:
         raise UsageError(why)
     return Choice(table.name, table)
 
 
-def read_baseline(path: Path) -> Baseline:
+def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
     """Return the errors in a CSV file with the columns corruption and error, shares 0…1.
 
-    A row whose corruption is "clean" has the error on clean pictures. The user answers for it that
-    they are of the same pictures.
+    `tested`: names that may stand there besides those that are known here. A row whose corruption
+    is "clean" has the error on clean pictures. The user answers for it that they are of the same
+    pictures.
     """
     rows = read_rows(path, ("corruption", "error"))
     errors: dict[str, float] = {}
+    known = {*all_entries(), *tested}
     for row in rows:
         name = row.filled("corruption")
         if name in errors:
             raise row.refusal(f"{name} is there twice")
-        if name != CLEAN and name not in all_entries():
-            raise row.refusal(str(unknown_name("corruption", name, all_entries())).rstrip(".?"))
+        if name != CLEAN and name not in known:
+            raise row.refusal(str(unknown_name("corruption", name, known)).rstrip(".?"))
         errors[name] = row.share("error")
     # two files of one name are two baselines
     digest = f"{hash64(*(f'{name} {value!r}' for name, value in sorted(errors.items()))):016x}"
@@ -101,7 +104,7 @@ def with_baseline(
     models: Sequence[Model], baseline: Any, load: Callable[[Any], Model]
 ) -> tuple[list[Model], str]:
     """Return the models with that of the baseline, loaded if it is not among them, and its name."""
-    own = (AUTO, NONE, PEOPLE, "robustbench-alexnet", *built_in())
+    own = (AUTO, NONE, PEOPLE, *built_in())
     names = [model.name for model in models]
     if baseline is None:
         return list(models), NONE
@@ -121,11 +124,14 @@ def with_baseline(
 
 
 def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> Choice:
-    table = next((own for own in built_in().values() if plan.suite in own.suites), None)
-    if table is None or all(label is None for label in images.labels):
+    tables = [own for own in built_in().values() if plan.suite in own.suites]
+    if not tables or all(label is None for label in images.labels):
         return Choice()
-    why = _why_not(table, plan, images, has_testset)
-    return Choice(note=f"No CE: {why}") if why else Choice(table.name, table)
+    reasons = {table.name: _why_not(table, plan, images, has_testset) for table in tables}
+    for table in tables:
+        if not reasons[table.name]:
+            return Choice(table.name, table)
+    return Choice(note=f"No CE: {reasons[tables[0].name]}")
 
 
 def _is_even(plan: Plan, images: ImageSet) -> bool:

@@ -11,6 +11,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.evaluation.runs import Board
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.ranking import Ranking, holm, paired_difference, rank
+from eyechart.suites.suite import split_variant
 
 HIGHER_IS_BETTER = {
     "clean_accuracy": True, "error": False, "mce": False, "relative_mce": False,
@@ -21,6 +22,7 @@ HIGHER_IS_BETTER = {
 MAIN = {
     "imagenet-c": ("mce", "error"),
     "imagenet-c-extra": ("mce", "error"),
+    "imagenet-3dcc": ("mce", "error"),
     "imagenet-noc": ("relative_mce", "error"),
 }
 """What models are ranked by in a suite, the first that there is; elsewhere by R_a or R_p."""
@@ -99,7 +101,7 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
         raise unknown_name("label space of these runs", space, board.spaces)
     where = space or board.spaces[0]
     scores, homes = _overall(board, where)
-    usual = (*MAIN.get(board.suite, ()), "r_a", "r_p", "error", "clean_accuracy")
+    usual = (*MAIN.get(split_variant(board.suite)[0], ()), "r_a", "r_p", "error", "clean_accuracy")
     wanted = (*((by,) if by else ()), *usual)
     chosen = next((name for name in wanted if name in scores), None)
     if chosen is None:

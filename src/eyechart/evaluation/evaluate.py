@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from eyechart.core.arguments import as_flag, as_path, as_paths
 from eyechart.core.devices import find_device
 from eyechart.core.registry import unknown_name
 from eyechart.evaluation.baseline import with_baseline
@@ -16,14 +17,18 @@ from eyechart.evaluation.examples import keep_examples
 from eyechart.evaluation.loading import find_source
 from eyechart.evaluation.prepare import prepare
 from eyechart.evaluation.score import answered, score_run
+from eyechart.evaluation.self_test import self_test
 from eyechart.evaluation.task import Progress, Silent, Task
+from eyechart.humans.transfer import PUBLISHED
 from eyechart.images.imageset import ImageSet
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
-from eyechart.predictions.loop import predict
+from eyechart.predictions.loop import parts_of, predict
 from eyechart.scores.evaluation import Evaluation
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.drawing import Plan, names_of
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def evaluate(
@@ -38,7 +43,7 @@ def evaluate(
     labels: str = "native",
     balanced: bool = True,
     rule: str = "max",
-    humans: str | None = "geirhos",
+    humans: Paths | None = "geirhos",
     stimulus: str = "224",
     definition: str = "vcr",
     delta_v: tuple[float, float] = (0.0, 1.0),
@@ -46,10 +51,12 @@ def evaluate(
     device: str = "cpu",
     batch: int | None = None,
     match_choices: bool = False,
+    clean_responses: str | None = None,
     jpeg: int | None = None,
     pictures: int | None = None,
     clean: str | os.PathLike[str] | None = None,
     baseline: Any = "auto",
+    similar: Paths = PUBLISHED,
     out: str | os.PathLike[str] | None = None,
     **fit: Any,
 ) -> Evaluation:
@@ -62,13 +69,27 @@ def evaluate(
     `labels`: "native", "entry16" or "none". `jpeg`: the quality at which corrupted pictures are
     stored and read back; ImageNet-C's are at 85. `out`: where predictions are kept, so that
     a run that was stopped goes on; otherwise they are dropped. `baseline`: whose errors CE divides
-    by: "alexnet" and such, a model as above, "people", or None. `fit`: see `Fit`.
+    by: "alexnet" and such, a model as above, "people", or None. `definition`: of visual change,
+    "vcr" or "sheikh2006"; only "vcr" has humans to compare with. `clean_responses`: which response
+    to the clean image humans' are compared with for consistency: "given", "majority" or "random".
+    `humans`: the human reference, by name or file, or several in order of precedence; `similar`:
+    within which classes of corruptions human responses are transferred: "published", "none" or
+    files. `fit`: see `Fit`.
     """
+    for name, path in (("out", out), ("clean", clean)):
+        if path is not None:
+            as_path(path, name)
+    humans = None if humans is None else _as_text(humans, "humans")
+    similar = _as_text(similar, "similar")
+    balanced = as_flag(balanced, "balanced")
     plan = Plan(
         suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v,
         jpeg, pictures,
     )  # fmt: skip
-    task = Task(plan, _fit(fit), rule, humans, testset, batch, match_choices)
+    task = Task(
+        plan, _fit(fit), rule, humans, testset, batch, match_choices,
+        clean_responses=clean_responses, similar=similar,
+    )  # fmt: skip
     source = find_source(images, stimulus, clean, out)
     task = source.task(task)
     task.check()
@@ -89,6 +110,12 @@ def evaluate(
         return replace(found, examples=())
 
 
+def _as_text(given: Paths, name: str) -> str | list[str]:
+    """Return one name or path, or each of several, as text, which results can hold."""
+    texts = [os.fspath(each) for each in as_paths(given, name)]
+    return texts[0] if isinstance(given, str | os.PathLike) else texts
+
+
 def _fit(given: dict[str, Any]) -> Fit:
     known = Fit.__dataclass_fields__
     for name in given:
@@ -107,7 +134,12 @@ def run_task(
 ) -> Evaluation:
     """Predict what is missing in `out` and score all of it."""
     job, folder = prepare(task, models, images, device, out, progress)
+    doubts = self_test(models, images, progress)
     count = sum(map(len, job.groups))
     predict(job, folder, progress.begin("predictions", count))
     scored = score_run(task, job, folder, progress)
-    return replace(scored, examples=keep_examples(job, answered(task, job, folder), out))
+    return replace(
+        scored,
+        examples=keep_examples(job, answered(task, job, folder), out),
+        warnings=(*doubts, *scored.warnings, *parts_of(job, folder).notes()),
+    )

@@ -5,20 +5,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from eyechart.core.arguments import as_path, brief
 from eyechart.core.errors import UsageError
 from eyechart.evaluation.task import Progress, Task
 from eyechart.images.dataset import find_images
 from eyechart.images.demo import SOURCE, demo_pictures
+from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
+from eyechart.suites.from_files import KNOWN, is_read
 from eyechart.testsets.choosing import choose_pictures
 from eyechart.testsets.drawing import Plan
 from eyechart.testsets.published import Published, find_published, load_published
 
 AnyPath = str | os.PathLike[str]
-
-OF_FILES = ("imagenet-c", "imagenet-c-extra")
-"""The suites that published files can be of."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,12 @@ class Source:
         `suite`: the one that was asked for, if any was.
         """
         if self.published is None:
+            if suite is not None and is_read(suite):
+                raise UsageError(f"{suite} is read from files: give its folder as --images.")
             return task
-        if suite is not None and suite not in OF_FILES:
+        if suite is not None and not (suite in KNOWN or is_read(suite)):
             raise UsageError(
-                f"{self.published.root} holds ImageNet-C's corruptions, and --suite says {suite}:"
+                f"{self.published.root} holds {self.published.titles}, and --suite says {suite}:"
                 " leave it out, or give the clean pictures as --images."
             )
         if task.testset is not None:
@@ -67,7 +69,8 @@ class Source:
         chosen = [listed[place] for place in choose_pictures(listed, plan)]
         step = progress.begin("pictures", len(chosen))
         source = SOURCE if self.images is None else str(self.images)
-        return load_pictures(chosen, source, self.stimulus, step)
+        notes = () if self.images is None else unread_notes(self.images, self.leave_out)
+        return load_pictures(chosen, source, self.stimulus, step, notes)
 
 
 def find_source(
@@ -81,14 +84,14 @@ def find_source(
     beside, results = (None if path is None else Path(path) for path in (clean, leave_out))
     found = None
     if isinstance(images, str | os.PathLike):
-        images = Path(images)
+        images = Path(as_path(images, "images", "the path of a folder or a list"))
         found = find_published(images, results)
     elif images is not None and not isinstance(images, ImageSet):
-        raise UsageError(f"images must be the path of a folder or a list, got {images!r}.")
+        raise UsageError(f"images must be the path of a folder or a list, got {brief(images)}.")
     if clean is not None and found is None:
         raise UsageError(
-            "--clean is for published corrupted pictures, and --images has no folders of"
-            " ImageNet-C's corruptions: give the clean pictures as --images to corrupt them here."
+            "--clean is for published corrupted pictures, and --images has no folders"
+            " CORRUPTION/SEVERITY/CLASS: give the clean pictures as --images to corrupt them here."
         )
     if beside is not None and not beside.exists():
         raise UsageError(f"No such file or folder: {beside}.")

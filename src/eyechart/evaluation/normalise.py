@@ -7,6 +7,7 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.evaluation.baseline import PEOPLE, Choice
+from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.scores.baselines import measured_baseline
@@ -14,7 +15,7 @@ from eyechart.scores.corruption_error import corruption_error, mean_corruption_e
 from eyechart.scores.estimate import Estimate, make_estimate, mean_estimate
 from eyechart.scores.evaluation import CorruptionScore, ModelScore, Normalised, SpaceScore
 from eyechart.scores.expected import clean_expected_error, expected_error
-from eyechart.scores.scoring import Fit
+from eyechart.scores.scoring import Fit, human_curve
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.drawing import Plan
 
@@ -39,7 +40,7 @@ def normalise(
     """
     if not choice.name:
         return list(models)
-    suite = list_corruptions(plan.suite)
+    suite = plan.all_names()
     if choice.table is not None and set(choice.table.corruptions) <= set(suite):
         # of the candidates of ImageNet-NOC, the eight that it is made of
         suite = list(choice.table.corruptions) or suite
@@ -55,10 +56,13 @@ def normalise(
 
 
 def people_error(
-    reference: Reference, corruption: str, outcomes: Outcomes, fit: Fit
+    references: References | Reference, corruption: str, outcomes: Outcomes, fit: Fit
 ) -> Divisor | None:
     """Return how often people would be wrong on these pictures, None where nobody was asked."""
-    human = reference.curve(corruption, "accuracy", replicates=fit.replicates, density=fit.density)
+    reference = references.source(corruption)
+    if reference is None or reference.corrected:
+        return None
+    human, _ = human_curve(reference, corruption, "accuracy", fit)
     if human is None:
         return None
     error = expected_error(human, outcomes, fit.seed)
@@ -125,14 +129,14 @@ def _normalised(
 def _divided(score: CorruptionScore, name: str, divisor: Divisor, relative: bool) -> Estimate:
     error, clean, corruption = score.error, score.clean_error, score.corruption
     assert error is not None
-    if divisor.error is error and error.value > 0:
-        # a baseline next to itself, also in draws in which it never errs
-        return make_estimate(1.0, np.ones(len(error.replicates)))
     base_clean = None if divisor.clean is None else divisor.clean.value
     table = measured_baseline(name, {corruption: divisor.error.value}, base_clean)
     value = corruption_error(
         {corruption: error.value}, table, None if clean is None else clean.value, relative
     ).values[corruption]
+    if divisor.error is error:
+        # a baseline next to itself, also in draws in which it never errs
+        return make_estimate(1.0, np.ones(len(error.replicates)))
     drawn = mean_corruption_error_replicates(
         {corruption: error.replicates},
         table,
@@ -143,9 +147,9 @@ def _divided(score: CorruptionScore, name: str, divisor: Divisor, relative: bool
         None if divisor.clean is None else divisor.clean.replicates,
     ).values[corruption]
     found = make_estimate(value, drawn)
-    if relative or len(divisor.error.replicates) > 1:
+    if relative or np.isnan(drawn).any() or (len(divisor.error.replicates) > 1 and error.value):
         return found
-    # a table does not vary: the interval is at least that of the error itself
+    # a table does not vary, nor does a model that never errs: at least the error's own interval
     base = divisor.error.value
     wide, narrow = (
         (min(own[0], least[0] / base), max(own[1], least[1] / base))

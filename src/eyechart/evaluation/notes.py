@@ -1,14 +1,18 @@
 """What a reader must know before reading the scores: one sentence each."""
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 
+from eyechart.curves.density import UNIFORM, to_density
 from eyechart.evaluation.baseline import Choice
 from eyechart.evaluation.trained_on import MARK
 from eyechart.predictions.loop import Job
 from eyechart.scores.evaluation import ModelScore, SpaceScore
+from eyechart.scores.human_caution import is_packaged, packaged_caution
+from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 
 
-def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice) -> Iterator[str]:
+def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice, fit: Fit) -> Iterator[str]:
     """Yield a sentence for everything that limits what the scores say."""
     yield from job.images.notes
     spaces = [space for model in models for space in model.spaces]
@@ -31,6 +35,7 @@ def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice) -> Iterator
     yield from _trained_on(models)
     yield from _same_files(job)
     yield from _without_curves(models)
+    yield from _on_humans(spaces, fit)
     yield from _on_baseline(spaces, choice)
     lacking = {
         score.corruption: score.unmeasurable
@@ -42,6 +47,43 @@ def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice) -> Iterator
         yield f"{count} answers are to pictures too even for Δv; curves are without them."
 
 
+def _on_humans(spaces: Sequence[SpaceScore], fit: Fit) -> Iterator[str]:
+    """Yield what must be known of the human curves: why there is none, and where they end."""
+    scores = [
+        score
+        for space in spaces for own in space.corruptions for score in own.properties.values()
+    ]  # fmt: skip
+    if NO_REFERENCE in {own.why_no_people for own in scores} and not any(
+        own.people for own in scores
+    ):
+        yield (
+            "No human comparison: humans responded to none of these corruptions, nor to a similar"
+            " one; see eyechart humans list for what there is."
+        )
+    told = (NO_HUMAN_CURVE, OTHER_DEFINITION)
+    reasons = (own.why_no_people for own in scores if own.why_no_people.startswith(told))
+    yield from dict.fromkeys(f"{why[0].upper()}{why[1:].rstrip('.')}." for why in reasons)
+    if fit.right_anchor == "measured" and any(own.people is not None for own in scores):
+        yield (
+            "Humans were shown no destroyed images: where the model's curve ends at what was"
+            " measured on those, the human curve ends at chance."
+        )
+    yield from _on_packaged(spaces, fit)
+
+
+def _on_packaged(spaces: Sequence[SpaceScore], fit: Fit) -> Iterator[str]:
+    """Yield how the packaged human reference compares with the published crowd, where used."""
+    scores = [(own.corruption, own.accuracy) for space in spaces for own in space.corruptions]
+    areas = {
+        name: score.people.areas.human
+        for name, score in scores
+        if score is not None and score.people is not None and is_packaged(score.people.reference)
+    }
+    if areas:
+        # the paper's areas are over Δv with equal weight, and of rates as they are
+        yield packaged_caution(areas if to_density(fit.density) == UNIFORM else {})
+
+
 def _on_baseline(spaces: Sequence[SpaceScore], choice: Choice) -> Iterator[str]:
     """Yield why there is no CE or no mCE, if there is none."""
     if choice.note:
@@ -51,8 +93,27 @@ def _on_baseline(spaces: Sequence[SpaceScore], choice: Choice) -> Iterator[str]:
         for space in spaces
         if space.normalised is not None and space.normalised.note
     )
+    yield from dict.fromkeys(note for space in spaces for note in _undetermined(space))
     if choice.name and all(space.normalised is None for space in spaces):
         yield f"No CE: the baseline {choice.name} has no errors for these corruptions."
+
+
+def _undetermined(space: SpaceScore) -> Iterator[str]:
+    """Yield of which corruptions the interval of CE, or of relative CE, is undetermined."""
+    if space.normalised is None:
+        return
+    kinds = (
+        ("CE", space.normalised.ce, "errors"),
+        ("relative CE", space.normalised.relative_ce, "more errors than on clean images"),
+    )
+    for title, scores, what in kinds:
+        names = [name for name, own in scores.items() if isnan(own.interval[0])]
+        if names:
+            yield (
+                f"{space.space}: the interval of {title} is undetermined for {', '.join(names)}: in"
+                f" too many bootstrap replicates {space.normalised.baseline} has no {what} to"
+                " divide by; use more images."
+            )
 
 
 def _trained_on(models: Sequence[ModelScore]) -> Iterator[str]:

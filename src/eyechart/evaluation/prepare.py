@@ -1,6 +1,5 @@
 """Before the work: everything that can be wrong is looked at, and the rows are drawn."""
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,23 +7,33 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import only_writer
 from eyechart.evaluation.baseline import PEOPLE, choose_baseline
 from eyechart.evaluation.task import ENTRY16, Progress, Task
+from eyechart.humans.combined import References, check_names
+from eyechart.humans.placement import HUMAN_DEFINITION
 from eyechart.humans.reference import Reference, find_reference
+from eyechart.humans.transfer import find_classes
 from eyechart.images.arrays import PublishedArrays
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, CLASSES
-from eyechart.labels.spaces import map_hint, native_labels
+from eyechart.labels.spaces import are_numbers, map_hint, native_labels
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
 from eyechart.predictions.destroyed import by_halves, destroyed_pictures
 from eyechart.predictions.loop import Job
 from eyechart.predictions.run import open_run
+from eyechart.scores.scoring import OTHER_DEFINITION
 from eyechart.testsets.drawing import Plan, counts_of, is_uniform, plan_draws
-from eyechart.testsets.testset import TestSet, count_steps, make_testset, read_testset
+from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
 
 CIFAR = (10, 100)
 """How many classes CIFAR-10 and CIFAR-100 have."""
+
+FIXED_BY_TESTSET = (
+    "suite", "n", "seed", "sampling", "balanced", "definition", "corruptions", "delta_v", "jpeg",
+)  # fmt: skip
+"""What a test set has already, so that nothing else can be asked for."""
 
 TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
 
@@ -60,8 +69,9 @@ def _check_baseline(task: Task, plan: Plan, images: ImageSet, models: Sequence[M
     """Refuse a baseline that does not hold for these pictures."""
     names = [model.name for model in models]
     choose_baseline(task.baseline, plan, images, names, task.testset is not None)
-    reference, why = people_of(task)
-    if task.baseline == PEOPLE and (reference is None or reference.corrected):
+    references, why = people_of(replace(task, plan=plan))
+    parts = () if references is None else references.parts
+    if task.baseline == PEOPLE and all(part.corrected for part in parts):
         raise UsageError(
             f"--baseline people needs people's errors: {why or 'they are corrected for chance'};"
             " name another baseline, or none."
@@ -71,7 +81,7 @@ def _check_baseline(task: Task, plan: Plan, images: ImageSet, models: Sequence[M
 def _check_same(own: Plan, asked: Plan) -> None:
     """Refuse what was asked for and is otherwise in a test set that was given."""
     usual, settings = Plan(), own.settings()
-    for name in ("suite", "n", "seed", "sampling", "balanced", "corruptions", "delta_v", "jpeg"):
+    for name in FIXED_BY_TESTSET:
         is_asked = getattr(asked, name) != getattr(usual, name)
         if is_asked and asked.settings()[name] != settings[name]:
             raise UsageError(
@@ -118,7 +128,7 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
             " of several classes (the folder above the class folders), or --labels none."
         )
     for model in models:
-        if isinstance(images.files, PublishedArrays):
+        if isinstance(images.files, PublishedArrays) and are_numbers(sorted(names)):
             # bare numbers would be taken for outputs of any model that has as many or more
             count = max(int(label) for label in names) + 1
             if (model.classes or 0) > count and count in CIFAR:
@@ -129,15 +139,35 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
         native_labels(images.labels, model.classes or 0, model.class_names)
 
 
-def people_of(task: Task) -> tuple[Reference | None, str]:
+def people_of(task: Task) -> tuple[References | None, str]:
     """Return whose answers to compare with, or None and the reason why nobody's.
 
     People who answered something else than the 16 categories are refused where those were asked
     for; elsewhere they are left aside.
     """
-    if task.humans is None:
+    similar = find_classes(task.similar)
+    if not task.human_names:
         return None, "no human reference was asked for"
-    reference = find_reference(task.humans)
+    if task.plan.definition != HUMAN_DEFINITION:
+        return None, (
+            f"{OTHER_DEFINITION}: human responses are placed by the definition {HUMAN_DEFINITION}"
+            f" of visual change, this test is by {task.plan.definition}"
+        )
+    found = [_person(task, name) for name in task.human_names]
+    parts = [replace(own, similar=similar) for own, _ in found if own is not None]
+    if len(parts) < len(found):
+        why = next(why for own, why in found if own is None)
+        if len(found) == 1:
+            return None, why
+        raise UsageError(
+            f"Of several human references {why}: give --match-choices, or leave it out."
+        )
+    check_names(parts)
+    return References(tuple(parts)), ""
+
+
+def _person(task: Task, name: str) -> tuple[Reference | None, str]:
+    reference = find_reference(name, task.clean_responses)
     if reference.choices != len(CATEGORIES):
         if task.match_choices:
             return reference.meeting(len(CATEGORIES), match_choices=True), ""
@@ -160,19 +190,16 @@ def _uniform(
     plan: Plan, images: ImageSet, device: torch.device, out: Path, progress: Progress
 ) -> TestSet:
     """Return the test set whose strengths had to be found, kept in `out`."""
-    target = out / TESTSET
-    if target.exists():
-        kept = read_testset(target)
-        if kept.plan.settings() == plan.settings() and kept.header["images"] == images.digest:
-            return kept
-        raise UsageError(f"{target} is another test set: choose another --out, or delete it.")
-    parts = out / TESTSET_PARTS
-    try:
-        parts.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
-    steps = count_steps(images, plan)
-    made = make_testset(images, plan, device, parts, progress.begin("strengths", steps))
-    made.save(target)
-    shutil.rmtree(parts)
-    return made
+    target, parts = out / TESTSET, out / TESTSET_PARTS
+    with only_writer(target):
+        if target.exists():
+            kept = read_testset(target)
+            if kept.plan.settings() == plan.settings() and kept.header["images"] == images.digest:
+                return kept
+            raise UsageError(f"{target} is another test set: choose another --out, or delete it.")
+        try:
+            parts.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+        step = progress.begin("strengths", count_steps(images, plan))
+        return keep_testset(images, plan, device, parts, target, step)

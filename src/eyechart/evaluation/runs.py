@@ -3,17 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
 from eyechart.core.errors import UsageError
+from eyechart.curves.bins import BINS
 from eyechart.evaluation.saved import Results, SavedCoverage, SavedModel, read_results
 from eyechart.evaluation.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
 from eyechart.scores.estimate import Estimate, mean_estimate
 
 OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")
 """Scores that a run has once, not for every corruption."""
+
+HUMAN_BINS, AUTO = "human_bins", "auto"
+"""How many bins human curves have, and that it was left to the number of responses."""
 
 NEEDED = {
     "suite": str, "corruptions": list, "means_over": list, "models": dict, "baseline": str,
@@ -59,7 +63,10 @@ class Run:
     @property
     def test(self) -> dict[str, Any]:
         """All of the settings that two runs must share for their models to be compared."""
-        return {name: own for name, own in self.config.items() if name != "models"}
+        fit = dict(self.config["fit"])
+        # older runs, and those without humans, do not say what was asked for
+        fit.setdefault(HUMAN_BINS, AUTO if fit.get("bins") == BINS else fit.get("bins"))
+        return {name: own for name, own in self.config.items() if name != "models"} | {"fit": fit}
 
     @property
     def shown(self) -> int:
@@ -202,8 +209,9 @@ def make_boards(runs: Sequence[Run]) -> list[Board]:
     """Return the runs by the test they are of.
 
     Runs of one suite on other pictures or with other settings cannot be compared and are refused;
-    so are two models of one name.
+    so are two models of one name, and runs by two definitions of visual change.
     """
+    _check_same_definition(runs)
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(str(run.config["suite"]), []).append(run)
@@ -226,9 +234,34 @@ def _check_same_test(first: Run, second: Run) -> None:
                 f"Two models are called {name}, in {first.folder} and in {second.folder}, and are"
                 " not known to be the same: leave one of them out."
             )
-    for name, own in first.test.items():
-        if second.test.get(name) != own:
+    for name in first.test | second.test:
+        if second.test.get(name) == first.test.get(name):
+            continue
+        if name == "fit":
+            raise _other_curves(first, second)
+        raise UsageError(
+            f"{first.folder} and {second.folder} are runs of different tests ({name} differs):"
+            " only models that saw the same pictures can be compared."
+        )
+
+
+def _check_same_definition(runs: Sequence[Run]) -> None:
+    """Raise a UsageError unless visual change was measured by one definition in all suites."""
+    for first, run in pairwise(runs):
+        one, two = (str(own.config.get("definition")) for own in (first, run))
+        if one != two:
             raise UsageError(
-                f"{first.folder} and {second.folder} are runs of different tests ({name} differs):"
-                " only models that saw the same pictures can be compared."
+                "Scores by different definitions of visual change cannot be compared:"
+                f" {first.folder} has {one}, {run.folder} has {two}; evaluate both with the same"
+                " --definition."
             )
+
+
+def _other_curves(first: Run, second: Run) -> UsageError:
+    one, two = (run.test["fit"] for run in (first, second))
+    name = next(key for key in one | two if one.get(key) != two.get(key))
+    return UsageError(
+        f"Areas of curves that were fitted differently cannot be compared: {name} is"
+        f" {one.get(name)} in {first.folder} and {two.get(name)} in {second.folder}; evaluate both"
+        " with the same options."
+    )

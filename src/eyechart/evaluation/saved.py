@@ -82,7 +82,11 @@ class SavedPeople:
     `line`: people's curve. `model_line`: the model's on the same scale, which is another than its
     own curve's where both are corrected for chance. `significant`: where 83 % bands are apart;
     `tested`: where one is ahead by the test behind `scenario`. `p_people` and `p_model`: of either
-    being ahead anywhere, by that test, corrected for the number of corruptions.
+    being ahead anywhere, by that test, corrected for the number of corruptions. `human_bins`: how
+    many bins humans' curve was fitted to, and its anchors at Δv 0 and 1, None where there is none;
+    all three are missing in files from before humans were fitted as models are. `reference`,
+    `experiment`: whose curve it is, by name, and `observers`: of how many humans, 0 if that is
+    unknown; missing in files from before there could be several references.
     """
 
     about: str
@@ -100,6 +104,12 @@ class SavedPeople:
     p_model: float
     line: Line
     model_line: Line
+    human_bins: int | None = None
+    human_left_anchor: float | None = None
+    human_right_anchor: float | None = None
+    reference: str = ""
+    experiment: str = ""
+    observers: int = 0
 
 
 @dataclass(frozen=True)
@@ -149,7 +159,11 @@ class SavedErrors:
 
 @dataclass(frozen=True)
 class SavedSimilar:
-    """How much higher a model scores under the first of two corruptions that look alike."""
+    """How much higher a model scores under the first of two corruptions that look alike.
+
+    `property`: "a" or "p". `human_curves`: 2 if humans responded to both, 1 if one curve stands for
+    both.
+    """
 
     first: str
     second: str
@@ -158,6 +172,8 @@ class SavedSimilar:
     delta_mrsi: float | None
     mrsi_interval: Ends
     ranges: tuple[SavedLead, ...]
+    property: str = "a"
+    human_curves: int = 1
 
 
 @dataclass(frozen=True)
@@ -323,7 +339,8 @@ class PeopleLine:
 class SavedExperiment:
     """What people saw. `kind`: the class of corruptions that look alike, "" for none.
 
-    `members`: bare names of the corruptions that the answers speak for.
+    `members`: bare names of the corruptions that the answers speak for. `tested`: whether likeness
+    to others was tested at all; `evidence`: how the class is known. `reference`: by name.
     """
 
     name: str
@@ -333,6 +350,9 @@ class SavedExperiment:
     size: str
     accuracy: PeopleLine | None
     consistency: PeopleLine | None
+    tested: bool = False
+    evidence: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,19 @@ import numpy as np
 import pyarrow.compute as pc
 
 from eyechart.core.provenance import git_hash, versions
+from eyechart.curves.density import to_density
 from eyechart.evaluation.agreement import agreements
 from eyechart.evaluation.baseline import PEOPLE, choose_baseline
 from eyechart.evaluation.examples import Answered
 from eyechart.evaluation.normalise import Divisor, normalise, people_error
 from eyechart.evaluation.notes import notes_on
 from eyechart.evaluation.prepare import people_of
+from eyechart.evaluation.runs import AUTO, HUMAN_BINS
 from eyechart.evaluation.task import ENTRY16, Progress, Task
 from eyechart.evaluation.trained_on import met_in_training
+from eyechart.humans.combined import References
 from eyechart.humans.reference import WHICH, Reference, title
-from eyechart.humans.transfer import class_of, members_of
+from eyechart.humans.transfer import PUBLISHED, SimilarClasses
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
 from eyechart.labels.spaces import category_labels, native_labels, output_names
@@ -45,13 +48,13 @@ from eyechart.scores.scoring import (
     Fit,
     class_weights,
     estimate_mean,
+    human_curve,
     is_too_few,
     score_corruption,
 )
 from eyechart.scores.several import correct_for_number
 from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import SimilarClass, compare_corruptions
-from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.drawing import Step
@@ -59,7 +62,7 @@ from eyechart.testsets.drawing import Step
 
 def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluation:
     """Return the scores of predictions that are all there."""
-    people = people_of(task)
+    people = people_of(replace(task, plan=job.plan))
     entries = [draws.entry for draws in job.groups if draws.entry is not None]
     spaces = {model.name: list(_spaces(task, job, model, people[0])) for model in job.models}
     step = progress.begin("curves", len(entries) * sum(map(len, spaces.values())))
@@ -84,23 +87,26 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
         for space, labels in own_spaces:
             own_answers = _recorded(task, job, space, labels, folder)
             answers.setdefault(space, {})[name] = own_answers
+    human_bins = AUTO if task.fit.bins is None else task.fit.bins
     coverage = _coverage(folder, entries, task.fit) if job.images.has_clean else {}
     job = _with_left_out(job, folder)
     return Evaluation(
         config={
             **job.settings(),
             "rule": task.rule,
-            "humans": task.humans,
+            "humans": task.humans if len(task.human_names) < 2 else list(task.human_names),
+            **_similar_config(task),
             "match_choices": task.match_choices,
+            **({} if task.clean_responses is None else {"clean_responses": task.clean_responses}),
             "baseline": choice.name,
             "means_over": counted(job, entries),
-            "fit": _plain(task.fit),
+            "fit": _plain(task.fit) | ({HUMAN_BINS: human_bins} if task.human_names else {}),
         },
         images=_about_images(job),
         models=tuple(models),
         coverage=coverage,
         paired=tuple(_paired(models)),
-        warnings=tuple(notes_on(job, models, choice)),
+        warnings=tuple(notes_on(job, models, choice, task.fit)),
         agreements=tuple(agreements(answers, entries, people[0], task.fit, progress)),
         provenance={
             "versions": versions(),
@@ -113,40 +119,47 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
     )
 
 
-def experiments_of(reference: Reference, fit: Fit) -> tuple[Experiment, ...]:
+def _similar_config(task: Task) -> dict[str, Any]:
+    """Return which classes were used, where they are not the published ones, as before."""
+    names = [task.similar] if isinstance(task.similar, str) else list(task.similar)
+    return {} if names == [PUBLISHED] else {"similar": names}
+
+
+def experiments_of(references: References | Reference, fit: Fit) -> tuple[Experiment, ...]:
     """Return what people answered, fitted as it is when models are compared with it."""
     found = []
-    for name in reference.answers.experiments:
-        curves = {
-            which: curve
-            for which in WHICH
-            if (
-                curve := reference.curve(
-                    name, which, replicates=fit.replicates, density=fit.density
+    for reference in references.parts:
+        whose = f" ({reference.name})" if len(references.parts) > 1 else ""
+        for name in reference.experiments:
+            curves = {
+                which: curve
+                for which in WHICH
+                if (curve := human_curve(reference, name, which, fit)[0]) is not None
+            }
+            # rates of conditions are not corrected for chance
+            points = (
+                {} if reference.corrected else {w: tuple(reference.points(name, w)) for w in curves}
+            )
+            alike = reference.similar.find(name)
+            found.append(
+                Experiment(
+                    name,
+                    f"{title(name)}{whose}",
+                    "" if alike is None else alike.name,
+                    reference.similar.members_of(name),
+                    reference.size_in_words(name),
+                    curves,
+                    points,
+                    reference.similar.is_tested(name),
+                    "" if alike is None else alike.evidence,
+                    reference.name,
                 )
             )
-            is not None
-        }
-        # rates of conditions are not corrected for chance
-        points = (
-            {} if reference.corrected else {w: tuple(reference.points(name, w)) for w in curves}
-        )
-        found.append(
-            Experiment(
-                name,
-                title(name),
-                class_of(name) or "",
-                members_of(name),
-                reference.size_in_words(name),
-                curves,
-                points,
-            )
-        )
     return tuple(found)
 
 
 def _spaces(
-    task: Task, job: Job, model: Model, reference: Reference | None
+    task: Task, job: Job, model: Model, references: References | None
 ) -> Iterator[tuple[str, Whole]]:
     """Yield the label spaces to score in, with each picture's label, −1 for none."""
     images, plan = job.images, job.plan
@@ -157,16 +170,14 @@ def _spaces(
         yield "native", labels
     elif plan.labels == "none":
         yield "native", unlabelled
-    if has_categories and (plan.labels == ENTRY16 or task.humans is not None):
+    if has_categories and (plan.labels == ENTRY16 or task.human_names):
         labels = category_labels(images.labels, images.categories)
         if plan.labels == "none":
             labels = unlabelled
         used = np.unique(np.concatenate([draws.image for draws in job.groups]))
         # without any label, only people's consistency has something to say
         blind = (
-            reference is not None
-            and bool((labels == NONE).all())
-            and bool(np.isfinite(reference.answers.consistent).any())
+            references is not None and bool((labels == NONE).all()) and references.has_consistency
         )
         if plan.labels == ENTRY16 or (labels[used] != NONE).any() or blind:
             yield ENTRY16, labels
@@ -188,7 +199,7 @@ def _score_space(
     labels: Whole,
     folder: Path,
     entries: Sequence[Entry],
-    people: tuple[Reference | None, str],
+    people: tuple[References | None, str],
     step: Step,
     wrong: dict[str, dict[str, Divisor]],
 ) -> SpaceScore:
@@ -245,7 +256,7 @@ def _score_space(
         ),
         corruptions=tuple(correct_for_number(scores)),
         verdict=TOO_FEW if is_few else "",
-        similar=tuple(_similar(scores)) if space == ENTRY16 else (),
+        similar=() if theirs is None else tuple(_similar(scores, theirs.similar)),
         counted=tuple(counted(job, entries)),
         by_class=tuple(by_class.scores()),
         class_names=answer_names(job, model, space),
@@ -254,10 +265,10 @@ def _score_space(
 
 def answered(task: Task, job: Job, folder: Path) -> list[Answered]:
     """Return the answers of every model in the first label space that it has."""
-    reference, _ = people_of(task)
+    references, _ = people_of(replace(task, plan=job.plan))
     found = []
     for model in job.models:
-        space, labels = next(_spaces(task, job, model, reference))
+        space, labels = next(_spaces(task, job, model, references))
         recorded = _recorded(task, job, space, labels, folder)
         found.append(Answered(model.name, recorded, answer_names(job, model, space)))
     return found
@@ -275,7 +286,7 @@ def counted(job: Job, entries: Sequence[Entry]) -> list[str]:
 
     ImageNet-C's extras may be there besides.
     """
-    names, suite = [entry.name for entry in entries], list_corruptions(job.plan.suite)
+    names, suite = [entry.name for entry in entries], job.plan.all_names()
     return suite if set(suite) <= set(names) else names
 
 
@@ -286,22 +297,32 @@ def _is_drawn(job: Job) -> bool:
     return job.plan.sampling != "paper" or not all(e.at_levels for e in job.plan.entries())
 
 
-def _similar(scores: Sequence[CorruptionScore]) -> Iterator[tuple[str, str, SimilarClass]]:
-    """Yield how a model's scores differ between corruptions that people meet alike."""
-    for first, second in combinations(scores, 2):
-        if class_of(first.corruption) is None:
-            continue
-        if class_of(first.corruption) != class_of(second.corruption):
-            continue
-        one, two = first.accuracy, second.accuracy
-        if one is None or two is None or one.people is None or two.people is None:
-            continue
-        if one.people.curve is not two.people.curve:
-            continue  # people answered to both, and each has a curve of its own
-        found = compare_corruptions(
-            one.people.curve, one.people.model_curve, two.people.model_curve
-        )
-        yield first.corruption, second.corruption, found
+def _similar(
+    scores: Sequence[CorruptionScore], classes: SimilarClasses
+) -> Iterator[tuple[str, str, SimilarClass]]:
+    """Yield how a model's scores differ between corruptions that people meet alike.
+
+    Accuracy, then consistency; with one human curve for both corruptions, or with both of theirs
+    where people responded to each.
+    """
+    for letter in PROPERTIES:
+        for first, second in combinations(scores, 2):
+            kind = classes.name_of(first.corruption)
+            if kind is None or kind != classes.name_of(second.corruption):
+                continue
+            one, two = (own.properties.get(letter) for own in (first, second))
+            if one is None or two is None or one.people is None or two.people is None:
+                continue
+            if one.people.corrected != two.people.corrected:
+                continue
+            human, other = one.people.curve, two.people.curve
+            found = compare_corruptions(
+                human,
+                one.people.model_curve,
+                two.people.model_curve,
+                second_human=None if other is human else other,
+            )
+            yield first.corruption, second.corruption, replace(found, property=letter)
 
 
 def _paired(models: Sequence[ModelScore]) -> Iterator[Paired]:
@@ -364,11 +385,11 @@ def _about_images(job: Job) -> dict[str, Any]:
 def _plain(fit: Fit) -> dict[str, Any]:
     return {
         "binning": fit.binning,
-        "bins": fit.bins,
+        "bins": fit.n_bins,
         "least": fit.least,
         "method": fit.method,
         "right_anchor": fit.right_anchor,
         "replicates": fit.replicates,
         "seed": fit.seed,
-        "density": "uniform" if fit.density is None else str(fit.density),
+        "density": to_density(fit.density).identity,
     }

@@ -1,16 +1,22 @@
 """What an evaluation is to do, and who is told how far it is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from eyechart.core.arguments import as_flag, as_path, as_text, as_whole
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.humans.agreement import check_rule
+from eyechart.humans.transfer import PUBLISHED
 from eyechart.labels.categories import RULES
 from eyechart.models.label_map import LabelMap
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.drawing import Plan, Step
 
 ENTRY16 = "entry16"
+MAX_BATCH = 100_000
+"""Images that are predicted at once, at most."""
 
 
 class Progress(Protocol):
@@ -43,22 +49,35 @@ class Shared:
 class Task:
     """What `evaluate` is to do, besides models and pictures.
 
-    `rule`: how 1,000 classes become the 16 categories. `humans`: a reference's name or file, or
-    None. `match_choices`: people who had another number of choices than 16 are compared all the
-    same, both sides corrected for chance. `testset`: the path of a manifest to use instead of
-    drawing one. `baseline`: whose errors CE divides by, see `choose_baseline`.
-    `label_maps`: those that were offered to the models, each of which must be used.
+    `rule`: how 1,000 classes become the 16 categories. `humans`: a reference's name or file,
+    several of them in order of precedence, or None. `similar`: the classes within which human
+    responses are transferred, see `find_classes`. `match_choices`: people who had another number of
+    choices than 16 are compared all the same, both sides corrected for chance. `testset`: the path
+    of a manifest to use instead of drawing one. `baseline`: whose errors CE divides by, see
+    `choose_baseline`. `label_maps`: those that were offered to the models, each of which must be
+    used.
+    `clean_responses`: with which responses to the clean image humans' are compared for consistency,
+    see `humans.agreement.RULES`; None: what the reference's data allow.
     """
 
     plan: Plan
     fit: Fit
     rule: str = "max"
-    humans: str | None = "geirhos"
+    humans: str | Sequence[str] | None = "geirhos"
     testset: str | None = None
     batch: int | None = None
     match_choices: bool = False
     baseline: str = "auto"
     label_maps: tuple[LabelMap, ...] = ()
+    clean_responses: str | None = None
+    similar: str | Sequence[str] = PUBLISHED
+
+    @property
+    def human_names(self) -> tuple[str, ...]:
+        """The human references that were asked for, in order of precedence."""
+        if self.humans is None:
+            return ()
+        return (self.humans,) if isinstance(self.humans, str) else tuple(self.humans)
 
     def check(self) -> None:
         """Raise a UsageError unless this can be done."""
@@ -66,10 +85,15 @@ class Task:
         self.fit.check()
         if self.testset is not None and self.plan.pictures is not None:
             raise UsageError("A test set has its own pictures: leave out the number of pictures.")
-        if self.rule not in RULES:
-            raise unknown_name("rule", str(self.rule), RULES)
-        if self.batch is not None and self.batch < 1:
-            raise UsageError(f"batch must be at least 1, got {self.batch}.")
+        if as_text(self.rule, "rule") not in RULES:
+            raise unknown_name("rule", self.rule, RULES)
+        if self.clean_responses is not None:
+            check_rule(as_text(self.clean_responses, "clean_responses"))
+        if self.batch is not None:
+            as_whole(self.batch, "batch", 1, MAX_BATCH)
+        as_flag(self.match_choices, "match_choices")
+        if self.testset is not None:
+            as_path(self.testset, "testset", "the path of a file")
         if self.plan.sampling == "paper" and all(entry.at_levels for entry in self.plan.entries()):
             return
         need = int(self.fit.least * 2)

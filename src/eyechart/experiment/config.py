@@ -12,6 +12,7 @@ import yaml
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.core.yaml_text import parse_yaml
 
 KINDS = ("categorise", "same-different")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -125,12 +126,12 @@ def config_from(settings: Mapping[str, Any], where: str) -> StudyConfig:
 def read_config(path: Path) -> StudyConfig:
     """Return the study in a YAML file."""
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(
             f"{path.parent} is no study: make one with eyechart experiment new."
         ) from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         what = " ".join(str(error).split())
         raise UsageError(f"{path} cannot be read: {what}.") from None
     if not isinstance(settings, dict):

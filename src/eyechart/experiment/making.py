@@ -117,7 +117,6 @@ def carry_out(begun: Begun, images: ImageSet, device: torch.device, text: str, s
                 _finish(begun, config, text, digests)
     except OSError as error:
         raise UsageError(f"Cannot write into {where}: {error.strerror or error}.") from None
-    (where / f".{RECORD}.lock").unlink(missing_ok=True)
     return len(digests)
 
 

@@ -15,6 +15,7 @@ from eyechart.experiment.pairs import Question, design_pairs, questions_of
 from eyechart.experiment.plan_text import plan_text
 from eyechart.experiment.rows import Row, group_by_source, read_rows
 from eyechart.experiment.settings import Settings
+from eyechart.humans.placement import HUMAN_DEFINITION
 from eyechart.testsets.testset import TestSet
 
 PER_PAIR = 40
@@ -64,6 +65,12 @@ class Plan:
 
 def plan_study(testset: TestSet, settings: Settings, wish: Wish) -> Plan:
     """Return the study that is wanted; what cannot be made of this test set is an error."""
+    if testset.plan.definition != HUMAN_DEFINITION:
+        raise UsageError(
+            f"A study needs a test set by the definition {HUMAN_DEFINITION} of visual change, by"
+            f" which humans and models are compared, got {testset.plan.definition}: make one"
+            " without --definition."
+        )
     rows = read_rows(testset)
     stimuli = _stimuli(rows, testset, settings, wish)
     answers = sum(each.capacity or 0 for each in stimuli)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.core.yaml_text import parse_yaml
 from eyechart.experiment.config import (
     CONSENT,
     KINDS,
@@ -18,7 +17,7 @@ from eyechart.experiment.config import (
     StudyConfig,
     config_from,
 )
-from eyechart.images.stimulus import STIMULI, find_stimulus
+from eyechart.images.stimulus import find_stimulus
 
 MINUTES = "{minutes}"
 """Stands in a consent text for how long it takes."""
@@ -67,16 +66,21 @@ def with_side(settings: Settings, stimulus: str) -> Settings:
 
     `stimulus`: the test set's; only pictures of their files' own size must be looked at first.
     """
-    how = find_stimulus(stimulus)
-    if how is STIMULI["native"]:
+    size = find_stimulus(stimulus).width_and_height
+    if size is None:
         return settings
-    assert how.crop is not None
-    if settings.side not in (None, how.crop):
+    side, height = size
+    if side != height:
         raise UsageError(
-            f"side must be that of the test set's pictures, {how.crop} px, got {settings.side}:"
+            f"The test set's images must be square, they are {stimulus} px: make it with --stimulus"
+            f" {max(size)}, which crops, or {max(size)}x{max(size)}, which does not."
+        )
+    if settings.side not in (None, side):
+        raise UsageError(
+            f"side must be that of the test set's pictures, {side} px, got {settings.side}:"
             " leave it out."
         )
-    return replace(settings, config=replace(settings.config, side=how.crop), side=how.crop)
+    return replace(settings, config=replace(settings.config, side=side), side=side)
 
 
 def _name_of(folder: Path) -> str:
@@ -86,10 +90,10 @@ def _name_of(folder: Path) -> str:
 
 def _read_settings(path: Path) -> dict[str, Any]:
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
     if not isinstance(found, dict):
         raise UsageError(f"{path} must hold settings of a study, as in 'block: 50'.")

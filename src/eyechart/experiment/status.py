@@ -16,9 +16,9 @@ from eyechart.experiment.export_tables import Counted, Judged, counted, human_re
 from eyechart.experiment.records import Sitting, read_sittings
 from eyechart.experiment.rules import judge
 from eyechart.experiment.tables import ACTIVE, FAILED, Picture, Stimulus, Study
-from eyechart.humans.records import CLEAN, Answers
+from eyechart.humans.records import CLEAN, Answers, Judgement
 from eyechart.humans.reference import Reference
-from eyechart.humans.same_different import Judgement, PairResult, analyse
+from eyechart.humans.same_different import PairResult, analyse
 
 PLACES = (0.2, 0.4, 0.6, 0.8)
 """Where on the axis of Δv the running curve is read off."""

@@ -17,10 +17,15 @@ def find_rule(rule: str | None, answers: Answers) -> str:
     """Return the rule of that name; without one "given" if the file has clean answers."""
     if rule is None:
         return "given" if (~np.isnan(answers.consistent)).any() else "majority"
+    return check_rule(rule)
+
+
+def check_rule(rule: object) -> str:
+    """Return the name of a rule, or raise a UsageError that says which there are."""
     if not isinstance(rule, str):
-        raise UsageError(f"clean_answers must be one of {', '.join(RULES)}, got {rule!r}.")
+        raise UsageError(f"clean_responses must be one of {', '.join(RULES)}, got {rule!r}.")
     if rule not in RULES:
-        raise unknown_name("rule for clean answers", rule, RULES)
+        raise unknown_name("rule for clean responses", rule, RULES)
     return rule
 
 
@@ -42,15 +47,17 @@ def consistency(answers: Answers, rule: str, seed: int = 0) -> Numbers:
 
 
 def _from_others(answers: Answers, rule: str, seed: int) -> Numbers:
-    told: dict[str, list[tuple[str, str]]] = {}
+    # images of one name in two merged studies are not the same image
+    told: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in np.flatnonzero(is_clean(answers) & (answers.picture != "")).tolist():
         if answers.answer[row]:
             own = (str(answers.subject[row]), str(answers.answer[row]))
-            told.setdefault(str(answers.picture[row]), []).append(own)
+            told.setdefault((str(answers.study[row]), str(answers.picture[row])), []).append(own)
     result = np.full(len(answers), np.nan)
     for row in range(len(answers)):
-        picture, subject = str(answers.picture[row]), str(answers.subject[row])
-        others = sorted(said for who, said in told.get(picture, ()) if who != subject)
+        study, picture = str(answers.study[row]), str(answers.picture[row])
+        subject = str(answers.subject[row])
+        others = sorted(said for who, said in told.get((study, picture), ()) if who != subject)
         if others:
             drawn = hash64("clean answer", seed, picture, subject)
             result[row] = answers.answer[row] == _chosen(others, rule, drawn)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.humans.placement import Placement, find_placement, strength_of
-from eyechart.humans.records import Answers, Judgements, Numbers, make_answers
+from eyechart.humans.records import CLEAN, Answers, Numbers, make_answers
+from eyechart.humans.same_different import read_single_judgements
 from eyechart.humans.tables import Row, head_of, read_rows
 from eyechart.labels.categories import CATEGORIES
 
@@ -19,9 +20,13 @@ NO_ANSWER = ("", "na", "nan", "none")
 ORIGINAL = re.compile(r"n\d{8}_\d+")
 """The original's name inside the name of a file made from it."""
 
-SAME = {"1": 1, "yes": 1, "true": 1, "same": 1, "0": 0, "no": 0, "false": 0, "different": 0}
+STIMULUS = re.compile(
+    r"\d+_(?P<experiment>[^_]+)_[^_]+_(?P<condition>[^_]+)_[^_]+_\d+_(?P<image>.+)"
+)
+"""A stimulus of model-vs-human: trial, experiment, observer, condition, category, number, image."""
 
 MODEL_VS_HUMAN = ("subj", "object_response", "category", "condition", "imagename")
+VCR = ("orig_pred", "transf_pred", "label", "vd_score")
 TRIALS = ("corruption", "subject", "picture", "label", "answer", "delta_v")
 COUNTED = {"accuracy": ("num_accs", "correct"), "preserved": ("num_pre", "consistent")}
 """Of tables of counts: the column of rates, that of hits, and the property that they are of."""
@@ -52,7 +57,7 @@ def import_answers(
     citation: str = "",
     licence: str = "",
 ) -> Answers:
-    """Return the answers in CSV files of a form: "model-vs-human", "counts" or "trials".
+    """Return the answers in CSV files of a form: one of `FORMATS`.
 
     `corruption`: what was done to the pictures, where the files do not say. `choices`: between how
     many answers people chose; without it 16 for the 16 categories, and 2 for counts. `placement`:
@@ -64,42 +69,109 @@ def import_answers(
     if not paths:
         raise UsageError("Give at least one file to import.")
     answers = FORMATS[form](paths, Told(corruption, choices, placement, label_space))
-    told = () if judgements is None else read_judgements(judgements)
+    told = () if judgements is None else tuple(read_single_judgements(judgements))
     return replace(answers, citation=citation, licence=licence, judgements=told)
 
 
 def read_model_vs_human(paths: Sequence[Path], told: Told) -> Answers:
-    """Return the answers in tables of the model-vs-human toolbox, one row for each trial."""
+    """Return the answers in tables of the model-vs-human toolbox, one row for each trial.
+
+    Without Δv (no placement, no column delta_v) they make no curves, but error consistency κ.
+    They are then called by their files' names, unless a corruption is given.
+    """
     placement = None if told.placement is None else find_placement(told.placement)
-    rows, changes = [], []
+    rows: list[Row] = []
+    changes, names = [], []
     for path in paths:
-        says_itself = {*MODEL_VS_HUMAN, "corruption"} <= head_of(path)
-        if told.placement is None and told.corruption is None and not says_itself:
-            raise UsageError("Say what was done to the pictures: give a placement or a corruption.")
         own = list(read_rows(path, MODEL_VS_HUMAN))
         rows += own
-        if "delta_v" in own[0]:
-            changes.append(np.array([row.share("delta_v", unknown=True) for row in own]))
-        elif placement is not None:
-            changes.append(_placed(own, placement))
-        else:
-            raise UsageError(
-                f"{path} does not say how much was changed: give a placement or a column delta_v."
-            )
+        changes.append(_changes(own, placement))
+        name = told.corruption or told.placement or ""
+        if not name and "corruption" not in own[0] and "delta_v" in own[0]:
+            # a curve needs a corruption, not a file's name
+            raise UsageError(f"{path} must say what was done: give a placement or a corruption.")
+        names += [
+            name or row.cells.get("corruption") or experiment_of(path)
+            for row in own
+            if _agrees(row, told)
+        ]
     said = [row["object_response"] for row in rows]
     labels, answers, facts = _labels(rows, "category", said, told)
     return make_answers(
         len(rows),
         source="model-vs-human",
-        corruption=[told.corruption or told.placement or row.filled("corruption") for row in rows],
+        corruption=names,
         condition=[row["condition"] for row in rows],
         subject=[row.filled("subj") for row in rows],
         picture=[_original(row["imagename"]) for row in rows],
+        stimulus_set=[stimulus_of(row["imagename"])[0] for row in rows],
         label=labels,
         answer=answers,
         delta_v=np.concatenate(changes),
         **facts,
     )
+
+
+def _changes(rows: Sequence[Row], placement: Placement | None) -> Numbers:
+    """Return Δv for each row, NaN where the table does not say it and there is no placement."""
+    if "delta_v" in rows[0]:
+        return np.array([row.share("delta_v", unknown=True) for row in rows])
+    return np.full(len(rows), np.nan) if placement is None else _placed(rows, placement)
+
+
+def experiment_of(path: Path) -> str:
+    """Return what an experiment is called by its file: "sketch" of sketch_subject-01_session_1."""
+    return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
+
+
+def read_vcr(paths: Sequence[Path], told: Told) -> Answers:
+    """Return the answers in tables with the columns of the VCR study, one row for each answer.
+
+    `transf_pred`: to the corrupted image; `orig_pred`: to the clean one, of whoever saw that;
+    `vd_score`: Δv, which that study's code does not keep from falling below 0.
+    """
+    rows = [row for path in paths for row in read_rows(path, VCR)]
+    clean = [_said(row["orig_pred"]) for row in rows]
+    said = [row["transf_pred"] for row in rows]
+    labels, answers, facts = _labels(rows, "label", said, told, clean)
+    return make_answers(
+        len(rows),
+        source="vcr",
+        corruption=[_corruption(row, told) for row in rows],
+        subject=[row.cells.get("subject", "") for row in rows],
+        picture=[row.cells.get("picture", "") for row in rows],
+        label=labels,
+        answer=answers,
+        clean_answer=clean,
+        delta_v=[row.share("vd_score", unknown=True, below=True) for row in rows],
+        **facts,
+    )
+
+
+def _corruption(row: Row, told: Told) -> str:
+    """Return what was done to a row's image: as its table says, or as was told for all."""
+    _agrees(row, told)
+    return told.corruption or _column(row, "corruption")
+
+
+def _agrees(row: Row, told: Told) -> bool:
+    """Return True, or raise a UsageError where a table names another corruption than was told."""
+    own = row.cells.get("corruption", "")
+    if told.corruption and own not in ("", CLEAN, told.corruption):
+        raise row.refusal(
+            f"corruption is {own}, not {told.corruption}: leave out --corruption, which is for"
+            " tables without that column"
+        )
+    return True
+
+
+def _column(row: Row, name: str) -> str:
+    if name not in row:
+        raise UsageError(
+            f"{row.path} does not say what was done to the images: give --{name}, or a column"
+            f" {name}."
+        )
+    return row.filled(name)
 
 
 def read_counts(paths: Sequence[Path], told: Told) -> Answers:
@@ -141,49 +213,43 @@ def read_counts(paths: Sequence[Path], told: Told) -> Answers:
 def read_trials(paths: Sequence[Path], told: Told) -> Answers:
     """Return the answers in eyechart's own tables of trials, one row for each."""
     rows = [row for path in paths for row in read_rows(path, TRIALS)]
-    labels, answers, facts = _labels(rows, "label", [row["answer"] for row in rows], told)
+    clean = [_said(row["clean_answer"]) if "clean_answer" in row else "" for row in rows]
+    said = [row["answer"] for row in rows]
+    labels, answers, facts = _labels(rows, "label", said, told, clean)
     return make_answers(
         len(rows),
         source="trials",
-        corruption=[told.corruption or row.filled("corruption") for row in rows],
+        corruption=[_corruption(row, told) for row in rows],
         subject=[row["subject"] for row in rows],
         picture=[row["picture"] for row in rows],
         label=labels,
         answer=answers,
-        clean_answer=[_said(row["clean_answer"]) if "clean_answer" in row else "" for row in rows],
+        clean_answer=clean,
         delta_v=[row.share("delta_v", unknown=True) for row in rows],
         **facts,
     )
 
 
-def read_judgements(path: Path) -> tuple[Judgements, ...]:
-    """Return how often each pair of corruptions was said to look the same (columns a, b, same)."""
-    counts: dict[tuple[str, str], list[int]] = {}
-    for row in read_rows(path, ("a", "b", "same")):
-        said = row["same"].lower()
-        if said not in SAME:
-            raise row.refusal(f"same must be 1 or 0, got '{row['same']}'")
-        first, second = sorted((row.filled("a"), row.filled("b")))
-        counts.setdefault((first, second), []).append(SAME[said])
-    return tuple(Judgements(*pair, sum(said), len(said)) for pair, said in counts.items())
-
-
 FORMATS: dict[str, Callable[[Sequence[Path], Told], Answers]] = {
     "model-vs-human": read_model_vs_human,
+    "vcr": read_vcr,
     "counts": read_counts,
     "trials": read_trials,
 }
 
 
 def _labels(
-    rows: Sequence[Row], column: str, said: Sequence[str], told: Told
+    rows: Sequence[Row], column: str, said: Sequence[str], told: Told, clean: Sequence[str] = ()
 ) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Return labels, answers, and between how many of what people chose."""
+    """Return labels, answers, and between how many of what people chose.
+
+    `clean`: responses to the clean images, if the table has them.
+    """
     labels, answers = [row.filled(column) for row in rows], [_said(text) for text in said]
     sixteen = told.choices == 16 and told.label_space in (None, "entry16")
     if sixteen or (told.choices is None and set(labels) <= set(CATEGORIES)):
-        for row, label, answer in zip(rows, labels, answers, strict=True):
-            for text in (label, answer):
+        for row, *texts in zip(rows, labels, answers, clean or answers, strict=True):
+            for text in texts:
                 if text and text not in CATEGORIES:
                     raise row.refusal(f"'{text}' is none of the 16 categories; give --choices")
         return labels, answers, {"choices": 16, "label_space": "entry16"}
@@ -217,9 +283,31 @@ def _placed(rows: Sequence[Row], placement: Placement) -> Numbers:
     return delta_v
 
 
+def stimulus_of(name: str) -> tuple[str, str, str]:
+    """Return the experiment, the condition and the image of a stimulus by its file's name.
+
+    "0001_ske_s01_0_boat_00_boat-0068.png" is ("ske", "0", "boat-0068") for every observer: trial
+    and observer are not part of it. Of any other name experiment and condition are "".
+    """
+    stem = PurePath(name).stem
+    found = STIMULUS.fullmatch(stem)
+    return (found["experiment"], found["condition"], found["image"]) if found else ("", "", stem)
+
+
+def plain_condition(condition: str) -> str:
+    """Return a condition as it is compared: 0.10 and 0.1 are one."""
+    try:
+        return f"{float(condition):g}"
+    except ValueError:
+        return condition
+
+
 def _original(imagename: str) -> str:
     found = ORIGINAL.findall(imagename)
-    return found[-1] if found else imagename
+    if found:
+        return str(found[-1])
+    _, condition, image = stimulus_of(imagename)
+    return image if condition else imagename
 
 
 def _said(text: str) -> str:

@@ -33,6 +33,10 @@ Transformation = Callable[[Numbers, float, Numbers], Numbers]
 LEVELS = np.linspace(0, 1, 41)
 """The shares at which a distribution of Δv is kept."""
 
+HUMAN_DEFINITION = "vcr"
+"""The definition of visual change by which all human responses are placed: by no other is there a
+placement, so that tests by another one have no human comparison."""
+
 MEAN_GREY = 0.4423
 """What low-pass filtering found beyond the border."""
 

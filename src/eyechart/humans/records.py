@@ -17,7 +17,13 @@ Numbers = NDArray[np.float64]
 Texts = NDArray[np.str_]
 
 KIND, VERSION = "answers", "1"
-TEXTS = ("corruption", "condition", "subject", "picture", "label", "answer", "clean_answer")
+TEXTS = (
+    "corruption", "condition", "subject", "picture", "label", "answer", "clean_answer", "study",
+    "stimulus_set",
+)  # fmt: skip
+LATER = ("study", "stimulus_set")
+"""Columns that older files lack: unknown."""
+
 NUMBERS = ("delta_v", "correct", "consistent")
 FACTS = ("source", "choices", "label_space", "citation", "licence")
 
@@ -25,14 +31,26 @@ CLEAN = "clean"
 """The `corruption` of answers to clean pictures that belong to no experiment of their own."""
 
 
+SAME, DIFFERENT = "same", "different"
+
+
 @dataclass(frozen=True)
-class Judgements:
-    """How often people said that corruptions `a` and `b` look the same, of how often asked."""
+class Judgement:
+    """One answer to a pair, `a` before `b`: what was shown and said, "same" or "different".
+
+    `said` is "" where there was no answer in time, `subject` where it is unknown who said it.
+    """
 
     a: str
     b: str
-    same: int
-    total: int
+    subject: str
+    shown: str
+    said: str
+
+    @property
+    def correct(self) -> bool:
+        """Whether it was said as it was shown."""
+        return self.shown == self.said
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +59,10 @@ class Answers:
 
     `corruption`: an eyechart corruption or an experiment's name; `condition`: its strength as the
     experiment names it; `picture`: which original, whatever was done to it; `answer`: "" where none
-    was given; `clean_answer`: to the same picture when clean. Texts that are unknown are "".
-    `delta_v`: in 0…1, `correct` and `consistent`: 0, 1 or a share of the trials; NaN where unknown.
+    was given; `clean_answer`: to the same picture when clean; `study`: which of several merged sets
+    a row is of; `stimulus_set`: the published experiment of which the image is a stimulus, as the
+    names of its files say it. Texts that are unknown are "". `delta_v`: in 0…1, `correct` and
+    `consistent`: 0, 1 or a share of the trials; NaN where unknown.
     """
 
     corruption: Texts
@@ -52,6 +72,8 @@ class Answers:
     label: Texts
     answer: Texts
     clean_answer: Texts
+    study: Texts
+    stimulus_set: Texts
     delta_v: Numbers
     correct: Numbers
     consistent: Numbers
@@ -61,7 +83,7 @@ class Answers:
     label_space: str
     citation: str = ""
     licence: str = ""
-    judgements: tuple[Judgements, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
 
     def __post_init__(self) -> None:
         for name in (*TEXTS, *NUMBERS, "trials"):
@@ -143,10 +165,20 @@ def read_answers(path: Path) -> Answers:
     table = read_parquet(path)
     try:
         facts = json.loads(header["eyechart.facts"])
-        told = tuple(Judgements(*each) for each in facts.pop("judgements"))
+        judgements = facts.pop("judgements")
+        if any(len(each) != len(fields(Judgement)) for each in judgements):
+            raise UsageError(
+                f"{path} holds judgements without what was shown, whose accuracy is unknown: import"
+                " the data again, with the column shown_same."
+            )
+        told = tuple(Judgement(*each) for each in judgements)
         columns: dict[str, Any] = {
-            name: np.array(table[name].to_pylist(), dtype=np.str_) for name in TEXTS
+            name: np.array(table[name].to_pylist(), dtype=np.str_)
+            for name in TEXTS
+            if name not in LATER or name in table.column_names
         }
+        for name in LATER:
+            columns.setdefault(name, np.full(len(table), "", dtype=np.str_))
         columns |= {name: table[name].to_numpy().astype(np.float64) for name in NUMBERS}
         columns["trials"] = table["trials"].to_numpy().astype(np.int64)
         return Answers(**columns, **facts, judgements=told)

@@ -10,16 +10,18 @@ from scipy.stats import binomtest
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import bin_edges, bin_index
+from eyechart.curves.anchors import right_end
+from eyechart.curves.bins import BINS, LEAST, bin_edges, bin_index
 from eyechart.curves.curve import Curve, fit_curve
-from eyechart.humans.agreement import consistency, find_rule, is_clean
-from eyechart.humans.chance import corrected_curve
+from eyechart.humans.agreement import check_rule, consistency, find_rule, is_clean
+from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.geirhos import geirhos_answers
 from eyechart.humans.placement import EXPERIMENTS
 from eyechart.humans.records import CLEAN, Answers, Numbers, joined, read_answers
 from eyechart.humans.same_different import judgements_file
 from eyechart.humans.single import anchor_of, apart_if_unknown, clusters_of, one_by_one
-from eyechart.humans.transfer import class_of, is_direct
+from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
+from eyechart.labels.categories import CATEGORIES
 
 Which = Literal["accuracy", "consistency"]
 WHICH = ("accuracy", "consistency")
@@ -27,14 +29,15 @@ PACKAGED = ("geirhos",)
 EXPORT, ANSWERS = "export", "answers.parquet"
 """Where in a study's folder its export is, and the file of answers in it."""
 
-BINS, LEAST, PER_BIN, FEWEST_BINS = 40, 20, 30, 5
-"""Where most answers fall into bins of fewer than 20, bins are made to hold about 30."""
+PER_LEAST, FEWEST_BINS = 1.5, 5
+"""Where most responses fall into bins with fewer than the minimum count, and no number of bins is
+asked for, bins are made to hold about 1.5 times the minimum."""
 
-BY_CONDITION = 0.01
-"""How strongly curves are smoothed where answers come with the rate of their condition.
+BY_CONDITION = {"least-squares": 0.01, "cobs": 0.3}
+"""How strongly curves are smoothed where responses come with the rate of their condition.
 
-Bins within a condition are then equal but for others' answers, which cross-validation over bins
-takes for precision. Leaving out whole conditions errs least with 0.01 to 0.03.
+Bins within a condition are then equal but for others' responses, which a criterion over bins takes
+for precision. Leaving out whole conditions errs least with 0.01 to 0.03, with 0.1 to 0.3 for cobs.
 """
 
 
@@ -73,12 +76,14 @@ class Reference:
     """Answers of people, and which corruptions they speak for.
 
     `clean_answers`: see `agreement.RULES`. `corrected`: whether curves are corrected for chance.
+    `similar`: which corruptions look alike, so that responses to one stand for the others.
     """
 
     name: str
     answers: Answers
     clean_answers: str = "given"
     corrected: bool = False
+    similar: SimilarClasses = field(default_factory=published_classes)
     _fitted: dict[Any, Curve | None] = field(default_factory=dict, repr=False)
 
     @property
@@ -96,19 +101,40 @@ class Reference:
         """Whose data it is."""
         return self.answers.citation
 
+    @cached_property
+    def experiments(self) -> tuple[str, ...]:
+        """The experiments that make curves: those whose answers have a Δv."""
+        measured = set(self.answers.corruption[~np.isnan(self.answers.delta_v)].tolist())
+        return tuple(name for name in self.answers.experiments if name in measured)
+
     def match(self, corruption: str) -> str | None:
         """Return the experiment that speaks for a corruption; None if none does.
 
-        People's answers to the corruption itself come first, then those to the corruption of its
-        class with the most answers.
+        People's answers to the corruption itself come first (by its very name, then by its bare
+        name, then as a published experiment), then those to the corruption of its class with the
+        most answers.
         """
-        experiments = self.answers.experiments
-        for experiment in experiments:
-            if is_direct(experiment, corruption):
-                return experiment
-        kind = class_of(corruption)
-        alike = [each for each in experiments if kind is not None and class_of(each) == kind]
+        direct = [each for each in self.experiments if is_direct(each, corruption)]
+        if direct:
+            bare = bare_name(corruption)
+            return max(direct, key=lambda own: (own == corruption, own == bare, self.count(own)))
+        kind = self.similar.name_of(corruption)
+        if kind is None:
+            return None
+        alike = [each for each in self.experiments if self.similar.name_of(each) == kind]
         return max(alike, key=self.count, default=None)
+
+    @property
+    def parts(self) -> "tuple[Reference, ...]":
+        """Itself, as the only one of several references."""
+        return (self,)
+
+    def source(self, corruption: str, which: str = "accuracy") -> "Reference | None":
+        """Return this reference if it holds a property of a corruption; None otherwise."""
+        experiment = self.match(corruption)
+        if experiment is None or np.isnan(_hits(self._rows(experiment), which)).all():
+            return None
+        return self
 
     def kind(self, corruption: str) -> Literal["direct", "transferred"] | None:
         """Return whether people saw this corruption or one of its class; None if neither."""
@@ -117,10 +143,22 @@ class Reference:
             return None
         return "direct" if is_direct(experiment, corruption) else "transferred"
 
+    def check_curves(self) -> None:
+        """Raise a UsageError unless there are experiments that curves can be fitted to."""
+        if not self.experiments and self.answers.experiments:
+            raise UsageError(
+                f"{self.name} holds no visual change, so there is no curve: import it with a"
+                " placement or a column delta_v."
+            )
+        if not self.experiments:
+            raise UsageError(f"{self.name} holds answers to clean pictures only.")
+
     def curve(self, corruption: str, which: str = "accuracy", **fit: Any) -> Curve | None:
         """Return people's curve for a corruption; None where there is no human reference.
 
-        `fit` goes to `fit_curve`. What was fitted once is kept.
+        `fit` goes to `fit_curve`. `bins`: None, as without it, for as many as a model has, or fewer
+        where there are too few responses for those. `right_anchor`: as of a model's curve; nobody
+        was shown destroyed images, so "measured" is chance. What was fitted once is kept.
         """
         if which not in WHICH:
             raise unknown_name("property", str(which), WHICH)
@@ -143,11 +181,23 @@ class Reference:
             return "no human reference"
         how = "shown to people directly"
         if self.kind(corruption) == "transferred":
-            how = f"transferred within the {class_of(corruption)} class"
+            found = self.similar.find(corruption)
+            assert found is not None
+            how = f"transferred within the {found.name} class ({found.evidence})"
         chance = f", corrected for chance ({self.choices} choices)" if self.corrected else ""
         return (
             f"{title(experiment)} of {self.name} ({self.size_in_words(experiment)}), {how}{chance}"
         )
+
+    def stands_for(self, corruption: str) -> tuple[str, str, int]:
+        """Return the names of the reference and of the experiment for a corruption, and observers.
+
+        Their number is 0 if it is unknown.
+        """
+        experiment = self.match(corruption)
+        if experiment is None:
+            return self.name, "", 0
+        return self.name, experiment, self.people(experiment)
 
     def meeting(self, choices: int, match_choices: bool = False) -> "Reference":
         """Return the reference to use with answers among so many choices.
@@ -213,10 +263,10 @@ class Reference:
         return LeftEnd(rate, is_own)
 
     def _rows(self, experiment: str) -> Answers:
-        return self._judged.only(self._judged.corruption == experiment)
+        return self.judged.only(self.judged.corruption == experiment)
 
     @cached_property
-    def _judged(self) -> Answers:
+    def judged(self) -> Answers:
         """The answers with the consistency of this reference's rule."""
         return replace(self.answers, consistent=consistency(self.answers, self.clean_answers))
 
@@ -227,8 +277,8 @@ class Reference:
         pictures that a corruption happened to leave as they were do not stand for all.
         """
         theirs = own.only(is_clean(own) & ~np.isnan(_hits(own, which)))
-        apart = self._judged.corruption == CLEAN
-        others = self._judged.only(apart & ~np.isnan(_hits(self._judged, which)))
+        apart = (self.judged.corruption == CLEAN) & np.isin(self.judged.study, own.study)
+        others = self.judged.only(apart & ~np.isnan(_hits(self.judged, which)))
         if len(theirs) and len(others) and _same_pictures(own, others):
             return joined([theirs, others])
         return theirs if len(theirs) else others
@@ -243,16 +293,28 @@ class Reference:
         clean = self._clean(own, which)
         anchor = anchor_of(clean, _hits(clean, which), clusters)
         options: dict[str, Any] = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
-        if _is_sparse(own.delta_v[rows]):
-            options["bins"] = max(FEWEST_BINS, len(hits) // PER_BIN)
         if not np.isin(hits, (0, 1)).all():
-            options["smoothing"] = BY_CONDITION
+            options["smoothing"] = BY_CONDITION.get(fit.get("method", "least-squares"))
         options |= fit
+        if options.get("bins") is None:
+            binning, least = options.get("binning", "paper"), options.get("least", LEAST)
+            options["bins"] = _bins_for(own.delta_v[rows], binning, least)
+        if isinstance(options.get("right_anchor"), str | float | int):
+            start = _mean_anchor(options["anchor"], own.delta_v[rows])
+            options["right_anchor"] = self._right_end(options["right_anchor"], start)
         try:
             curve = fit_curve(own.delta_v[rows], hits, **options)
         except UsageError as error:
             raise UsageError(f"{self.name}, {experiment}: {error}") from None
         return corrected_curve(curve, self.choices) if self.corrected else curve
+
+    def _right_end(self, anchor: str | float, start: float | None) -> Any:
+        """Return where humans' curve ends, before it is corrected for chance."""
+        if self.corrected and not isinstance(anchor, str):
+            # a number is a rate among the model's choices; corrected, both curves end at the same
+            above = float(corrected_for_chance(anchor, len(CATEGORIES)))
+            anchor = 1 / self.choices + above * (1 - 1 / self.choices)
+        return right_end(anchor, start, 1 / self.choices)
 
 
 def find_reference(name_or_path: str, clean_answers: str | None = None) -> Reference:
@@ -260,6 +322,8 @@ def find_reference(name_or_path: str, clean_answers: str | None = None) -> Refer
 
     `clean_answers`: which clean answer consistency compares with, "given", "majority" or "random".
     """
+    if clean_answers is not None:
+        check_rule(clean_answers)
     if name_or_path in PACKAGED:
         return _geirhos()
     path = Path(name_or_path)
@@ -307,11 +371,20 @@ def _same_pictures(own: Answers, others: Answers) -> bool:
     return bool(np.isin(others.picture, own.picture[own.picture != ""]).any())
 
 
-def _is_sparse(delta_v: Numbers) -> bool:
-    """Whether most answers are in bins that hold too few to count, of as many as models have."""
-    places = bin_index(delta_v[~np.isnan(delta_v)], bin_edges("paper", BINS))
-    counts = np.bincount(places)
-    return bool(counts[counts < LEAST].sum() > counts.sum() / 2)
+def _bins_for(delta_v: Numbers, binning: str, least: float) -> int:
+    """Return as many bins as models have, or fewer if most responses were in bins of too few."""
+    counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
+    if counts[counts < least].sum() <= counts.sum() / 2:
+        return BINS
+    return max(FEWEST_BINS, int(len(delta_v) // (PER_LEAST * least)))
+
+
+def _mean_anchor(anchor: Any, delta_v: Numbers) -> float | None:
+    """Return where a curve starts: a number as it is, or the mean over responses with a Δv."""
+    if anchor is None:
+        return None
+    values = np.asarray(anchor, dtype=np.float64)
+    return float(values[~np.isnan(delta_v)].mean() if values.ndim else values)
 
 
 def _hits(answers: Answers, which: str) -> Numbers:

@@ -15,11 +15,20 @@ from scipy.stats import beta, binomtest, norm, t
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.humans.tables import Row, read_rows
+from eyechart.humans.records import DIFFERENT, SAME, Judgement
+from eyechart.humans.tables import Row, head_of, read_rows
 
-SAME, DIFFERENT = "same", "different"
 FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "said")
+"""Of a study's own file of judgements."""
+
+IMPORTED = ("a", "b", "shown_same", "same")
+"""Of a table of judgements from elsewhere, with 1 or 0; `subject` is optional."""
+
+YES_NO = {
+    "1": SAME, "yes": SAME, "true": SAME, "same": SAME,
+    "0": DIFFERENT, "no": DIFFERENT, "false": DIFFERENT, "different": DIFFERENT,
+}  # fmt: skip
 LEVEL = 0.95
 
 BIASED = 1.0
@@ -39,25 +48,6 @@ RISK = 0.05
 TOLD_APART, HARDLY, NOT_TOLD, UNDECIDED, TOO_FEW = (
     "told apart", "hardly told apart", "not told apart", "undecided", "too few answers",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """One answer to a pair, `a` before `b`: what was shown and said, "same" or "different".
-
-    `said` is "" where there was no answer in time.
-    """
-
-    a: str
-    b: str
-    subject: str
-    shown: str
-    said: str
-
-    @property
-    def correct(self) -> bool:
-        """Whether it was said as it was shown."""
-        return self.shown == self.said
 
 
 @dataclass(frozen=True)
@@ -104,8 +94,21 @@ class PairResult:
 
 
 def read_single_judgements(path: Path) -> list[Judgement]:
-    """Return the judgements in a CSV file with the columns a, b, subject, shown and said."""
-    return [_judgement(row) for row in read_rows(path, COLUMNS)]
+    """Return the judgements in a CSV file, one row for each.
+
+    Columns: those of a study (a, b, subject, shown, said), or a, b, shown_same, same. What was
+    shown is needed, for it is the accuracy that tells whether a pair can be told apart: whoever
+    always says "same" tells nothing apart.
+    """
+    columns = head_of(path)
+    if {"shown", "said"} & columns or not {"a", "b", "same"} <= columns:
+        return [_judgement(row) for row in read_rows(path, COLUMNS)]
+    if "shown_same" not in columns:
+        raise UsageError(
+            f"{path} does not say what was shown: add the column shown_same, 1 where both images"
+            " had the same corruption, 0 where one had a and the other b."
+        )
+    return [_imported(row) for row in read_rows(path, IMPORTED)]
 
 
 def _judgement(row: Row) -> Judgement:
@@ -115,6 +118,22 @@ def _judgement(row: Row) -> Judgement:
         raise row.refusal(f"said must be same, different or empty, got '{row['said']}'")
     first, second = sorted((row.filled("a"), row.filled("b")))
     return Judgement(first, second, row.filled("subject"), row["shown"], row["said"])
+
+
+def _imported(row: Row) -> Judgement:
+    first, second = sorted((row.filled("a"), row.filled("b")))
+    if first == second:
+        raise row.refusal(f"a and b must be two corruptions, got {first} twice")
+    subject = row.cells.get("subject", "")
+    said = _yes_no(row, "same") if row["same"] else ""
+    return Judgement(first, second, subject, _yes_no(row, "shown_same"), said)
+
+
+def _yes_no(row: Row, column: str) -> str:
+    text = row[column].lower()
+    if text not in YES_NO:
+        raise row.refusal(f"{column} must be 1 or 0, got '{row[column]}'")
+    return YES_NO[text]
 
 
 def analyse(judgements: Iterable[Judgement]) -> list[PairResult]:
@@ -134,9 +153,11 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
     given = [each for each in judgements if each.said]
     if not given:
         return None
-    people = sorted({each.subject for each in given})
+    # who is unknown counts as a person for each answer, as if answers were independent
+    names = [each.subject or f"answer {number}" for number, each in enumerate(given)]
+    people = sorted(set(names))
     place = {name: number for number, name in enumerate(people)}
-    owner = [place[each.subject] for each in given]
+    owner = [place[name] for name in names]
     counts = np.bincount(owner)
     right = np.bincount(owner, [each.correct for each in given]).astype(np.int64)
     of_same, of_other = ([e for e in given if e.shown == kind] for kind in (SAME, DIFFERENT))

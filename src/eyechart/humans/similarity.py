@@ -1,28 +1,14 @@
 """Do two corruptions look alike to people? By the intervals of their curves, and by asking."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.stats import binomtest
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
-from eyechart.humans.records import Judgements
 
 LEVEL = 0.83
 """Two such intervals that just touch differ at about 5 %, if they are equally wide."""
 
 GRID = np.linspace(0, 1, 1001)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """How often a pair was said to look the same, and the two-sided p-value against one half."""
-
-    same: int
-    total: int
-    p_value: float
 
 
 def bands_apart(one: Curve, two: Curve, level: float = LEVEL) -> list[tuple[float, float]]:
@@ -41,13 +27,3 @@ def bands_apart(one: Curve, two: Curve, level: float = LEVEL) -> list[tuple[floa
         (float(GRID[start]), float(GRID[end - 1]))
         for start, end in zip(turns[::2], turns[1::2], strict=True)
     ]
-
-
-def asked(judgements: Sequence[Judgements], a: str, b: str) -> Asked | None:
-    """Return the binomial test of same/different judgements of a pair; None if there are none."""
-    own = [each for each in judgements if {each.a, each.b} == {a, b}]
-    total = sum(each.total for each in own)
-    if not total:
-        return None
-    same = sum(each.same for each in own)
-    return Asked(same, total, float(binomtest(same, total, 0.5).pvalue))

@@ -29,15 +29,20 @@ class Row:
         """Return the error that says what is wrong with this row."""
         return UsageError(f"{self.path}, row {self.number}: {what}.")
 
-    def share(self, column: str, unknown: bool = False) -> float:
-        """Return the number in 0…1 of a column; NaN for an empty cell if that may be `unknown`."""
+    def share(self, column: str, unknown: bool = False, below: bool = False) -> float:
+        """Return the number in 0…1 of a column; NaN for an empty cell if that may be `unknown`.
+
+        `below`: numbers from −1 to 0 are taken for 0.
+        """
         text = self[column]
         if unknown and not text:
             return float("nan")
         try:
             value = float(text)
         except ValueError:
-            value = -1.0
+            value = -2.0
+        if below and -1 <= value < 0:
+            value = 0.0
         if not 0 <= value <= 1:
             raise self.refusal(f"{column} must be a number from 0 to 1, got '{text}'")
         return value
@@ -62,7 +67,7 @@ class Row:
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
     """Yield the rows of a CSV file (.csv or .csv.gz) that has at least these columns."""
-    lines = csv.reader(io.StringIO(_text(path), newline=""), strict=True)
+    lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     count = 0
     try:
         head = [name.strip().lower() for name in next(lines, [])]
@@ -90,11 +95,12 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 def head_of(path: Path) -> set[str]:
     """Return the names of a CSV file's columns, in small letters."""
-    first = next(csv.reader(io.StringIO(_text(path), newline="")), [])
+    first = next(csv.reader(io.StringIO(read_text(path), newline="")), [])
     return {name.strip().lower() for name in first}
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return the text of a file, unpacked if it is gzip; a UsageError where it has none."""
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":

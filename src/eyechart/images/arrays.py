@@ -18,7 +18,8 @@ from eyechart.images.corrupted import SEVERITIES, Readings
 from eyechart.images.dataset import Picture
 from eyechart.images.stimulus import SMALLEST_SIDE
 
-LABELS = "labels.npy"
+LABELS, CLEAN, CLASSES = "labels.npy", "clean.npy", "classes.txt"
+"""Beside the arrays: class numbers; where eyechart wrote them, clean images and classes' names."""
 
 Levels = NDArray[np.uint8]
 
@@ -52,11 +53,31 @@ def to_planes(pixels: Levels) -> Tensor:
 
 
 def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list[str]] | None:
-    """Return the file of each known corruption and the names of other arrays; None without any."""
-    files = {path.stem: path for path in sorted(root.glob("*.npy")) if path.name != LABELS}
+    """Return the file of each corruption, known ones first, and names of other arrays, or None.
+
+    With labels beside them arrays of images are corruptions, whatever they are called; where no
+    name is known, all arrays are if no folders lie there.
+    """
+    files = {
+        path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
+    }
     found = {name: files[name] for name in known if name in files}
-    others = [path.name for name, path in files.items() if name not in known]
-    return (found, others) if found else None
+    has_labels = (root / LABELS).exists()
+    if not found and has_labels and not any(path.is_dir() for path in root.iterdir()):
+        return (files, []) if files else None
+    unknown = {name: path for name, path in files.items() if name not in known}
+    more = {name: path for name, path in unknown.items() if has_labels and _has_pictures(path)}
+    others = [path.name for name, path in unknown.items() if name not in more]
+    return (found | more, others) if found else None
+
+
+def _has_pictures(path: Path) -> bool:
+    """Whether a file is an array of pictures."""
+    try:
+        open_pictures(path)
+    except UsageError:
+        return False
+    return True
 
 
 def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
@@ -78,8 +99,8 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
         )
     count = rows // len(SEVERITIES)
     pictures = tuple(
-        Picture(root / LABELS, str(number), str(label))
-        for number, label in enumerate(_labels(root / LABELS, rows))
+        Picture(root / LABELS, str(number), label)
+        for number, label in enumerate(_named(root / CLASSES, _labels(root / LABELS, rows)))
     )
     return PublishedArrays(arrays, pictures, (height, width), count, np.arange(count))
 
@@ -101,6 +122,34 @@ def open_pictures(path: Path) -> Levels:
 
 def _labels(path: Path, rows: int) -> list[int]:
     """Return the class number of each picture; the same list is there once for each severity."""
+    labels = open_labels(path, rows)
+    each = labels.reshape(len(SEVERITIES), -1)
+    if labels.min() < 0 or (each != each[0]).any():
+        raise UsageError(
+            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities, and"
+            " it does not: it is damaged, or of another data set."
+        )
+    return [int(label) for label in each[0]]
+
+
+def _named(path: Path, numbers: Sequence[int]) -> list[str]:
+    """Return the name of each class number, the line of a file; without a file, the number."""
+    try:
+        names = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        return [str(number) for number in numbers]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"Cannot read {path}: {error}.") from None
+    if max(numbers) >= len(names) or not all(names) or len(set(names)) < len(names):
+        raise UsageError(
+            f"{path} must name each class once, one a line, and has {len(names)} lines for class"
+            f" numbers up to {max(numbers)}: complete it, or remove it."
+        )
+    return [names[number] for number in numbers]
+
+
+def open_labels(path: Path, rows: int) -> NDArray[Any]:
+    """Return so many class numbers from a file, as they are."""
     if not path.exists():
         raise UsageError(f"{path} is missing: it must hold the class number of every picture.")
     labels = _open(path)
@@ -113,13 +162,7 @@ def _labels(path: Path, rows: int) -> list[int]:
         raise UsageError(
             f"{path} has {len(labels)} labels for {rows} pictures: it must be of the same data set."
         )
-    each = labels.reshape(len(SEVERITIES), -1)
-    if labels.min() < 0 or (each != each[0]).any():
-        raise UsageError(
-            f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities, and"
-            " it does not: it is damaged, or of another data set."
-        )
-    return [int(label) for label in each[0]]
+    return labels
 
 
 def _open(path: Path) -> NDArray[Any]:

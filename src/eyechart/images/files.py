@@ -18,6 +18,13 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+UNREAD = (
+    *(".avif", ".avifs", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jxl", ".pbm", ".pgm", ".pnm"),
+    *(".psd", ".svg", ".tga", ".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf", ".rw2"),
+)
+"""What images of other formats end in: they are not read, since not every Pillow decodes them, and
+those that do need not agree to the pixel; but nobody is to miss them unawares."""
+
 GREY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
 JPEG_QUALITY = 85
@@ -48,9 +55,8 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
         if path.is_dir():
             inside = pictures_in(path, leave_out)
             if not inside:
-                raise UsageError(
-                    f"No pictures in {path}: looked for files ending in {', '.join(SUFFIXES)}."
-                )
+                told = f"No pictures in {path}: looked for files ending in {', '.join(SUFFIXES)}."
+                raise UsageError(" ".join((told, *unread_notes(path, leave_out))))
             found += inside
         elif path.exists():
             found.append(Found(path, Path(path.name)))
@@ -61,6 +67,25 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
 
 def pictures_in(folder: Path, leave_out: Path | None = None) -> list[Found]:
     """Return the picture files in a folder, sorted; there may be none."""
+    paths = _files_in(folder, SUFFIXES, leave_out)
+    return [Found(path, path.relative_to(folder)) for path in paths]
+
+
+def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]:
+    """Return a sentence if a folder holds images in formats that are not read; none of a file."""
+    found = _files_in(folder, UNREAD, leave_out) if folder.is_dir() else []
+    if not found:
+        return ()
+    kinds = ", ".join(sorted({path.suffix.lower() for path in found}))
+    count = "1 file is" if len(found) == 1 else f"{len(found)} files are"
+    return (
+        f"{count} not read and left out ({kinds}), such as {found[0]}: convert them to PNG to use"
+        " them.",
+    )
+
+
+def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -> list[Path]:
+    """Return the files in a folder that end so, sorted; hidden ones and results do not count."""
     skipped = None if leave_out is None else leave_out.resolve()
 
     def refuse(error: OSError) -> None:
@@ -74,9 +99,9 @@ def pictures_in(folder: Path, leave_out: Path | None = None) -> list[Found]:
         paths += [
             here / name
             for name in names
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+            if name.lower().endswith(suffixes) and not name.startswith(".")
         ]
-    return [Found(path, path.relative_to(folder)) for path in sorted(paths)]
+    return sorted(paths)
 
 
 def read_picture(path: Path) -> Image.Image:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64, philox4x32
 
@@ -22,7 +23,7 @@ def file_digest(path: Path) -> str:
 def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
     """Return (count,) int64 keys for the users' own names of the images."""
     if isinstance(keys, str) or not isinstance(keys, Sequence | np.ndarray):
-        raise UsageError(f"keys must be a list with one name for each image, got {keys!r}.")
+        raise UsageError(f"keys must be a list with one name for each image, got {brief(keys)}.")
     if len(keys) != count:
         raise UsageError(f"keys must name every image: {count} images, {len(keys)} keys.")
     hashed = np.array([hash64("image", key) for key in keys], dtype=np.uint64)

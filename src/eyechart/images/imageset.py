@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import as_path
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.images.corrupted import Corrupted
 from eyechart.images.dataset import Picture, find_images
-from eyechart.images.files import read_picture
+from eyechart.images.files import read_picture, unread_notes
 from eyechart.images.identity import file_digest
 from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
 
@@ -122,9 +123,11 @@ def load_images(
     Damaged pictures are left out; more than 1 % of them are an error. Nothing in the folder
     `leave_out` counts.
     """
-    if not isinstance(source, str | os.PathLike):
-        raise UsageError(f"images must be the path of a folder or a list, got {source!r}.")
-    return load_pictures(find_images(Path(source), leave_out), str(source), stimulus)
+    as_path(source, "images", "the path of a folder or a list")
+    if leave_out is not None:
+        leave_out = Path(as_path(leave_out, "leave_out", "the path of a folder"))
+    listed, notes = find_images(Path(source), leave_out), unread_notes(Path(source), leave_out)
+    return load_pictures(listed, str(source), stimulus, notes=notes)
 
 
 def load_pictures(
@@ -132,8 +135,12 @@ def load_pictures(
     source: str,
     stimulus: str = "224",
     step: Callable[[int, str], None] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> ImageSet:
-    """Return these pictures, decoded; `step` is told of each."""
+    """Return these pictures, decoded; `step` is told of each, and of the `notes` on them."""
+    if step is not None:
+        for note in notes:
+            step(0, note)
     how = find_stimulus(stimulus)
     good: list[tuple[Picture, str, tuple[int, int]]] = []
     damaged: list[Damaged] = []
@@ -168,4 +175,4 @@ def load_pictures(
                 if step is not None:
                     step(1, "")
     pictures, digests, sizes = zip(*good, strict=True)
-    return ImageSet(source, how, pictures, digests, sizes, tuple(damaged), kept)
+    return ImageSet(source, how, pictures, digests, sizes, tuple(damaged), kept, notes=notes)

@@ -1,7 +1,7 @@
 """The public border: every kind of image that users hold, to one batch tensor and back in kind.
 
-A tensor stays a tensor, an array an array, a PIL picture a picture, a list a list; the data type,
-the shape and grey or colour are kept.
+A tensor stays a tensor of its class (torchvision's tv_tensors.Image is one), an array an array, a
+PIL picture a picture, a list a list; the data type, the shape and grey or colour are kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,14 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn import Parameter
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 
 SMALLEST_SIDE = 8
+MAX_SIDE = 8192
+"""The largest side in px that a command makes images of."""
 
 Batch = Tensor
 """(B, C, H, W), uint8 or float32 in 0…1, C = 1 or 3."""
@@ -37,7 +41,8 @@ def to_batch(images: Any) -> tuple[Batch, Restore]:
         return _from_picture(images)
     if isinstance(images, str | Path):
         raise UsageError(
-            f"images must be pictures, not names: open it with PIL.Image.open({str(images)!r})."
+            "images must be pictures, not names: open it with"
+            f" PIL.Image.open({brief(str(images))})."
         )
     raise UsageError(
         "images must be a torch tensor, a NumPy array, a PIL picture or a flat list of these,"
@@ -62,6 +67,32 @@ def each_size(images: Sequence[Any]) -> list[tuple[list[int], Batch, list[Restor
         )
         for members in groups.values()
     ]
+
+
+def to_rgb_levels(images: Any) -> Tensor:
+    """Return images of any kind as 8-bit RGB, uint8 (B, 3, H, W): what a model is shown.
+
+    A list must hold images of one size and type; grey becomes three equal channels, and float in
+    0…1 is rounded to the nearest of 256 levels.
+    """
+    if isinstance(images, list | tuple):
+        groups = each_size(images)
+        if len(groups) != 1:
+            raise UsageError(
+                "A list of images must hold at least one, all of one size and type, got"
+                f" {len(groups)} kinds: resize them, or give one list for each size."
+            )
+        batch = groups[0][1]
+    elif isinstance(images, Tensor) and _is_rgb_levels(images):
+        return images
+    else:
+        batch = to_batch(images)[0]
+    levels = batch if batch.dtype == torch.uint8 else (batch * 255).round().to(torch.uint8)
+    return levels if levels.shape[1] == 3 else levels.expand(-1, 3, -1, -1)
+
+
+def _is_rgb_levels(images: Tensor) -> bool:
+    return images.dtype == torch.uint8 and images.ndim == 4 and images.shape[1] == 3
 
 
 def check_batch(batch: Batch) -> None:
@@ -97,6 +128,11 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     dtype = images.dtype
     if images.layout != torch.strided or images.device.type == "meta":
         raise UsageError("A tensor must be dense and hold values.")
+    kind = type(images)
+    if kind is not Tensor and not issubclass(kind, Parameter):
+        # torchvision's tv_tensors.Image and its like: plain inside, as they were outside
+        plain, restore_plain = _from_tensor(images.as_subclass(Tensor))
+        return plain, lambda result: restore_plain(result).as_subclass(kind)
     if dtype != torch.uint8 and not dtype.is_floating_point:
         raise UsageError(
             f"images must be uint8 or float, got {dtype}; scale them to 0…255 as uint8 first."

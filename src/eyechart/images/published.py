@@ -83,28 +83,59 @@ class PublishedFolder:
 def find_folders(
     root: Path, known: Sequence[str], leave_out: Path | None = None
 ) -> tuple[dict[str, Path], list[str]] | None:
-    """Return the folder of each known corruption and the names of other folders.
+    """Return the folder of each corruption, the known ones first, and the names of other folders.
 
-    None if the layout is another one: no known corruption has a folder named 1 to 5. Results may go
-    into `leave_out`, which is no other folder.
+    None if the layout is another one: no known corruption has a folder named 1 to 5, and there are
+    no others that hold nothing but such folders, with class folders in them. Results may go into
+    `leave_out`, which is no other folder.
     """
     found: dict[str, Path] = {}
+    trees: dict[str, Path] = {}
     others: list[str] = []
     for folder in _folders(root):
-        inside = [folder]
-        if folder.name in GROUPS:
-            inside = _folders(folder)
-        for each in inside:
-            if each.name not in known:
-                if leave_out is None or each.resolve() != leave_out.resolve():
-                    others.append(each.relative_to(root).as_posix())
-            elif found.setdefault(each.name, each) != each:
-                raise UsageError(
-                    f"{each.name} is there twice, as {found[each.name]} and {each}: remove one."
-                )
-    if not any((folder / level).is_dir() for folder in found.values() for level in LEVELS):
-        return None
-    return {name: found[name] for name in known if name in found}, others
+        for each in _folders(folder) if folder.name in GROUPS else [folder]:
+            if leave_out is not None and each.resolve() == leave_out.resolve():
+                continue
+            kind = found if each.name in known else trees
+            if each.name in known or _is_tree(each):
+                if kind.setdefault(each.name, each) != each:
+                    raise UsageError(
+                        f"{each.name} is there twice, as {kind[each.name]} and {each}: remove one."
+                    )
+            else:
+                others.append(each.relative_to(root).as_posix())
+    if any((folder / level).is_dir() for folder in found.values() for level in LEVELS):
+        return {name: found[name] for name in known if name in found} | trees, others
+    others += found
+    if trees and others:
+        raise UsageError(
+            f"{root} must hold CORRUPTION/SEVERITY/CLASS/ folders or class folders, and"
+            f" {next(iter(trees))} has severities and {others[0]} has none: complete it, or move it"
+            " elsewhere."
+        )
+    return (trees, []) if trees else None
+
+
+def _is_tree(folder: Path) -> bool:
+    """Whether a folder holds severities 1 to 5 with class folders, and nothing but them."""
+    if not any((folder / level).is_dir() for level in LEVELS):
+        return False
+    inside = _folders(folder)
+    classes = [_folders(level) for level in inside if level.name in LEVELS]
+    return len(classes) == len(inside) and any(classes) and not any(map(_has_pictures, inside))
+
+
+def _has_pictures(folder: Path) -> bool:
+    """Whether a picture lies in the folder itself, not in one below."""
+    return any(path.suffix.lower() in SUFFIXES for path in folder.iterdir())
+
+
+def is_one_corruption(root: Path) -> bool:
+    """Whether a folder holds all five severities of one corruption, each with the same classes."""
+    if [folder.name for folder in _folders(root)] != list(LEVELS) or not _is_tree(root):
+        return False
+    classes = [[each.name for each in _folders(root / level)] for level in LEVELS]
+    return all(own == classes[0] for own in classes)
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -60,7 +60,7 @@ def output_names(
     names = sorted({label for label in labels if label is not None})
     if classes == CLASSES and (not names or any(name in class_index() for name in names)):
         return imagenet_names()
-    if not _are_numbers(names) and len(names) == classes:
+    if not are_numbers(names) and len(names) == classes:
         return tuple(names)
     return imagenet_names() if classes == CLASSES else tuple(map(str, range(classes)))
 
@@ -76,7 +76,7 @@ def _check_order(names: Sequence[str], classes: int) -> None:
     """Refuse ImageNet's labels for outputs that nobody has said to be ImageNet's."""
     ids = [name for name in names if name in class_index()]
     # Class numbers of ImageNet would pass for numbers of outputs, each off by one or worse.
-    numbered = classes in LARGER and _are_numbers(names) and max(map(int, names)) < CLASSES
+    numbered = classes in LARGER and are_numbers(names) and max(map(int, names)) < CLASSES
     if classes not in (CLASSES, len(names)) and (ids or numbered):
         raise UsageError(
             f"The pictures have ImageNet's labels, such as {(ids or names)[0]!r}, but the model has"
@@ -84,13 +84,14 @@ def _check_order(names: Sequence[str], classes: int) -> None:
         )
 
 
-def _are_numbers(names: Sequence[str]) -> bool:
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether all labels are numbers of classes, and there are any."""
     return bool(names) and all(name.isascii() and name.isdecimal() for name in names)
 
 
 def _named_table(names: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
     own = list(class_names)
-    if not set(names) & set(own) and _are_numbers(names):
+    if not set(names) & set(own) and are_numbers(names):
         return {name: int(name) for name in names if int(name) < len(own)}
     for name in names:
         if own.count(name) > 1:
@@ -104,7 +105,7 @@ def _named_table(names: Sequence[str], class_names: Sequence[str]) -> dict[str, 
 def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
     if classes == CLASSES and any(name in class_index() for name in names):
         return {name: class_index()[name] for name in names if name in class_index()}
-    if _are_numbers(names):
+    if are_numbers(names):
         return {name: int(name) for name in names if int(name) < classes}
     if len(names) == classes:
         return {name: place for place, name in enumerate(names)}

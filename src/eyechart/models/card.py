@@ -4,10 +4,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.core.yaml_text import parse_yaml
 from eyechart.models.label_map import LabelMap, find_map, read_names
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import INTERPOLATIONS, ORDERS, Channels
@@ -86,10 +85,10 @@ def read_card(path: Path) -> Card:
 
 def _read(path: Path) -> dict[object, object]:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:
         what = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"{path} is not well-formed YAML: {what}.") from None
     if not isinstance(data, dict):

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.files import write_torch
+from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.adapter import ADAPTERS
 from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.last_layer import fit_last_layer
@@ -58,22 +59,11 @@ def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
     """Write the file, whole or not at all; weights go to the CPU."""
     weights = {name: value.detach().cpu().clone() for name, value in checkpoint.weights.items()}
     held = {each.name: getattr(checkpoint, each.name) for each in fields(checkpoint)}
-    save({MARK: VERSION, **held, "weights": weights}, path)
-
-
-def save(held: Mapping[str, Any], path: Path) -> None:
-    """Write plain values and tensors to a file of torch's, whole or not at all."""
-    try:
-        with atomic_file(path) as temporary:
-            torch.save(dict(held), temporary)
-    except (OSError, RuntimeError) as error:
-        # torch says so of a folder that is missing or closed to us
-        what = getattr(error, "strerror", None) or "its folder cannot be written to"
-        raise UsageError(f"Cannot write {path}: {what}.") from None
+    write_torch({MARK: VERSION, **held, "weights": weights}, path)
 
 
 def load(path: Path, mapped: bool = False) -> dict[str, Any]:
-    """Return what `save` wrote, or say in one sentence that it cannot be read.
+    """Return what `write_torch` wrote, or say in one sentence that it cannot be read.
 
     `mapped`: tensors are read only when they are used.
     """
@@ -171,10 +161,16 @@ def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:
         classes=len(checkpoint.class_names),
         preprocessing=checkpoint.preprocessing,
         dtype=request.dtype,
-        class_names=checkpoint.class_names,
+        # ImageNet's own classes need no names: their 16 categories are known
+        class_names=None if is_imagenet(checkpoint.class_names) else checkpoint.class_names,
     )
     model.mark(asdict(checkpoint.preprocessing))
     return model
+
+
+def is_imagenet(class_names: tuple[str, ...]) -> bool:
+    """Return whether these are ImageNet's 1,000 classes by their WordNet ids, in their order."""
+    return class_names == wordnet_ids()
 
 
 def _fill(module: torch.nn.Module, checkpoint: Checkpoint, name: str) -> None:

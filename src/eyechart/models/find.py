@@ -8,6 +8,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from eyechart.core.arguments import as_flag, as_list, as_path, as_text, as_texts
+from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import Registry, unknown_name
 from eyechart.models.adapter import ADAPTERS
@@ -40,7 +42,7 @@ for _name in SIZES:
 
 def load_model(
     spec: str | nn.Module | Answer,
-    device: torch.device,
+    device: torch.device | str = "cpu",
     half: bool | None = None,
     *,
     trust: bool = False,
@@ -49,17 +51,26 @@ def load_model(
     class_names: Sequence[str] | None = None,
     label_maps: Sequence[str | LabelMap] = (),
 ) -> Model:
-    """Return the model that `spec` stands for, ready on the device.
+    """Return the model that `spec` stands for, ready on the device: "cpu", "cuda", "cuda:1".
 
+    It is called with images of any kind that `corrupt` takes, and returns their class scores.
     `half` runs it in bfloat16; None: on CUDA, except TorchScript, whose constants may not follow.
     Exported programs keep the precision of their export, and functions always get float32.
     `trust` lets files be read that can run code, `download` lets weights be fetched. `prompt` and
     `class_names` are for models that compare pictures with texts. `label_maps` say what outputs
     stand for: the first with as many lines as there are outputs is used, if one has.
     """
-    names = None if class_names is None else tuple(class_names)
-    maps = [each if isinstance(each, LabelMap) else find_map(each) for each in label_maps]
-    model = _load(spec, Request(device, half, trust, prompt, names, download=download))
+    where = find_device(device)
+    half = None if half is None else as_flag(half, "half")
+    trust, download = as_flag(trust, "trust"), as_flag(download, "download")
+    if prompt is not None:
+        as_text(prompt, "prompt")
+    names = None if class_names is None else as_texts(class_names, "class_names")
+    maps = [
+        each if isinstance(each, LabelMap) else find_map(as_path(each, "Each of label_maps"))
+        for each in as_list(label_maps, "label_maps")
+    ]
+    model = _load(spec, Request(where, half, trust, prompt, names, download=download))
     model.offer_maps(maps)
     return model
 
@@ -67,6 +78,7 @@ def load_model(
 def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
     if not isinstance(spec, str):
         return from_object(spec, name_of(spec), request, own=False)
+    as_path(spec, "A model")
     if spec in NAMED:
         return NAMED[spec](request.device, request.dtype)
     prefix, colon, name = spec.partition(":")

@@ -3,11 +3,14 @@
 import hashlib
 from collections.abc import Callable, Sequence
 from copy import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from eyechart.core.arguments import as_flag
 from eyechart.core.errors import UsageError
+from eyechart.images.kinds import to_rgb_levels
 from eyechart.labels.categories import CLASSES
 from eyechart.models.label_map import LabelMap
 from eyechart.models.preprocessing import Preprocessing
@@ -31,7 +34,7 @@ class Model:
         self,
         name: str,
         answer: Answer,
-        device: torch.device,
+        device: torch.device | str = "cpu",
         *,
         identity: str = "",
         classes: int | None = None,
@@ -51,7 +54,7 @@ class Model:
         self.label_map: LabelMap | None = None
         self._offered: tuple[LabelMap, ...] = ()
         self._outputs: int | None = None
-        self.device = device
+        self.device = torch.device(device)
         self.dtype = dtype
         self.preprocessing = preprocessing or Preprocessing()
         self._answer = answer
@@ -95,17 +98,15 @@ class Model:
         if self.label_map is None:
             self._offered = tuple(maps)
 
-    def __call__(self, pictures: Tensor, wait: bool = True) -> Tensor:
-        """Return the scores of 8-bit pictures (B, 3, H, W): float32, (B, K), on the device.
+    def __call__(self, images: Any, wait: bool = True) -> Tensor:
+        """Return the scores of images: float32, (B, K), on the device.
 
-        The scores are the model's own, logits or probabilities: see `log_probabilities`. Whoever
-        does not `wait` for a GPU has to look by himself whether they are numbers, and `refuse`.
+        `images`: of any kind that `corrupt` takes, as they are before normalisation, which is the
+        model's own. The scores are the model's own, logits or probabilities: see
+        `log_probabilities`. Whoever does not `wait` for a GPU has to look by himself whether they
+        are numbers, and `refuse`.
         """
-        if pictures.dtype != torch.uint8 or pictures.ndim != 4 or pictures.shape[1] != 3:
-            raise UsageError(
-                "pictures must be a uint8 tensor (B, 3, H, W),"
-                f" got {pictures.dtype} {tuple(pictures.shape)}."
-            )
+        pictures, wait = to_rgb_levels(images), as_flag(wait, "wait")
         with torch.inference_mode():
             ready = self.preprocessing(pictures.to(self.device))
             ready = ready.to(self.dtype, memory_format=self._layout)

@@ -1,6 +1,6 @@
-"""Networks for small pictures (32 and 64 px), untrained: what studies here train.
+"""Networks that studies here train: for 32 and 64 px, and the ResNets of ImageNet; untrained.
 
-Any picture size works, since all of them end in pooling over the whole picture.
+Any image size works, since all of them end in pooling over the whole image.
 """
 
 from collections.abc import Callable
@@ -102,18 +102,12 @@ class ResNet9(nn.Module):
         return scores * 0.125
 
 
-class _BasicBlock(nn.Module):
-    """Two 3×3 convolutions beside a skip, normalised after each (He et al., 2016)."""
+class _Residual(nn.Module):
+    """Convolutions beside a skip, normalised after each (He et al., 2016)."""
 
-    def __init__(self, inner: int, outer: int, stride: int) -> None:
+    def __init__(self, body: nn.Sequential, inner: int, outer: int, stride: int) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            _convolution(inner, outer, stride=stride),
-            nn.BatchNorm2d(outer),
-            nn.ReLU(inplace=True),
-            _convolution(outer, outer),
-            nn.BatchNorm2d(outer),
-        )
+        self.body = body
         self.skip: nn.Module = nn.Identity()
         if stride != 1 or inner != outer:
             self.skip = nn.Sequential(
@@ -123,6 +117,22 @@ class _BasicBlock(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the block's features."""
         return functional.relu(self.body(x) + self.skip(x))
+
+
+class _BasicBlock(_Residual):
+    """Two 3×3 convolutions beside a skip."""
+
+    expansion = 1
+
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        body = nn.Sequential(
+            _convolution(inner, outer, stride=stride),
+            nn.BatchNorm2d(outer),
+            nn.ReLU(inplace=True),
+            _convolution(outer, outer),
+            nn.BatchNorm2d(outer),
+        )
+        super().__init__(body, inner, outer, stride)
 
 
 class ResNet18(nn.Module):
@@ -141,6 +151,59 @@ class ResNet18(nn.Module):
     def forward(self, pictures: Tensor) -> Tensor:
         """Return class scores (B, K)."""
         scores: Tensor = self.head(self.body(pictures).mean(dim=(2, 3)))
+        return scores
+
+
+class _Bottleneck(_Residual):
+    """1×1, 3×3 and 1×1 convolutions beside a skip.
+
+    The first convolution has the stride, as in the paper; torchvision's ResNets have it in the 3×3
+    convolution, which is another network with other weights.
+    """
+
+    expansion = 4
+
+    def __init__(self, inner: int, width: int, stride: int) -> None:
+        outer = self.expansion * width
+        body = nn.Sequential(
+            _convolution(inner, width, side=1, stride=stride),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            _convolution(width, width),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+            _convolution(width, outer, side=1),
+            nn.BatchNorm2d(outer),
+        )
+        super().__init__(body, inner, outer, stride)
+
+
+class ImageNetResNet(nn.Module):
+    """A ResNet with ImageNet's stem: a 7×7 convolution and a pooling, each of stride 2."""
+
+    def __init__(
+        self, classes: int, block: type[_BasicBlock | _Bottleneck], repeats: tuple[int, ...]
+    ) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            _convolution(3, 64, side=7, stride=2),
+            nn.BatchNorm2d(64),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, stride=2, padding=1),
+        )
+        blocks: list[nn.Module] = []
+        inner = 64
+        for group, count in enumerate(repeats):
+            width = 64 * 2**group
+            for place in range(count):
+                blocks.append(block(inner, width, 2 if group and not place else 1))
+                inner = block.expansion * width
+        self.body = nn.Sequential(*blocks)
+        self.head = nn.Linear(inner, classes)
+
+    def forward(self, pictures: Tensor) -> Tensor:
+        """Return class scores (B, K)."""
+        scores: Tensor = self.head(self.body(self.stem(pictures)).mean(dim=(2, 3)))
         return scores
 
 
@@ -251,6 +314,8 @@ class Multigrid(nn.Module):
 
 NETWORKS.add("resnet9", ResNet9)
 NETWORKS.add("resnet18", ResNet18)
+NETWORKS.add("imagenet_resnet18", partial(ImageNetResNet, block=_BasicBlock, repeats=(2, 2, 2, 2)))
+NETWORKS.add("imagenet_resnet50", partial(ImageNetResNet, block=_Bottleneck, repeats=(3, 4, 6, 3)))
 NETWORKS.add("wrn_16_4", partial(WideResNet, depth=16, width=4))
 NETWORKS.add("wrn_40_2", partial(WideResNet, depth=40, width=2))
 NETWORKS.add("multigrid", Multigrid)

@@ -4,15 +4,16 @@ Also corruption errors of any model of an accuracy table, which coverage needs t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
 from eyechart.overlap.tables import STANDARD, AccuracyTable
-from eyechart.scores.baselines import Baseline, find_baseline, measured_baseline
+from eyechart.scores.baselines import Baseline, joined_baseline, measured_baseline
 from eyechart.scores.corruption_error import CorruptionErrors, corruption_error
+from eyechart.scores.image_sets import IMAGE_SETS
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Balance:
     `errors[model]`: its corruption errors, as shares of the baseline's; the standard model's too.
     `means`: each one's mean, the mCE. `spread`: of the means of the single-corruption models; the
     smaller, the more balanced. `relative`: whether errors are what corruption adds to the clean
-    error. `note`: what the baseline is.
+    error. `note`: what the baseline is. `clean`: each model's error on clean images.
     """
 
     benchmark: tuple[str, ...]
@@ -41,6 +42,7 @@ class Balance:
     relative: bool
     baseline: Baseline
     note: str
+    clean: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -63,16 +65,18 @@ def balance_of(
 ) -> Balance:
     """Return the balance of a benchmark, all corruptions of the table by default.
 
-    `baseline`: the standard model of the table by default, or a published table by name.
+    `baseline`: the standard model of the table by default, or a published table by name, which is
+    looked up for the suite of the benchmark.
     """
     names = check_benchmark(table, table.corruptions if benchmark is None else benchmark)
-    base = baseline_of(table, baseline)
+    base = baseline_of(table, baseline, names)
     errors = {
         model: errors_of(table, model, names, relative, base).values for model in (STANDARD, *names)
     }
     means = {model: float(np.mean(list(own.values()))) for model, own in errors.items()}
     spread = spread_of([means[name] for name in names])
-    return Balance(names, errors, means, spread, relative, base, baseline_note(base))
+    clean = {model: clean_error(table, model) for model in errors}
+    return Balance(names, errors, means, spread, relative, base, baseline_note(base), clean)
 
 
 def check_benchmark(table: AccuracyTable, names: Sequence[str]) -> tuple[str, ...]:
@@ -84,12 +88,17 @@ def check_benchmark(table: AccuracyTable, names: Sequence[str]) -> tuple[str, ..
     return tuple(dict.fromkeys(names))
 
 
-def baseline_of(table: AccuracyTable, baseline: str | Baseline | None = None) -> Baseline:
-    """Return what errors are divided by: a published table, or the table's standard model."""
+def baseline_of(
+    table: AccuracyTable, baseline: str | Baseline | None, names: Sequence[str]
+) -> Baseline:
+    """Return what errors of these corruptions are divided by.
+
+    A published table, that of the corruptions' suite; or the errors of the table's standard model.
+    """
     if isinstance(baseline, Baseline):
         return baseline
     if baseline not in (None, STANDARD):
-        return find_baseline(str(baseline))
+        return joined_baseline(str(baseline), names)
     clean, *errors = _errors(table, STANDARD)
     own = dict(zip(table.corruptions, map(float, errors), strict=True))
     return measured_baseline(STANDARD, own, float(clean), source="the table's standard model")
@@ -101,7 +110,7 @@ def baseline_note(baseline: Baseline) -> str:
         return "Errors are shares of those of the standard model, which has 100 % everywhere."
     return (
         f"Errors are shares of the published ones of {baseline.name}, which were measured on"
-        " ImageNet's validation set: on other pictures they only scale the columns."
+        f" {IMAGE_SETS[baseline.images]}: on other pictures they only scale the columns."
     )
 
 
@@ -112,6 +121,11 @@ def errors_of(
     errors = _errors(table, model)
     own = {name: float(errors[table.place(name)]) for name in names}
     return corruption_error(own, baseline, float(errors[0]), relative)
+
+
+def clean_error(table: AccuracyTable, model: str) -> float:
+    """Return a model's error on clean images, mean over seeds."""
+    return float(_errors(table, model)[0])
 
 
 def _errors(table: AccuracyTable, model: str) -> Numbers:

@@ -8,6 +8,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
+from eyechart.curves.bootstrap import check_replicates
 from eyechart.curves.curve import percentile_interval
 from eyechart.overlap.scores import OverlapMatrix
 
@@ -37,6 +38,7 @@ def compare_matrices(
     one: OverlapMatrix, two: OverlapMatrix, replicates: int = 1000, seed: int = 0
 ) -> Agreement:
     """Return how alike two matrices are over the corruptions that both have."""
+    replicates, seed = check_replicates(replicates, seed)
     names = tuple(name for name in one.names if name in two.names)
     if len(names) < LEAST:
         raise UsageError(

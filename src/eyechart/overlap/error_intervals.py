@@ -13,6 +13,7 @@ from eyechart.overlap.hits import read_hits
 from eyechart.overlap.intervals import resampled_shares
 from eyechart.overlap.tables import STANDARD, AccuracyTable
 from eyechart.scores.baselines import Baseline
+from eyechart.scores.corruption_error import error_ratios
 
 LEVEL = 0.95
 
@@ -34,13 +35,14 @@ class Resampled:
     ) -> Numbers:
         """Return a model's corruption errors as shares, (replicates, corruptions).
 
-        If they are relative to the standard model, that is resampled too.
+        If they are relative to the standard model, that is resampled too, and they are NaN where
+        it has no error to divide by.
         """
         own = self._of(model, names, relative)
         if baseline.name == STANDARD:
-            return own / self._of(STANDARD, names, relative)
+            return error_ratios(own, self._of(STANDARD, names, relative))
         below = np.array([baseline.errors[name] for name in names])
-        return own / (below - (baseline.clean or 0.0) if relative else below)
+        return error_ratios(own, below - (baseline.clean or 0.0) if relative else below)
 
     def _of(self, model: str, names: tuple[str, ...], relative: bool) -> Numbers:
         own = self.errors[:, self.table.models.index(model)]

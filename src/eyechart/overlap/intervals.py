@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
+from eyechart.curves.bootstrap import check_replicates, replicate_weights
 from eyechart.curves.curve import check_level
 from eyechart.overlap.scores import (
     LEAST_GAIN,
@@ -68,8 +70,7 @@ def overlap_intervals(
     check_level(level)
     check_least_gain(least_gain)
     own = _checked(hits)
-    if replicates < 2:
-        raise UsageError(f"Intervals need at least 2 replicates, got {replicates}.")
+    replicates, seed = check_replicates(replicates, seed, low=2)
     shares = own.mean(axis=-1)
     each = robustness_scores(shares[..., 1:], shares[..., 0])
     if np.isnan(each).any():
@@ -109,11 +110,13 @@ def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Num
     `hits`: (seeds, models, tests, pictures). Of several seeds one less than there are is taken.
     """
     seeds, models, tests, pictures = hits.shape
-    numbers = np.random.default_rng(seed)
+    # apart from the images' weights, which are then the same for any number of seeds
+    numbers = np.random.default_rng((seed, 1))
+    drawn_weights = replicate_weights(pictures, replicates, seed)
     step = max(1, AT_ONCE // max(pictures, seeds * models * tests))
     for start in range(0, replicates, step):
         size = min(step, replicates - start)
-        weights = _weights(numbers, size, pictures)
+        weights = _weights(drawn_weights, size, pictures)
         shares = np.empty((seeds, models, tests, size))
         for own, rows in _slabs(hits):
             shares.reshape(-1, size)[rows] = own @ weights / pictures
@@ -124,11 +127,11 @@ def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Num
         yield drawn
 
 
-def _weights(numbers: np.random.Generator, size: int, pictures: int) -> NDArray[np.float32]:
-    """Return how often each picture is taken, (pictures, size)."""
+def _weights(drawn: Iterator[Numbers], size: int, pictures: int) -> NDArray[np.float32]:
+    """Return how often each picture is in the next `size` replicates, (pictures, size)."""
     weights = np.empty((size, pictures), dtype=np.float32)
-    for own in weights:
-        own[:] = np.bincount(numbers.integers(0, pictures, pictures), minlength=pictures)
+    for row, own in zip(weights, islice(drawn, size), strict=True):
+        row[:] = own
     return weights.T
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from eyechart.core.arguments import as_number, as_text, as_texts
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
@@ -51,7 +52,7 @@ class OverlapMatrix:
 
     def place(self, name: str) -> int:
         """Return which row and column is a corruption's."""
-        if name not in self.names:
+        if as_text(name, "name") not in self.names:
             raise unknown_name("corruption in the matrix:", name, self.names)
         return self.names.index(name)
 
@@ -70,6 +71,7 @@ class OverlapMatrix:
 
     def only(self, names: Sequence[str]) -> "OverlapMatrix":
         """Return the matrix of these corruptions alone, in this order."""
+        names = as_texts(names, "names")
         kept = [self.place(name) for name in names]
         gone = [f"Training on {name} adds" for name in self.names if name not in names]
         notes = tuple(note for note in self.notes if not note.startswith(tuple(gone)))
@@ -117,12 +119,12 @@ def overlap_matrix(
     """Return the overlap of every two corruptions, from robustness scores R = A_c / A_clean.
 
     `robustness`: rows trained on, columns tested on; the first row is the standard model's, the
-    others in the order of the columns. `names`: of the corruptions; "1", "2", … without.
+    others in the order of the columns. `names`: of the corruptions; "0", "1", … without.
     """
     check_least_gain(least_gain)
     own = _checked(robustness)
     count = own.shape[1]
-    titles = tuple(map(str, range(1, count + 1))) if names is None else tuple(names)
+    titles = tuple(map(str, range(count))) if names is None else as_texts(names, "names")
     if len(titles) != count or len(set(titles)) != count:
         raise UsageError(
             f"names must be {count} different ones, one for each column, got {len(set(titles))}."
@@ -135,7 +137,7 @@ def overlap_matrix(
 
 def check_least_gain(least_gain: float) -> None:
     """Refuse a gain at which scores could be divided by 0 or less."""
-    if not 0 <= least_gain < 1:
+    if not 0 <= as_number(least_gain, "least_gain") < 1:
         raise UsageError(f"The least gain must be in [0, 1), such as 0.02, got {least_gain:g}.")
 
 
@@ -174,7 +176,7 @@ def clean_notes(
 def _checked(robustness: ArrayLike) -> Numbers:
     try:
         own: Numbers = np.asarray(robustness, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError("robustness must be a table of numbers, all rows as long.") from None
     if own.ndim != 2 or own.shape[1] < 1 or own.shape[0] != own.shape[1] + 1:
         raise UsageError(

@@ -3,33 +3,39 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from eyechart.core.arguments import as_number
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
 from eyechart.overlap.clique import cheapest_largest
 from eyechart.overlap.scores import OverlapMatrix
+
+Name = TypeVar("Name", str, int)
+"""What a corruption is called: by its name, or by its place 0, 1, … in an array without names."""
 
 SYMMETRIC = 1e-9
 """By how much a score may differ from that of the same two the other way round."""
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(Generic[Name]):
     """The largest set of corruptions of which no two overlap by more than `threshold`.
 
+    Corruptions are names, or indices from 0 if the scores came as an array without names.
     Among the largest it has the lowest mean overlap over its pairs, `mean_overlap`. `ties`: the
     other sets that are as large and overlap as little; `more_ties`: whether there are too many to
     list them all. `left_out`: corruptions that only undetermined scores keep out of `members`.
     """
 
-    members: tuple[str, ...]
+    members: tuple[Name, ...]
     mean_overlap: float
-    ties: tuple[tuple[str, ...], ...]
+    ties: tuple[tuple[Name, ...], ...]
     threshold: float
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[Name, ...] = ()
     more_ties: bool = False
 
     def __len__(self) -> int:
@@ -37,23 +43,46 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Step:
+class Step(Generic[Name]):
     """A selection and the thresholds t for which it holds, low ≤ t < high; high may be infinite."""
 
-    selection: Selection
+    selection: Selection[Name]
     low: float
     high: float
 
 
-def select_non_overlapping(matrix: OverlapMatrix | ArrayLike, threshold: float) -> Selection:
+@overload
+def select_non_overlapping(matrix: OverlapMatrix, threshold: float) -> Selection[str]: ...
+@overload
+def select_non_overlapping(matrix: ArrayLike, threshold: float) -> Selection[int]: ...
+def select_non_overlapping(
+    matrix: OverlapMatrix | ArrayLike, threshold: float
+) -> Selection[str] | Selection[int]:
     """Return the largest set of corruptions of which every two overlap by `threshold` or less.
 
     Exact: a maximum clique, by branch and bound. `matrix`: of overlap scores, symmetric; NaN for
-    undetermined pairs, which never stand together.
+    undetermined pairs, which never stand together. Of an `OverlapMatrix` the members are names, of
+    an array indices from 0.
     """
     own = as_matrix(matrix)
-    if not threshold >= 0:
-        raise UsageError(f"The threshold must be 0 or more, got {threshold:g}.")
+    limit = as_number(threshold, "threshold")
+    if not limit >= 0:
+        raise UsageError(f"The threshold must be 0 or more, got {limit:g}.")
+    found = _select_at(own, limit)
+    return found if isinstance(matrix, OverlapMatrix) else _by_index(own, found)
+
+
+def _by_index(matrix: OverlapMatrix, found: Selection[str]) -> Selection[int]:
+    def places(names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(matrix.place(name) for name in names)
+
+    return Selection(
+        places(found.members), found.mean_overlap, tuple(map(places, found.ties)), found.threshold,
+        places(found.left_out), found.more_ties,
+    )  # fmt: skip
+
+
+def _select_at(own: OverlapMatrix, threshold: float) -> Selection[str]:
     lowest = _lowest(own)
     if threshold < lowest[0]:
         raise UsageError(
@@ -64,12 +93,25 @@ def select_non_overlapping(matrix: OverlapMatrix | ArrayLike, threshold: float) 
     return _select(own, threshold)
 
 
-def select_at_every_threshold(matrix: OverlapMatrix | ArrayLike) -> tuple[Step, ...]:
+@overload
+def select_at_every_threshold(matrix: OverlapMatrix) -> tuple[Step[str], ...]: ...
+@overload
+def select_at_every_threshold(matrix: ArrayLike) -> tuple[Step[int], ...]: ...
+def select_at_every_threshold(
+    matrix: OverlapMatrix | ArrayLike,
+) -> tuple[Step[str], ...] | tuple[Step[int], ...]:
     """Return all selections that there are, each with its range of thresholds, lowest first.
 
     Below the first of them no two corruptions may stand together.
     """
     own = as_matrix(matrix)
+    steps = _all_steps(own)
+    if isinstance(matrix, OverlapMatrix):
+        return steps
+    return tuple(Step(_by_index(own, step.selection), step.low, step.high) for step in steps)
+
+
+def _all_steps(own: OverlapMatrix) -> tuple[Step[str], ...]:
     lowest, high = _lowest(own)[0], inf
     known = np.unique([score for score, _, _ in own.pairs() if not np.isnan(score)])
     threshold, size = float(known[-1]), len(own)
@@ -118,11 +160,11 @@ def check_scores(scores: Numbers, names: Sequence[str], what: str) -> None:
 def _named(matrix: ArrayLike) -> OverlapMatrix:
     try:
         scores: Numbers = np.asarray(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError("matrix must be a square table of numbers.") from None
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
         raise UsageError(f"matrix must be square, got shape {scores.shape}.")
-    return OverlapMatrix(tuple(str(place + 1) for place in range(len(scores))), scores)
+    return OverlapMatrix(tuple(map(str, range(len(scores)))), scores)
 
 
 def _lowest(matrix: OverlapMatrix) -> tuple[float, str, str]:
@@ -140,7 +182,7 @@ def _up(score: float) -> str:
     return f"{np.ceil(score * 1000) / 1000:g}"
 
 
-def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection:
+def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection[str]:
     together = _together(matrix, threshold)
     allowed = [sum(1 << int(place) for place in np.flatnonzero(row)) for row in together]
     found = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
@@ -185,7 +227,7 @@ def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
     return float(own[np.triu_indices(len(members), 1)].max())
 
 
-def _at(matrix: OverlapMatrix, selection: Selection, threshold: float) -> Selection:
+def _at(matrix: OverlapMatrix, selection: Selection[str], threshold: float) -> Selection[str]:
     """Return a selection as that of another threshold for which it holds."""
     places = [matrix.place(name) for name in selection.members]
     left_out = _left_out(matrix, places, threshold)

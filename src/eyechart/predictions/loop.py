@@ -73,8 +73,9 @@ class Job:
         """Return what decides predictions from files besides: how clean pictures came to size."""
         if self.images.files is None:
             return {}
-        how = self.images.stimulus.crop
-        return {"clean": (how or "native") if self.images.has_clean else None}
+        how = self.images.stimulus
+        size = "native" if how.size is None else "x".join(map(str, how.size))
+        return {"clean": (how.crop or size) if self.images.has_clean else None}
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,15 @@ def predict(job: Job, folder: Path, step: Step) -> None:
     Out of memory halves the batch from there on. An interrupt loses nothing that was computed.
     """
     with one_at_a_time(folder):
-        _predict(job, Parts(folder), step)
+        parts = parts_of(job, folder)
+        for note in parts.notes():
+            step(0, note)
+        _predict(job, parts, step)
+
+
+def parts_of(job: Job, folder: Path) -> Parts:
+    """Return the predictions of a job in a folder; Parquet files of other names are strays."""
+    return Parts(folder, [*(draws.name for draws in job.groups), DESTROYED, UNREADABLE])
 
 
 def _predict(job: Job, parts: Parts, step: Step) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from eyechart.evaluation.saved import Number, SavedCorruption, SavedSpace
 from eyechart.evaluation.trained_on import MARK
+from eyechart.reports.interval_text import interval_text
 from eyechart.reports.leaderboard import PERCENT, TITLES
 from eyechart.reports.markdown import escape, table
 from eyechart.reports.model_index import averaged, overall
@@ -79,11 +80,8 @@ def _mark(is_marked: bool) -> str:
 def in_words(number: Number, percent: bool = False) -> str:
     """Return a score with its 95 % interval, to three decimals or, in percent, to one."""
     scale, decimals = (100, 1) if percent else (1, 3)
-    value, low, high = (
-        "–" if own is None else f"{scale * own:.{decimals}f}"
-        for own in (number.value, *number.interval95)
-    )
-    return f"{value} ({low}–{high})"
+    value = "–" if number.value is None else f"{scale * number.value:.{decimals}f}"
+    return f"{value} ({interval_text(number.interval95, decimals, scale)})"
 
 
 def heading(part: Part, space: str) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eyechart.core.files import atomic_file
+from eyechart.core.arguments import as_folder
+from eyechart.core.files import file_in
 from eyechart.reports.names import short_names
 from eyechart.reports.report import COLOURS, PEOPLE_COLOUR
 from eyechart.scores.evaluation import (
@@ -18,6 +19,7 @@ from eyechart.scores.evaluation import (
     PeopleScore,
     PropertyScore,
     SpaceScore,
+    check_evaluation,
 )
 
 if TYPE_CHECKING:
@@ -40,15 +42,18 @@ GRID = np.linspace(0, 1, 201)
 def draw_curves(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
     """Write a PNG for each label space into a folder, and return their paths.
 
+    A folder that is missing is made.
     Accuracy is solid, consistency dashed, with bands of 95 % if there are few models, pale where
     nothing was observed.
     """
+    check_evaluation(evaluation)
+    folder = as_folder(out, "out")
     names = dict.fromkeys(space.space for model in evaluation.models for space in model.spaces)
     paths: list[Path] = []
     for name in names:
         if not _has_curve(evaluation, name):
             continue
-        paths.append(Path(out) / (FILE if not paths else f"curves-{name}.png"))
+        paths.append(folder / (FILE if not paths else f"curves-{name}.png"))
         _draw_space(evaluation, name, paths[-1])
     return paths
 
@@ -104,7 +109,7 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
         ncols=max(1, int(width / (INCHES * max(map(len, handles), default=1) + 0.7))),
         frameon=False,
     )
-    with atomic_file(path) as temporary:
+    with file_in(path.parent, path.name) as temporary:
         figure.savefig(temporary, dpi=110, format="png")
 
 

@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from eyechart.core.arguments import as_whole
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Parameter, Values
 from eyechart.images.identity import named_keys
-from eyechart.images.kinds import SMALLEST_SIDE
+from eyechart.images.kinds import MAX_SIDE, SMALLEST_SIDE
 from eyechart.suites.apply import corrupt_batch
 from eyechart.suites.assets import assets_of, ready_entries
 from eyechart.suites.strength import resolve
@@ -78,8 +79,7 @@ def make_gallery(
     """
     if columns < 1:
         raise UsageError(f"columns must be at least 1, got {columns}.")
-    if size < SMALLEST_SIDE:
-        raise UsageError(f"size must be at least {SMALLEST_SIDE}, got {size}.")
+    as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
     clean = ImageOps.fit(picture, (size, size), Image.Resampling.LANCZOS)
     rows: dict[str, list[Row]] = {}
     for entry in ready_entries(suite):

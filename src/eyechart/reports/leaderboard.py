@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from io import StringIO
 from itertools import combinations
@@ -16,9 +16,11 @@ from eyechart.evaluation.comparison import Standings
 from eyechart.evaluation.rankings import Discrete, Rankings
 from eyechart.evaluation.trained_on import MARK
 from eyechart.reports.columns import stacked
+from eyechart.reports.interval_text import interval_text, known
 from eyechart.reports.names import short_names
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.ranking import kendall_tau
+from eyechart.suites.suite import split_variant
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +34,7 @@ PERCENT = ("mce", "relative_mce")
 """Scores that the field writes in percent."""
 
 FEWER = {
-    "vcr": ("clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a"),
+    "vcr": ("clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p"),
     "imagenet-c": ("clean_accuracy", "error", "mce", "relative_mce", "r_a", "r_p"),
     "imagenet-noc": ("clean_accuracy", "error", "relative_mce", "mce"),
 }
@@ -52,7 +54,7 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
     """Yield the models, best first, with intervals, and whom each is clearly better than."""
     from rich.markup import escape
 
-    wanted = (*FEWER.get(standings.board.suite, TITLES), standings.by)
+    wanted = (*FEWER.get(split_variant(standings.board.suite)[0], TITLES), standings.by)
     names = [name for name in TITLES if name in standings.scores and name in wanted]
     places = {name: str(place + 1) for place, name in enumerate(standings.order)}
     short = dict(zip(standings.order, short_names(standings.order), strict=True))
@@ -71,10 +73,9 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
 
 def shown(estimate: Estimate, name: str = "") -> str:
     """Return a score with its 95 % interval; CE in percent, as the field writes it."""
-    (low, high), scale = estimate.interval, 100 if name in PERCENT else 1
     if name in PERCENT:
-        return f"{estimate.value * scale:.1f} ({low * scale:.0f}–{high * scale:.0f})"
-    return f"{estimate.value:.3f} ({low:.2f}–{high:.2f})"
+        return f"{estimate.value * 100:.1f} ({interval_text(estimate.interval, 0, 100)})"
+    return f"{estimate.value:.3f} ({interval_text(estimate.interval, 2)})"
 
 
 def rankings_tables(
@@ -124,18 +125,13 @@ def _share(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3f}"
 
 
-def write_comparison(
-    folder: Path,
-    boards: Sequence[Standings],
-    discrete: Discrete | None,
-    benchmarks: Sequence[Rankings],
-) -> list[Path]:
-    """Write leaderboard.csv, pairs.csv and, where rankings were compared, rankings.json."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"Cannot write into {folder}: it is a file, not a folder.")
+def comparison_texts(
+    boards: Sequence[Standings], discrete: Discrete | None, benchmarks: Sequence[Rankings]
+) -> dict[str, str]:
+    """Return leaderboard.csv, pairs.csv and, where rankings were compared, rankings.json."""
     texts = {
-        "leaderboard.csv": _csv(_leaders(boards)),
-        "pairs.csv": _csv(_pairs(boards)),
+        "leaderboard.csv": csv_text(_leaders(boards)),
+        "pairs.csv": csv_text(_pairs(boards)),
     }
     if discrete is not None or benchmarks:
         found = {
@@ -144,6 +140,13 @@ def write_comparison(
             "benchmarks": list(map(_plain, benchmarks)),
         }
         texts["rankings.json"] = json.dumps(found, indent=1, allow_nan=False) + "\n"
+    return texts
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files by name into a folder, which is made if it is missing; return their paths."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"Cannot write into {folder}: it is a file, not a folder.")
     written = []
     for name, text in texts.items():
         path = folder / name
@@ -176,11 +179,11 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
             }
             for name in TITLES:
                 own = standings.scores.get(name, {}).get(model)
-                ends = (None, None) if own is None else own.interval
+                cells = (None, None, None) if own is None else (own.value, *own.interval)
+                names = (name, f"{name}_low95", f"{name}_high95")
                 line |= {
-                    name: None if own is None else round(own.value, 6),
-                    f"{name}_low95": None if ends[0] is None else round(ends[0], 6),
-                    f"{name}_high95": None if ends[1] is None else round(ends[1], 6),
+                    key: None if (number := known(cell)) is None else round(number, 6)
+                    for key, cell in zip(names, cells, strict=True)
                 }
             yield line
 
@@ -188,7 +191,7 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
 def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
     for standings in boards:
         for pair in standings.pairs:
-            low, high = pair.interval
+            low, high = map(known, pair.interval)
             own = {name: value for name, value in asdict(pair).items() if name != "interval"}
             yield {
                 "suite": standings.board.suite, "space": standings.space, "score": standings.by,
@@ -196,7 +199,8 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-def _csv(lines: Iterator[dict[str, Any]]) -> str:
+def csv_text(lines: Iterator[dict[str, Any]]) -> str:
+    """Return lines with the same keys as CSV, the keys as its head."""
     rows = list(lines)
     file = StringIO()
     writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")

@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.evaluation.runs import Run
 from eyechart.evaluation.saved import SavedSpace
-from eyechart.images.stimulus import find_stimulus
+from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.card_tables import by_corruption, heading, leaderboards
 from eyechart.reports.leaderboard import TITLES
 from eyechart.reports.markdown import block, bullets, code, escape, table
@@ -23,10 +23,6 @@ from eyechart.reports.words import MEANINGS, corruption_title, listed, suite_tit
 TAGS = ("eyechart", "robustness", "image-classification")
 
 START = f"---\ntags:\n- {TAGS[0]}\n"
-STIMULI = {
-    "native": "as large as the file",
-    "files": "as the files hold it",
-}
 INTERVALS = "In brackets: what a number lies within in 95 % of resampled sets of pictures."
 
 
@@ -129,10 +125,7 @@ def _measured(run: Run) -> Iterator[str]:
 
 
 def _stimulus(name: str) -> str:
-    if name.isdecimal():
-        how = find_stimulus(name)
-        return f"shorter side {how.resize} px, middle {how.crop} px"
-    return STIMULI.get(name, escape(name))
+    return "as the files hold it" if name == FILES else find_stimulus(name).description
 
 
 def _limits(report: Report) -> Iterator[str]:

@@ -33,7 +33,7 @@ def draw_overlap(overlap: Overlap, path: Path) -> None:
         _save(draw(clustered(overlap)), path)
 
 
-def draw_sizes(steps: Sequence[Step], path: Path, threshold: float | None = None) -> None:
+def draw_sizes(steps: Sequence[Step[str]], path: Path, threshold: float | None = None) -> None:
     """Write how many corruptions a benchmark has for every threshold, and how they overlap."""
     with paper_style():
         figure = Figure(figsize=(COLUMN, 3.4))

@@ -12,6 +12,7 @@ from eyechart.overlap.intervals import OverlapIntervals
 from eyechart.overlap.scores import OverlapMatrix
 from eyechart.overlap.selection import Step
 from eyechart.overlap.tables import STANDARD
+from eyechart.reports.interval_text import interval_text
 
 if TYPE_CHECKING:
     # these bring torch along, which most tables can do without
@@ -81,7 +82,7 @@ def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
     return rows
 
 
-def step_table(steps: Sequence[Step]) -> Table:
+def step_table(steps: Sequence[Step[str]]) -> Table:
     """Return every selection with the thresholds for which it holds, and what changes at it.
 
     Thresholds are rounded up, so that a number with as many digits is on the right side.
@@ -162,7 +163,7 @@ def direct_table(
 
 def percent_range(ends: tuple[float, float]) -> str:
     """Return the ends of an interval of shares in percent."""
-    return f"{100 * ends[0]:.1f}–{100 * ends[1]:.1f}"
+    return interval_text(ends, 1, 100)
 
 
 def score_text(score: float) -> str:

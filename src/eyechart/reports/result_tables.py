@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from eyechart.evaluation.trained_on import MARK
 from eyechart.reports.columns import stacked
+from eyechart.reports.interval_text import interval_text
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import CorruptionScore, Evaluation, SpaceScore, values_of
 
@@ -110,10 +111,8 @@ def _verdict(space: SpaceScore, score: CorruptionScore) -> str:
 def _number(estimate: Estimate | None) -> str:
     if estimate is None:
         return "–"
-    low, high = estimate.interval
-    return f"{estimate.value:.3f} [dim]{low:.2f}–{high:.2f}[/dim]"
+    return f"{estimate.value:.3f} [dim]{interval_text(estimate.interval, 2)}[/dim]"
 
 
 def _percent(estimate: Estimate) -> str:
-    low, high = (100 * end for end in estimate.interval)
-    return f"{100 * estimate.value:.1f} [dim]{low:.0f}–{high:.0f}[/dim]"
+    return f"{100 * estimate.value:.1f} [dim]{interval_text(estimate.interval, 0, 100)}[/dim]"

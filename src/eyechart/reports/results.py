@@ -12,13 +12,14 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.arguments import as_folder
+from eyechart.core.files import file_in
 from eyechart.curves.curve import Curve
 from eyechart.evaluation.saved import RESULTS_FILE
 from eyechart.evaluation.scores_file import SCORES_FILE, write_scores
 from eyechart.humans.reference import Point
 from eyechart.labels.categories import NONE
+from eyechart.reports.interval_text import known
 from eyechart.scores.by_class import ClassScore
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import (
@@ -32,6 +33,7 @@ from eyechart.scores.evaluation import (
     PeopleScore,
     PropertyScore,
     SpaceScore,
+    check_evaluation,
 )
 
 CSV_FILE = "results.csv"
@@ -51,20 +53,19 @@ COLUMNS = (
 
 
 def write_results(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
-    """Write results.json, results.csv and scores.parquet into a folder and return their paths."""
-    folder = Path(out)
+    """Write results.json, results.csv and scores.parquet into a folder and return their paths.
+
+    A folder that is missing is made.
+    """
+    check_evaluation(evaluation)
+    folder = as_folder(out, "out")
     texts = {
         RESULTS_FILE: _in_lines(to_json(evaluation)),
         CSV_FILE: to_csv(evaluation),
     }
     for name, text in texts.items():
-        try:
-            with atomic_file(folder / name) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(
-                f"Cannot write {folder / name}: {error.strerror or error}; predictions are kept."
-            ) from None
+        with file_in(folder, name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
     write_scores(evaluation, folder / SCORES_FILE)
     return [folder / name for name in (*texts, SCORES_FILE)]
 
@@ -202,6 +203,12 @@ def _people(people: PeopleScore, verdict: str) -> dict[str, Any]:
         "tested": [asdict(lead) for lead in people.tested],
         "p_people": people.p_people,
         "p_model": people.p_model,
+        "human_bins": len(people.curve.bins.counts),
+        "human_left_anchor": people.curve.left,
+        "human_right_anchor": people.curve.right,
+        "reference": people.reference,
+        "experiment": people.experiment,
+        "observers": people.observers,
         "line": _line_of(people.curve),
         "model_line": _line_of(people.model_curve),
     }
@@ -223,6 +230,9 @@ def _experiment(own: Experiment) -> dict[str, Any]:
         "size": own.size,
         "accuracy": lines.get("accuracy"),
         "consistency": lines.get("consistency"),
+        "tested": own.tested,
+        "evidence": own.evidence,
+        "reference": own.reference,
     }
 
 
@@ -329,7 +339,14 @@ def _line(
         line |= dict(zip(("hmri_bound_low", "hmri_bound_high"), people.hmri_bounds, strict=True))
         verdict = space.verdict or people.scenario
         line |= {"scenario": verdict, "human_reference": people.about}
-    return {key: round(v, 6) if isinstance(v, float) else v for key, v in line.items()}
+    return {key: _csv_cell(own) for key, own in line.items()}
+
+
+def _csv_cell(value: Any) -> Any:
+    """Return a value as the file has it: an undetermined end of an interval is empty."""
+    if not isinstance(value, float):
+        return value
+    return "" if known(value) is None else round(value, 6)
 
 
 def _wide(name: str, estimate: Estimate) -> dict[str, float]:

@@ -91,6 +91,12 @@ def structure_views(folders: Sequence[Path]) -> list[View]:
     return found
 
 
+def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
+    """Return the results of those studies that are of superclasses, in order."""
+    own = [folder for folder in dict.fromkeys(folders) if _kind(folder) == KIND]
+    return [read_superclass_results(folder) for folder in own]
+
+
 def _kind(folder: Path) -> str:
     """Return what a study is of, "" if its results cannot be read."""
     try:

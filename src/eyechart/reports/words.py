@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from eyechart.core.errors import UsageError
 from eyechart.reports.leaderboard import TITLES
-from eyechart.suites.suite import load_suite
+from eyechart.suites.suite import load_suite, split_variant
 
 SUITES = {
     "vcr": "VCR-Bench",
@@ -12,6 +12,9 @@ SUITES = {
     "imagenet-c-extra": "ImageNet-C extra",
     "noc-candidates": "ImageNet-NOC candidates",
     "imagenet-noc": "ImageNet-NOC",
+    "imagenet-3dcc": "ImageNet-3DCC",
+    "imagenet-c-bar": "ImageNet-C-bar",
+    "files": "Corrupted images",
 }
 GROUPS = ("noise", "blur", "weather", "digital")
 """Groups of corruptions in the order in which papers print them."""
@@ -59,7 +62,9 @@ def corruption_words(name: str) -> str:
 
 def suite_title(name: str) -> str:
     """Return how a suite is called; a user's own by its file's name."""
-    return SUITES.get(name, name.replace("\\", "/").rsplit("/", 1)[-1])
+    plain, variant = split_variant(name)
+    title = SUITES.get(plain, plain.replace("\\", "/").rsplit("/", 1)[-1])
+    return title if variant is None else f"{title} ({variant} variant)"
 
 
 def groups_of(suite: str, corruptions: Sequence[str]) -> list[tuple[str, list[str]]]:

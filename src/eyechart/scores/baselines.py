@@ -4,38 +4,38 @@ A baseline measured by the user is the same record, without a claim about pictur
 """
 
 import csv
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from hashlib import sha256
 from importlib.resources import files
-from pathlib import PurePath
+from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from eyechart.core.arguments import as_number, as_text, as_texts
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
-from eyechart.labels.imagenet import wordnet_ids
+from eyechart.scores.image_sets import IMAGENET, ROBUSTBENCH, Labels, why_not
+from eyechart.scores.severity_table import SEVERITIES, read_severity_errors
 from eyechart.suites.catalogue import list_corruptions
 
-SEVERITIES = (1, 2, 3, 4, 5)
+DATA = Path(str(files("eyechart.scores").joinpath("data")))
+"""Where published numbers are kept."""
+
+LEADERBOARD = "robustbench_models.csv"
+"""Clean accuracies of the models of RobustBench's tables, in percent."""
 
 Error = float | Sequence[float] | Mapping[int, float] | Numbers
 """An error share 0…1: the mean over severities, or one for each severity 1…5."""
 
 Errors = Mapping[str, Error]
 
-PICTURES, CLASSES, SIDE, QUALITY = 50_000, 1_000, 224, 85
-"""ImageNet's validation set, and how ImageNet-C's files were written from it."""
-
-NAME = re.compile(r"(?:.*[/\\])?ILSVRC2012_val_(\d{8})(?:\.\w+)?")
-
-ROBUSTBENCH_PICTURES = "b03ccff6d05e129cb1b9cd2b27b30c1a81031dfde52a7c44be9c6d93077407ed"
-"""`names_digest` of the 5,000 validation pictures that RobustBench uses (robustbench 1.1.1)."""
+SIDE, QUALITY = 224, 85
+"""How ImageNet-C's files were written from ImageNet's validation set."""
 
 INSTEAD = "name a baseline model with --baseline, or read plain error"
 
@@ -48,7 +48,7 @@ class Baseline:
     those that the mean is taken over; all of `errors` if there are none. `suites`: where the
     errors were measured, empty for a baseline measured by the user. `relative`: whether the
     suite's published score is the relative form. `saved`: whether they were measured on files of
-    JPEG quality 85.
+    JPEG quality 85. `images`: the image set that a published table was measured on.
     """
 
     name: str
@@ -59,26 +59,63 @@ class Baseline:
     source: str = ""
     relative: bool = False
     saved: bool = False
+    images: str = ""
 
 
-def find_baseline(name: str) -> Baseline:
-    """Return the built-in table of that name."""
-    if name == "robustbench-alexnet":
-        raise UsageError(
-            "RobustBench's AlexNet errors are not among the built-in tables: evaluate AlexNet on"
-            " its 5,000 pictures and give those errors as the baseline."
-        )
+def find_baseline(name: str, corruptions: Iterable[str] = (), suite: str = "") -> Baseline:
+    """Return the built-in table of that name, or its sibling for other corruptions.
+
+    AlexNet's errors were published suite by suite: "alexnet" for corruptions of ImageNet-NOC is
+    the table "noc-alexnet". Only tables of the same images are siblings. `corruptions`: what the
+    table must hold, `suite`: what it must be of; the table that is named where none does.
+    """
     if name not in built_in():
         raise unknown_name("baseline", name, built_in())
-    return built_in()[name]
+    named, wanted = built_in()[name], set(corruptions)
+    for table in (named, *siblings(named)):
+        if (not suite or suite in table.suites) and wanted <= set(table.errors):
+            return table
+    return named
 
 
-def as_baseline(baseline: Baseline | str | Errors) -> Baseline:
+def siblings(table: Baseline) -> list[Baseline]:
+    """Return the other built-in tables of errors on the same images."""
+    return [own for own in built_in().values() if own.images == table.images and own is not table]
+
+
+def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
+    """Return a built-in table for corruptions of one suite or of several.
+
+    Those of several suites are looked up in the tables of the same images; what comes back is
+    called after all of them ("alexnet + noc-alexnet") and has just these corruptions.
+    """
+    found = find_baseline(name, corruptions)
+    if set(corruptions) <= set(found.errors):
+        return found
+    homes = {}
+    for corruption in corruptions:
+        table = find_baseline(name, [corruption])
+        if corruption not in table.errors:
+            known = [own for each in (table, *siblings(table)) for own in each.errors]
+            raise unknown_name(f"corruption for baseline '{name}':", corruption, known)
+        homes[corruption] = table
+    tables = {table.name: table for table in homes.values()}
+    return replace(
+        found,
+        name=" + ".join(tables),
+        errors=MappingProxyType({own: table.errors[own] for own, table in homes.items()}),
+        corruptions=(),
+        suites=tuple(suite for table in tables.values() for suite in table.suites),
+        source="; ".join(table.source for table in tables.values()),
+    )
+
+
+def as_baseline(baseline: Baseline | str | Errors, corruptions: Iterable[str] = ()) -> Baseline:
     """Return the built-in table of that name, the baseline itself, or one made of errors."""
     if isinstance(baseline, Baseline):
         return baseline
     if isinstance(baseline, str):
-        return find_baseline(baseline)
+        return find_baseline(baseline, corruptions)
     return measured_baseline("given errors", baseline)
 
 
@@ -91,35 +128,42 @@ def measured_baseline(
 ) -> Baseline:
     """Return a baseline of a model's or people's own errors, measured on the same pictures."""
     start = None if clean is None else as_share(clean, "clean")
-    return Baseline(name, mean_errors(errors, "baseline"), start, tuple(corruptions), source=source)
+    chosen = as_texts(corruptions, "corruptions")
+    return Baseline(
+        as_text(name, "name"), mean_errors(errors, "baseline"), start, chosen, source=source
+    )
 
 
 def mean_errors(errors: Errors, role: str = "errors") -> dict[str, float]:
     """Return the error of each corruption, the mean over severities where there are five."""
     if not isinstance(errors, Mapping) or not errors:
         raise UsageError(f"{role} must map names of corruptions to error shares 0…1.")
-    return {name: _mean_error(value, name, role) for name, value in errors.items()}
+    return {
+        as_text(name, f"each name of {role}"): _mean_error(value, name, role)
+        for name, value in errors.items()
+    }
 
 
 def _mean_error(value: Error, name: str, role: str) -> float:
     what = f"{role} of '{name}'"
     if isinstance(value, Mapping):
         if set(value) != set(SEVERITIES):
-            raise UsageError(f"{what} must be given for severities 1…5, got {sorted(value)}.")
+            raise UsageError(f"{what} must be given for severities 1…5, got {len(value)} others.")
         value = [value[severity] for severity in SEVERITIES]
-    if np.ndim(value) == 0:
+    if isinstance(value, int | float | str | bytes) or not isinstance(value, Iterable):
         return as_share(value, what)
-    if isinstance(value, float) or np.shape(value) != (len(SEVERITIES),):
-        raise UsageError(f"{what} must be one number or five, one for each severity, got {value}.")
-    return float(np.mean([as_share(each, what) for each in value]))
+    if getattr(value, "ndim", 1) == 0:
+        # one number of NumPy's or torch's
+        return as_share(cast(Any, value).item(), what)
+    shares = list(islice(value, len(SEVERITIES) + 1))
+    if len(shares) != len(SEVERITIES):
+        raise UsageError(f"{what} must be one number or five, one for each severity.")
+    return float(np.mean([as_share(each, what) for each in shares]))
 
 
 def as_share(value: Any, what: str) -> float:
     """Return a share 0…1 as a number; refuse percent, NaN and what is no number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{what} must be a number between 0 and 1, got {value!r}.") from None
+    number = as_number(value, what)
     if not 0 <= number <= 1:  # NaN fails as well
         hint = ": divide percent by 100" if number > 1 else ""
         raise UsageError(f"{what} must be a share between 0 and 1, got {number}{hint}.")
@@ -132,7 +176,7 @@ def holds(
     suite: str,
     corruptions: Sequence[str],
     names: Sequence[str],
-    labels_per_class: Mapping[str, int] | Mapping[int, int],
+    labels_per_class: Labels,
     side: int,
     published_files: bool,
     jpeg: int | None,
@@ -149,22 +193,11 @@ def holds(
         return ""
     reason = (
         _suite_reason(table, suite, corruptions)
-        or _picture_reason(names, labels_per_class)
+        or why_not(table.images, names, labels_per_class)
         or ("" if side == SIDE else f"at {SIDE} px, and these have {side} px")
         or _file_reason(table, published_files, jpeg)
     )
     return f"The table '{table.name}' holds {reason}: {INSTEAD}." if reason else ""
-
-
-def names_digest(names: Sequence[str]) -> str:
-    """Return the SHA-256 of the sorted file names, without folders and endings, one a line."""
-    stems = sorted(PurePath(name).stem for name in names)
-    return sha256("\n".join(stems).encode()).hexdigest()
-
-
-def are_robustbench_pictures(names: Sequence[str]) -> bool:
-    """Return whether these file names are those of RobustBench's 5,000 validation pictures."""
-    return names_digest(names) == ROBUSTBENCH_PICTURES
 
 
 def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> str:
@@ -172,26 +205,6 @@ def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> st
         return f"for {' and '.join(table.suites)}, and these are corruptions of {suite}"
     unknown = [name for name in corruptions if name not in table.errors]
     return f"for {len(table.errors)} corruptions, and '{unknown[0]}' is none" if unknown else ""
-
-
-def _picture_reason(
-    names: Sequence[str], labels_per_class: Mapping[str, int] | Mapping[int, int]
-) -> str:
-    whole = f"for the {PICTURES:,} pictures of ImageNet's validation set"
-    if are_robustbench_pictures(names):
-        return f"{whole}, and these are RobustBench's 5,000"
-    if len(names) != PICTURES:
-        return f"{whole}, and these are {len(names):,}"
-    found = [NAME.fullmatch(name) for name in names]
-    if {int(match[1]) for match in found if match} != set(range(1, PICTURES + 1)):
-        return f"{whole}, ILSVRC2012_val_00000001 to {PICTURES:08d}, and these have other names"
-    classes: set[object] = set(labels_per_class)
-    each = PICTURES // CLASSES
-    if classes not in (set(wordnet_ids()), set(range(CLASSES))):
-        return f"{whole} with its {CLASSES:,} classes, and these have others"
-    if any(count != each for count in labels_per_class.values()):
-        return f"{whole} with {each} pictures in each class, and these have other labels"
-    return ""
 
 
 def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> str:
@@ -213,8 +226,10 @@ def built_in() -> Mapping[str, Baseline]:
         **_published("alexnet"),
         corruptions=tuple(list_corruptions("imagenet-c")),
         suites=("imagenet-c", "imagenet-c-extra"),
-        source="Hendrycks & Dietterich 2019; github.com/hendrycks/robustness, issue 10",
+        source="Hendrycks & Dietterich 2019; github.com/hendrycks/robustness, issue 10;"
+        " style transfer: appendix C",
         saved=True,
+        images=IMAGENET,
     )
     noc = Baseline(
         **_published("noc-alexnet"),
@@ -222,12 +237,39 @@ def built_in() -> Mapping[str, Baseline]:
         suites=("imagenet-noc", "noc-candidates"),
         source="the paper on ImageNet-NOC, figures 5 and 6",
         relative=True,
+        images=IMAGENET,
     )
-    return MappingProxyType({table.name: table for table in (alexnet, noc)})
+    tables = (
+        alexnet,
+        noc,
+        _robustbench("robustbench-alexnet", "imagenet-c", "robustbench_imagenet_c.csv"),
+        _robustbench("robustbench-alexnet-3dcc", "imagenet-3dcc", "robustbench_imagenet_3dcc.csv"),
+    )
+    return MappingProxyType({table.name: table for table in tables})
+
+
+def _robustbench(name: str, suite: str, file: str) -> Baseline:
+    """Return AlexNet's errors on RobustBench's images, which its leaderboards divide by."""
+    own = read_severity_errors(DATA / "published" / file)["AlexNet"]
+    printed = {row["model"]: row for row in _rows(f"published/{LEADERBOARD}")}["AlexNet"]
+    order = list_corruptions(suite) if suite == "imagenet-c" else list(own.errors)
+    return Baseline(
+        name,
+        MappingProxyType(mean_errors(own.errors)),
+        round(1 - float(printed["clean_accuracy"]) / 100, 6),
+        tuple(order),
+        (suite,),
+        "RobustBench (github.com/RobustBench/robustbench)",
+        saved=True,
+        images=ROBUSTBENCH,
+    )
 
 
 def _published(name: str) -> dict[str, Any]:
-    text = files("eyechart.scores").joinpath("data", "baselines.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
+    rows = _rows("baselines.csv")
     errors = {row["corruption"]: float(row["error"]) for row in rows if row["baseline"] == name}
     return {"name": name, "clean": errors.pop("clean"), "errors": MappingProxyType(errors)}
+
+
+def _rows(file: str) -> list[dict[str, str]]:
+    return list(csv.DictReader((DATA / file).read_text(encoding="utf-8").splitlines()))

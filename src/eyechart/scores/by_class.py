@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.curves.bootstrap import replicate_weights
 from eyechart.labels.categories import NONE
 from eyechart.predictions.outcomes import Outcomes, Real, Whole
-from eyechart.scores.estimate import Estimate, make_estimate, resampled_pictures
+from eyechart.scores.estimate import Estimate, make_estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ class ByClass:
     def _replicates(self, counts: Real, hits: Real, which: Whole, classes: int) -> Real:
         """Return the share of right answers of every class in every resampled set of pictures."""
         found = np.empty((self.replicates, classes))
-        drawn = resampled_pictures(len(counts), self.replicates, self.seed)
+        drawn = replicate_weights(len(counts), self.replicates, self.seed)
         for place, weights in enumerate(drawn):
             total = np.bincount(which, weights * counts, classes)
             right = np.bincount(which, weights * hits, classes)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from eyechart.core.arguments import as_flag, as_list, as_texts, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
@@ -21,6 +22,9 @@ from eyechart.scores.baselines import (
     mean_errors,
 )
 from eyechart.suites.catalogue import list_corruptions
+
+ROUNDING = 1e-9
+"""Differences of errors below this are none: two sums of the same numbers differ by 1e-16."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,10 @@ class MeanCorruptionError:
 class ResampledErrors:
     """Corruption errors of each replicate, and their means, as arrays (B,).
 
-    A replicate in which the baseline's denominator is not positive is infinite: an interval that
-    reaches it has no upper end.
+    A replicate in which the baseline's denominator is not positive is NaN. Where that is so in more
+    of them than either tail of an interval holds, the denominator's own interval includes 0, the
+    ratio may be anything (as Fieller's interval is then unbounded), and its interval is
+    undetermined: (NaN, NaN). Otherwise it is bounded.
     """
 
     values: Mapping[str, Numbers]
@@ -72,11 +78,11 @@ class ResampledErrors:
     baseline: Baseline
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the percentile interval of the mean."""
+        """Return the percentile interval of the mean; (NaN, NaN) if it is undetermined."""
         return percentile_interval(self.mean, level)
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Return the percentile interval of each corruption error."""
+        """Return the percentile interval of each one; (NaN, NaN) where it is undetermined."""
         return {name: percentile_interval(drawn, level) for name, drawn in self.values.items()}
 
 
@@ -89,17 +95,19 @@ def corruption_error(
     """Return the corruption error of each corruption, as a share of the baseline's.
 
     CE = Σ E(s) / Σ E_b(s) over the five severities s; relative, Σ (E(s) − E_clean) divided by
-    Σ (E_b(s) − E_b,clean). `baseline`: a built-in name ("alexnet", "noc-alexnet"), a `Baseline`,
-    or errors of the same kind as `errors`. `clean`: the model's own error on clean pictures.
+    Σ (E_b(s) − E_b,clean). `baseline`: a built-in name ("alexnet", "noc-alexnet",
+    "robustbench-alexnet"), a `Baseline`, or errors of the same kind as `errors`. A built-in table
+    is looked up by the suite of the corruptions. `clean`: the model's own error on clean images.
     """
-    table = as_baseline(baseline)
     own = mean_errors(errors)
+    table = as_baseline(baseline, own)
     _check_known(own, table)
+    relative = as_flag(relative, "relative")
     start, base_start = _clean_errors(clean, table) if relative else (0.0, 0.0)
     values = {}
     for name, error in own.items():
         below = table.errors[name] - base_start
-        if not below > 0:
+        if not below > ROUNDING:
             raise _no_denominator(name, table, relative)
         values[name] = (error - start) / below
     return CorruptionErrors(values, relative, table)
@@ -115,10 +123,11 @@ def mean_corruption_error(
     """Return the mean corruption error, as a share: 0.767 where a table prints 76.7.
 
     The mean is over the corruptions of the baseline's suite (15 for "alexnet", 8 for
-    "noc-alexnet"), and `errors` must hold just these; or over `corruptions`. ImageNet-NOC's
-    published score is the relative form.
+    "noc-alexnet", 15 or, for 3D Common Corruptions, 12 for "robustbench-alexnet"), and `errors`
+    must hold just these; or over `corruptions`. ImageNet-NOC's published score is the relative
+    form.
     """
-    table = as_baseline(baseline)
+    table = _table(baseline, errors, corruptions)
     chosen = _chosen(errors, table, corruptions)
     each = corruption_error({name: errors[name] for name in chosen}, table, clean, relative)
     return MeanCorruptionError(float(np.mean(list(each.values.values()))), each)
@@ -138,10 +147,16 @@ def mean_corruption_error_replicates(
     Each error is the mean over severities. `baseline_errors` and `baseline_clean`: the baseline's
     own errors, resampled with the same weights; without them its table is taken as it is.
     """
-    table = as_baseline(baseline)
+    table = _table(baseline, errors, corruptions)
     chosen = _chosen(errors, table, corruptions)
     start: Numbers | float = 0.0
     base_start: Numbers | float = 0.0
+    relative = as_flag(relative, "relative")
+    if baseline_errors is not None and not isinstance(baseline_errors, Mapping):
+        raise UsageError(
+            "baseline_errors must map names of corruptions to replicates, got"
+            f" {brief(baseline_errors)}."
+        )
     if relative:
         if clean is None:
             raise _no_clean("the model's")
@@ -168,8 +183,13 @@ def mean_corruption_error_replicates(
 def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError]) -> None:
     """Refuse results that cannot stand in one table: different baselines, forms or corruptions."""
     first: CorruptionErrors | None = None
-    for result in results:
+    for result in as_list(results, "results"):
         each = result.each if isinstance(result, MeanCorruptionError) else result
+        if not isinstance(each, CorruptionErrors):
+            raise UsageError(
+                "Each of results must be what corruption_error or mean_corruption_error returns,"
+                f" got {brief(each)}."
+            )
         first = first or each
         if each.relative != first.relative:
             raise UsageError(
@@ -185,21 +205,28 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
 
 
 def _replicates(values: Numbers, what: str) -> Numbers:
-    drawn: Numbers = np.asarray(values, dtype=np.float64)
+    try:
+        drawn: Numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        drawn = np.empty((0, 0))
     if drawn.ndim != 1 or not ((drawn >= 0) & (drawn <= 1)).all():
         raise UsageError(f"Replicates ({what}) must be a row of shares between 0 and 1.")
     return drawn
 
 
 def _ratios(*parts: Numbers | float) -> Numbers:
-    """Return (first − second) / (third − fourth), infinite where that is not positive."""
+    """Return (first − second) / (third − fourth), NaN where that is not positive."""
     try:
         own, start, base, base_start = np.broadcast_arrays(*parts)
     except ValueError:
         raise UsageError("All replicates must be equally many.") from None
-    ratios: Numbers = np.full(own.shape, np.inf)
-    below = base - base_start
-    np.divide(own - start, below, out=ratios, where=below > 0)
+    return error_ratios(own - start, base - base_start)
+
+
+def error_ratios(errors: Numbers, baseline: Numbers) -> Numbers:
+    """Return errors as shares of the baseline's, NaN where that has none, up to rounding."""
+    ratios: Numbers = np.full(np.broadcast_shapes(errors.shape, baseline.shape), np.nan)
+    np.divide(errors, baseline, out=ratios, where=baseline > ROUNDING)
     return ratios
 
 
@@ -209,13 +236,24 @@ def _check_known(own: Iterable[str], table: Baseline) -> None:
             raise unknown_name(f"corruption for baseline '{table.name}':", name, table.errors)
 
 
+def _table(
+    baseline: Baseline | str | Errors,
+    errors: Mapping[str, Any],
+    corruptions: Sequence[str] | None,
+) -> Baseline:
+    """Return the baseline of the corruptions that a mean is over."""
+    if not isinstance(errors, Mapping) or not errors:
+        raise UsageError("errors must map names of corruptions to error shares 0…1.")
+    names = as_texts(errors if corruptions is None else corruptions, "corruptions")
+    return as_baseline(baseline, names or as_texts(errors, "errors"))
+
+
 def _chosen(
     errors: Mapping[str, Any], table: Baseline, corruptions: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the corruptions that the mean is over; all are there, and no other is."""
-    if not isinstance(errors, Mapping) or not errors:
-        raise UsageError("errors must map names of corruptions to error shares 0…1.")
-    chosen = tuple(corruptions or table.corruptions or table.errors)
+    chosen = as_texts(corruptions, "corruptions") if corruptions is not None else ()
+    chosen = chosen or tuple(table.corruptions or table.errors)
     _check_known(chosen, table)
     missing = [name for name in chosen if name not in errors]
     if missing:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
+from eyechart.core.arguments import as_list
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.curves.bootstrap import AT_ONCE
+from eyechart.curves.bootstrap import check_replicates, weight_tables
 from eyechart.curves.curve import percentile_interval
 from eyechart.scores.estimate import LEVELS, Estimate
 
@@ -70,7 +71,7 @@ def error_consistency_with_people(
     `people`: a row for each person, a column for each trial of the model, NaN where it was not
     shown. The rest is as in `error_consistency`.
     """
-    hits = _hits([model, *people])
+    hits = _hits([model, *as_list(people, "people")])
     pairs = [(0, row) for row in range(1, len(hits))]
     return _over_pairs(hits, pairs, clusters, conditions, replicates, seed)
 
@@ -83,7 +84,7 @@ def error_consistency_of_people(
     seed: int = 0,
 ) -> ErrorConsistency:
     """Return the mean error consistency of all pairs of people: what a model can hope to reach."""
-    hits = _hits(people)
+    hits = _hits(as_list(people, "people"))
     pairs = list(combinations(range(len(hits)), 2))
     return _over_pairs(hits, pairs, clusters, conditions, replicates, seed)
 
@@ -98,8 +99,7 @@ def _over_pairs(
 ) -> ErrorConsistency:
     if not pairs:
         raise UsageError("Error consistency needs at least two observers.")
-    if replicates < 1:
-        raise UsageError(f"replicates must be at least 1, got {replicates}.")
+    replicates, seed = check_replicates(replicates, seed)
     trials = hits.shape[1]
     group = _numbered(clusters, trials, "clusters")
     condition = _numbered(conditions, trials, "conditions")
@@ -115,14 +115,9 @@ def _over_pairs(
     observed, expected = (part[compared] for part in _agreement(whole))
     kappas = _kappas(whole[:, compared])
     drawn = np.empty(replicates)
-    numbers = np.random.default_rng(seed)
-    groups = sums.shape[1]
-    # the same weights as those of a curve's replicates for the same clusters and seed
-    for start in range(0, replicates, AT_ONCE):
-        size = min(AT_ONCE, replicates - start)
-        weights = numbers.multinomial(groups, np.full(groups, 1 / groups), size)
-        table = (sums @ weights.T).reshape(4, -1, size)[:, compared]
-        drawn[start : start + size] = _mean(_kappas(table))
+    for part, weights in weight_tables(sums.shape[1], replicates, seed):
+        table = (sums @ weights.T).reshape(4, -1, len(weights))[:, compared]
+        drawn[part] = _mean(_kappas(table))
     return ErrorConsistency(
         _estimate(float(_mean(kappas)), drawn),
         float(observed.mean()),
@@ -188,7 +183,7 @@ def _estimate(value: float, drawn: Numbers) -> Estimate:
 def _hits(rows: Sequence[ArrayLike] | NDArray[Any]) -> Numbers:
     try:
         hits = np.array([np.asarray(row, dtype=np.float64) for row in rows])
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError("Observers must be rows of 0 and 1, all equally long.") from None
     if hits.ndim != 2 or not hits.shape[1]:
         raise UsageError("Observers must be rows of 0 and 1, one for each trial.")
@@ -202,7 +197,11 @@ def _numbered(labels: Labels, trials: int, what: str) -> NDArray[np.int64]:
     """Return the number of each trial's label, in the order of their names."""
     if labels is None:
         return np.arange(trials)
-    if np.shape(labels) != (trials,):
-        raise UsageError(f"{what} must be given for each of {trials} trials.")
-    numbers: NDArray[np.int64] = np.unique(np.asarray(labels), return_inverse=True)[1]
+    try:
+        names = np.asarray(labels)
+    except (TypeError, ValueError, RuntimeError):
+        names = np.empty(0)
+    if names.shape != (trials,) or names.dtype.kind not in "biufUS":
+        raise UsageError(f"{what} must be a name or number for each of {trials} trials.")
+    numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1]
     return numbers

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
 from eyechart.humans.reference import Point
 from eyechart.scores.by_class import ClassScore
@@ -13,7 +14,7 @@ from eyechart.scores.people import Areas
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarClass
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of results.json; grows when a field changes its meaning."""
 
 PROPERTIES = {"a": "accuracy", "p": "consistency"}
@@ -32,7 +33,8 @@ class PeopleScore:
     `leads`: ranges of Δv where either curve is above the other; `significant`: those where their
     83 % intervals do not overlap; `tested`: those where one is ahead by the test behind `scenario`.
     `p_people` and `p_model`: of either being ahead anywhere, by that test, corrected for the number
-    of corruptions that a model is compared under once all are scored.
+    of corruptions that a model is compared under once all are scored. `reference`, `experiment`:
+    by name, whose curve it is; `observers`: of how many humans, 0 if that is unknown.
     """
 
     about: str
@@ -50,6 +52,9 @@ class PeopleScore:
     tested: tuple[Lead, ...] = ()
     p_people: float = 1.0
     p_model: float = 1.0
+    reference: str = ""
+    experiment: str = ""
+    observers: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,7 +228,9 @@ class Experiment:
 
     `kind`: the class of corruptions that look alike to people, "" for none. `members`: bare names
     of the corruptions that the answers speak for. `size`: how many people gave how many answers.
-    `curves` and `points` by "accuracy" and "consistency".
+    `curves` and `points` by "accuracy" and "consistency". `tested`: whether anyone tested if it
+    looks like other corruptions; without a test, no class means nothing. `evidence`: how the class
+    is known. `reference`: by name.
     """
 
     name: str
@@ -233,6 +240,9 @@ class Experiment:
     size: str
     curves: Mapping[str, Curve]
     points: Mapping[str, tuple[Point, ...]]
+    tested: bool = False
+    evidence: str = ""
+    reference: str = ""
 
 
 @dataclass(frozen=True)
@@ -290,6 +300,14 @@ class Evaluation:
     def __repr__(self) -> str:
         names = ", ".join(model.name for model in self.models)
         return f"<Evaluation of {names} on {self.images['source']}>"
+
+
+def check_evaluation(evaluation: Any) -> None:
+    """Raise a UsageError for what is not the result of `evaluate`."""
+    if not isinstance(evaluation, Evaluation):
+        raise UsageError(
+            f"evaluation must be what evaluate returns, got {type(evaluation).__name__}."
+        )
 
 
 def values_of(score: CorruptionScore) -> dict[str, Estimate]:

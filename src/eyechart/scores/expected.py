@@ -3,9 +3,10 @@
 import numpy as np
 from scipy.sparse import coo_array
 
+from eyechart.curves.bootstrap import replicate_weights
 from eyechart.curves.curve import Curve
 from eyechart.predictions.outcomes import Outcomes
-from eyechart.scores.estimate import Estimate, make_estimate, resampled_pictures
+from eyechart.scores.estimate import Estimate, make_estimate
 
 STEPS = 400
 """Into how many steps of visual change pictures are put."""
@@ -34,7 +35,7 @@ def expected_error(human_curve: Curve, outcomes: Outcomes, seed: int) -> Estimat
     order = np.random.default_rng(seed + 1).permutation(replicates)
     found = np.empty(replicates)
     value = 1 - float(np.average(human_curve(change), weights=weights))
-    for place, drawn in enumerate(resampled_pictures(len(pictures), replicates, seed)):
+    for place, drawn in enumerate(replicate_weights(len(pictures), replicates, seed)):
         count = drawn @ counts
         found[place] = (drawn @ (table @ wrong[:, order[place]])) / count if count else value
     return make_estimate(value, found, len(np.unique(group)))

@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
+from eyechart.curves.curve import percentile_interval
 from eyechart.scores.estimate import Estimate, Interval
 from eyechart.scores.significance import p_value
 
@@ -79,31 +80,36 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     """Return by how much the first exceeds the second, with a paired bootstrap test, two-sided.
 
     The p-value is the share of replicates whose difference is as far from the one found as that is
-    from none; the set found counts as one of them. An infinite replicate counts against it. Where
+    from none; the set found counts as one of them. An undetermined replicate (NaN) counts against
+    it. Where
     no replicate is as far, it is the tail of a normal distribution with their spread: otherwise a
     thousand replicates could show nothing among more than 50 pairs.
     """
     _check_pair(first, second)
     difference = first.value - second.value
-    with np.errstate(invalid="ignore"):
-        drawn = first.replicates - second.replicates
-        beyond = ~(np.abs(drawn - difference) < abs(difference))
+    drawn = first.replicates - second.replicates
+    beyond = ~(np.abs(drawn - difference) < abs(difference))
     share = p_value(beyond)
     spread = 0.0 if beyond.any() else float(drawn.std())
     if spread:
         share = min(share, 2 * float(ndtr(-abs(difference) / spread)))
-    return PairedDifference(difference, _interval(drawn), share)
+    return PairedDifference(difference, percentile_interval(drawn, LEVEL), share)
 
 
 def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
-    """Return the ranks of models by a score, with intervals from ranking each replicate."""
+    """Return the ranks of models by a score, with intervals from ranking each replicate.
+
+    In a replicate that leaves a score undetermined (NaN) every model may have any rank.
+    """
     _check_scores(scores)
     sign = -1 if higher_is_better else 1
     found = rankdata([sign * own.value for own in scores.values()])
     drawn = rankdata([sign * own.replicates for own in scores.values()], axis=0)
     tail = (1 - LEVEL) / 2
+    unknown, last = np.isnan(drawn), len(scores)
     # ranks are no continuum: the ends of an interval are ranks that were seen
-    low, high = np.quantile(drawn, [tail, 1 - tail], axis=1, method="inverted_cdf")
+    low = np.quantile(np.where(unknown, 1, drawn), tail, axis=1, method="inverted_cdf")
+    high = np.quantile(np.where(unknown, last, drawn), 1 - tail, axis=1, method="inverted_cdf")
     names = list(scores)
     return Ranking(
         dict(zip(names, map(float, found), strict=True)),
@@ -159,18 +165,6 @@ def _pairs(first: Ranking, second: Ranking) -> list[tuple[str, str]]:
 def _sign(ranks: Mapping[str, float], one: str, two: str) -> int:
     """Return 1 if the first is ahead, −1 if behind, 0 if they share their rank."""
     return int(np.sign(ranks[two] - ranks[one]))
-
-
-def _interval(drawn: Numbers) -> Interval:
-    tail = (1 - LEVEL) / 2
-    if np.isfinite(drawn).all():
-        low, high = np.quantile(drawn, [tail, 1 - tail])
-        return float(low), float(high)
-    # inf less inf may be anything
-    lowest = np.sort(np.where(np.isnan(drawn), -np.inf, drawn))
-    highest = np.sort(np.where(np.isnan(drawn), np.inf, drawn))
-    place = int(tail * (len(drawn) - 1))
-    return float(lowest[place]), float(highest[-1 - place])
 
 
 def _check_pair(first: Estimate, second: Estimate) -> None:

@@ -6,17 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arguments import as_text, as_whole, as_within
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import bin_edges
+from eyechart.curves.anchors import check_right_anchor, right_end
+from eyechart.curves.bins import BINS, MAX_BINS, bin_edges
+from eyechart.curves.bootstrap import check_replicates, replicate_weights
 from eyechart.curves.curve import Curve, fit_curve
-from eyechart.curves.density import AnyDensity
+from eyechart.curves.density import AnyDensity, to_density
 from eyechart.curves.methods import METHODS
 from eyechart.humans.chance import corrected_curve
+from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.outcomes import Outcomes, Real
-from eyechart.scores.estimate import ENOUGH, Estimate, make_estimate, resampled_pictures
+from eyechart.scores.estimate import ENOUGH, Estimate, make_estimate
 from eyechart.scores.evaluation import CorruptionScore, PeopleScore, PropertyScore
 from eyechart.scores.people import (
     compared_areas,
@@ -27,20 +31,22 @@ from eyechart.scores.people import (
 from eyechart.scores.scenario import scenario
 
 PUBLISHED_LEVELS = (1, 2, 3, 4, 5)
-NO_CLEAN = "only errors, no curves and no consistency: --clean FOLDER with clean pictures adds them"
-RIGHT_ANCHORS = ("none", "chance", "measured")
+NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"
+NO_REFERENCE = "no human reference"
+NO_CLEAN = "only errors, no curves and no consistency: --clean with the clean images adds them"
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How curves are drawn; see `fit_curve`.
+    """How curves are fitted, those of models and those of humans; see `fit_curve`.
 
-    `right_anchor`: "none", "chance", "measured" (the model's answers to pictures of nothing) or a
-    number.
+    `bins`: None for 40, and fewer for humans whose responses are too few for 40; a number holds for
+    both. `right_anchor`: "none", "chance", "measured" (predictions for destroyed images; for
+    humans, who saw none, chance) or a number.
     """
 
     binning: str = "paper"
-    bins: int = 40
+    bins: int | None = None
     least: float = 20
     method: str = "least-squares"
     right_anchor: str | float = "none"
@@ -48,36 +54,37 @@ class Fit:
     seed: int = 0
     density: AnyDensity = None
 
+    @property
+    def n_bins(self) -> int:
+        """How many bins a model's curve has."""
+        return BINS if self.bins is None else self.bins
+
     def options(self) -> dict[str, Any]:
-        """Return the arguments of `fit_curve` that are the same for all curves."""
+        """Return the arguments of `fit_curve` that are the same for all curves of models."""
         return {
             "binning": self.binning,
-            "bins": self.bins,
+            "bins": self.n_bins,
             "least": self.least,
             "method": self.method,
             "replicates": self.replicates,
             "seed": self.seed,
-            "density": self.density,
+            "density": to_density(self.density),
         }
+
+    def human_options(self) -> dict[str, Any]:
+        """Return the arguments of `Reference.curve` that fit humans as models are fitted."""
+        return {**self.options(), "bins": self.bins, "right_anchor": self.right_anchor}
 
     def check(self) -> None:
         """Raise a UsageError unless curves can be drawn so."""
-        end = self.right_anchor
-        if isinstance(end, str) and end not in RIGHT_ANCHORS:
-            raise UsageError(
-                f"right_anchor must be none, chance, measured or a number in [0, 1], got {end!r}."
-            )
-        if not isinstance(end, str) and not 0 <= end <= 1:
-            raise UsageError(f"right_anchor must be in [0, 1], got {end:g}.")
-        if self.method not in METHODS:
-            raise unknown_name("method", str(self.method), METHODS)
+        check_right_anchor(self.right_anchor)
+        if as_text(self.method, "method") not in METHODS:
+            raise unknown_name("method", self.method, METHODS)
         bin_edges(self.binning, 3)
-        if self.replicates < 1:
-            raise UsageError(f"replicates must be at least 1, got {self.replicates}.")
-        if self.bins < 3:
-            raise UsageError(f"bins must be at least 3, got {self.bins}.")
-        if self.least < 1:
-            raise UsageError(f"least must be at least 1, got {self.least:g}.")
+        check_replicates(self.replicates, self.seed)
+        as_whole(self.n_bins, "bins", 3, MAX_BINS)
+        as_within(self.least, "least", 1, 1e9)
+        to_density(self.density)
 
 
 def score_corruption(
@@ -88,13 +95,13 @@ def score_corruption(
     geometric: bool,
     classes: int,
     labelled: bool,
-    reference: Reference | None,
+    reference: References | Reference | None,
     why_no_reference: str,
 ) -> CorruptionScore:
     """Return the scores of a model under one corruption.
 
-    `classes`: how many answers there are to choose from. `reference` is None where people's answers
-    do not apply, for the reason given.
+    `classes`: how many answers there are to choose from. `reference` is None where people's
+    answers do not apply, for the reason given.
     """
     known = outcomes.label != NONE
     accuracy = clean_error = None
@@ -132,7 +139,7 @@ def _score(
     fit: Fit,
     geometric: bool,
     classes: int,
-    reference: Reference | None,
+    reference: References | Reference | None,
     why_no_reference: str,
 ) -> PropertyScore:
     rate = estimate_mean(hits, outcomes, fit)
@@ -150,7 +157,13 @@ def _score(
             outcomes.delta_v,
             hits,
             anchor=anchor,
-            right_anchor=_right_anchor(fit, clean, lost, classes, outcomes.weights),
+            right_anchor=right_end(
+                fit.right_anchor,
+                float(np.average(clean, weights=outcomes.weights)),
+                1 / classes if classes else 0.0,
+                lost,
+                outcomes.weights,
+            ),
             clusters=outcomes.picture,
             all_clusters=outcomes.universe,
             weights=outcomes.weights,
@@ -174,17 +187,15 @@ def _score(
     )
 
 
-def _right_anchor(
-    fit: Fit, clean: Real, lost: Real, classes: int, weights: Real | None
-) -> float | Real | None:
-    end = fit.right_anchor
-    if end == "none":
-        return None
-    start = float(np.average(clean, weights=weights))
-    if end == "measured":
-        # a model that is worse than its answers to nothing ends where it starts
-        return lost if np.average(lost, weights=weights) <= start else start
-    return min(start, 1 / classes if end == "chance" else float(end))
+def human_curve(
+    reference: Reference, corruption: str, which: str, fit: Fit
+) -> tuple[Curve | None, str]:
+    """Return humans' curve, fitted as a model's is, or None and the reason."""
+    try:
+        curve = reference.curve(corruption, which, **fit.human_options())
+    except UsageError as error:
+        return None, f"{NO_HUMAN_CURVE}: {error}"
+    return curve, "" if curve is not None else NO_REFERENCE
 
 
 def _next_to_people(
@@ -192,17 +203,20 @@ def _next_to_people(
     corruption: str,
     curve: Curve,
     fit: Fit,
-    reference: Reference | None,
+    reference: References | Reference | None,
     why_no_reference: str,
     pictures: int,
 ) -> tuple[PeopleScore | None, str]:
     if reference is None:
         return None, why_no_reference
-    human = reference.curve(corruption, which, replicates=fit.replicates, density=fit.density)
+    source = reference.source(corruption, which)
+    if source is None:
+        return None, NO_REFERENCE
+    human, why = human_curve(source, corruption, which, fit)
     if human is None:
-        return None, "no human reference"
+        return None, why
     own = curve
-    if reference.corrected:
+    if source.corrected:
         # people's curve is; the model chose among the 16 categories
         own = corrected_curve(curve, len(CATEGORIES))
     try:
@@ -213,8 +227,8 @@ def _next_to_people(
     hmri, mrsi = compared_replicates(human, own)
     return (
         PeopleScore(
-            reference.about(corruption),
-            reference.kind(corruption) or "",
+            source.about(corruption),
+            source.kind(corruption) or "",
             make_estimate(areas.hmri, hmri, pictures),
             _hmri_bounds(human, own),
             make_estimate(areas.mrsi, mrsi, pictures),
@@ -224,10 +238,11 @@ def _next_to_people(
             tuple(significant_ranges(human, own)),
             human,
             own,
-            reference.corrected,
+            source.corrected,
             found.leads,
             found.p_people,
             found.p_model,
+            *source.stands_for(corruption),
         ),
         "",
     )
@@ -278,11 +293,13 @@ def estimate_mean(hits: Real, outcomes: Outcomes, fit: Fit) -> Estimate:
     share = np.ones(len(hits)) if outcomes.weights is None else outcomes.weights
     totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)
     mean = float(totals.sum() / counts.sum())
-    drawn = resampled_pictures(size, fit.replicates, fit.seed)
+    drawn = replicate_weights(size, fit.replicates, fit.seed)
     # a draw without any of these pictures says nothing new
     sums = ((each @ totals, each @ counts) for each in drawn)
     means = np.array([total / count if count else mean for total, count in sums])
-    return make_estimate(mean, means, len(names))
+    # of a ratio of two sums over images; p(1 − p)/n where every image has one answer
+    variance = float(((totals - mean * counts) ** 2).sum() / counts.sum() ** 2)
+    return make_estimate(mean, means, len(names), variance)
 
 
 def _by_severity(outcomes: Outcomes) -> dict[float, float]:

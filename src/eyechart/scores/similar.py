@@ -21,7 +21,9 @@ class SimilarClass:
     """How much higher the model scores under the first corruption than under the second.
 
     Each difference with its interval; `ranges`: where the intervals of the model's two curves do
-    not overlap, and under which corruption, "first" or "second", it is ahead.
+    not overlap, and under which corruption, "first" or "second", it is ahead. `property`: "a" for
+    accuracy, "p" for consistency. `human_curves`: 1 if both are compared with one human curve of
+    the class, 2 if humans responded to both corruptions.
     """
 
     delta_hmri: float
@@ -29,35 +31,51 @@ class SimilarClass:
     delta_mrsi: float
     mrsi_interval: Interval
     ranges: tuple[Lead, ...]
+    property: str = "a"
+    human_curves: int = 1
 
 
 def compare_corruptions(
-    human: Curve, first: Curve, second: Curve, level: float = 0.95
+    human: Curve,
+    first: Curve,
+    second: Curve,
+    level: float = 0.95,
+    second_human: Curve | None = None,
 ) -> SimilarClass:
     """Return how a model's scores differ between two corruptions that people meet alike.
 
     `human`: people's curve of the class. Each resampled curve of theirs is compared with both of
-    the model's, so that people's error cancels as far as it does. The model's curves are resampled
-    together if they were fitted with the same clusters, seed and replicates. `ranges` are by the
-    published rule at 83 %.
+    the model's, so that people's error cancels as far as it does. `second_human`: where people
+    responded to both corruptions, their curve under the second; `human` is then that under the
+    first, and they are resampled apart. The model's curves are resampled together if they were
+    fitted with the same clusters, seed and replicates. `ranges` are by the published rule at 83 %.
     """
-    for name, curve in (("first", first), ("second", second)):
+    other_human = human if second_human is None else second_human
+    for name, curve in (("first", first), ("second", second), ("second_human", other_human)):
         check_comparable(human, curve, ("human", name))
     own, other = pair_orders(first, second, first.draws.pairs_with(second.draws))
-    count = min(len(own), human.draws.replicates)
-    # people in an order of their own, independent of both
-    people = np.random.default_rng(1).permutation(count)
-    humans = [human.replicates[place] for place in people]
-    scores = [
-        compared_scores(humans, [curve.replicates[place] for place in order[:count]], human.density)
-        for curve, order in ((first, own), (second, other))
-    ]
-    (hmri, mrsi), (other_hmri, other_mrsi) = scores
-    areas, other_areas = compared_areas(human, first), compared_areas(human, second)
+    count = min(len(own), human.draws.replicates, other_human.draws.replicates)
+    # people in an order of their own, independent of both, and of each other where they are two
+    numbers = np.random.default_rng(1)
+    order = numbers.permutation(count)
+    other_order = order if second_human is None else numbers.permutation(count)
+    (hmri, mrsi), (other_hmri, other_mrsi) = (
+        compared_scores(
+            [people.replicates[place] for place in places],
+            [curve.replicates[place] for place in pairs[:count]],
+            human.density,
+        )
+        for people, places, curve, pairs in (
+            (human, order, first, own),
+            (other_human, other_order, second, other),
+        )
+    )
+    areas, other_areas = compared_areas(human, first), compared_areas(other_human, second)
     return SimilarClass(
         areas.hmri - other_areas.hmri,
         percentile_interval(hmri - other_hmri, level),
         areas.mrsi - other_areas.mrsi,
         percentile_interval(mrsi - other_mrsi, level),
         tuple(apart_ranges(first, second, PUBLISHED_LEVEL, ("first", "second"))),
+        human_curves=1 if second_human is None else 2,
     )

@@ -76,6 +76,11 @@ def subclass_folds(
         raise UsageError(f"folds must be a whole number from 1, got {folds}.")
     if order is not None and in_all is not None:
         raise UsageError("A published order is of each class: give --per-class, not --in-all.")
+    if order is not None and folds != 1:
+        raise UsageError(
+            f"The published hold-out is one fold, got {folds}: leave out --folds, or use --order"
+            " random for a mean over several."
+        )
     if order is not None:
         of_class = {label: list(names) for label, names in zip(of_class, order, strict=True)}
     else:
@@ -97,6 +102,12 @@ def subclass_folds(
         _fold(kinds, f"fold {number}", names, np.isin(own, names), seed)
         for number, names in enumerate(held, start=1)
     ]
+
+
+def named_fold(kinds: Kinds, held: Sequence[str], seed: int = 0) -> Fold:
+    """Return the fold that holds out these subclasses, named as `Kinds.names` has them."""
+    own = np.array(kinds.names("subclass"))
+    return _fold(kinds, "fold 1", tuple(sorted(held)), np.isin(own, list(held)), seed)
 
 
 def _subclasses(kinds: Kinds, own: NDArray[np.str_]) -> dict[str, list[str]]:

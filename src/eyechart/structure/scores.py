@@ -91,7 +91,7 @@ class Results:
     """All folds, and their means with intervals over folds and pictures.
 
     `resampled`: what intervals draw again, subclasses with all their pictures, or single pictures
-    where no subclasses are known.
+    where no subclasses are known. `notes`: sentences on what was held out.
     """
 
     kind: str
@@ -104,6 +104,7 @@ class Results:
     familiar: Share
     gap: Share
     resampled: str = "subclasses"
+    notes: tuple[str, ...] = ()
     schema: int = SCHEMA
 
 
@@ -132,6 +133,7 @@ def score_study(study: Study, kinds: Kinds, out: Path) -> Results:
         tuple(scores),
         *means,
         resampled,
+        study.notes,
     )
     write_results(results, out)
     return results
@@ -178,7 +180,7 @@ def _score(
 
 def notes_on(results: Results) -> list[str]:
     """Return what a reader must know before believing the numbers, in sentences."""
-    found = []
+    found = list(results.notes)
     blind = [own for own in results.folds if own.familiar.interval[0] <= own.guessing]
     if blind:
         others = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
@@ -320,4 +322,7 @@ def read_results(folder: Path) -> Results:
         ) from None
     except (OSError, ValueError) as error:
         what = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read ({what}): make the study again.") from None
+        raise UsageError(
+            f"{path} cannot be read ({what}): give a folder that"
+            " eyechart structure wrote, or make the study again."
+        ) from None

@@ -40,7 +40,7 @@ class Study:
 
     `kind`: "style" or "subclass". `network`: the architecture. `seeds`: one network for each, of
     every fold; the recipe's own seed counts for nothing. `normalise`: whether pictures are brought
-    to mean 0 and deviation 1 first.
+    to mean 0 and deviation 1 first. `notes`: sentences that a reader of the results must know.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class Study:
     recipe: Recipe
     seeds: tuple[int, ...] = (0,)
     normalise: bool = False
+    notes: tuple[str, ...] = ()
 
     def settings(self, kinds: Kinds) -> dict[str, Any]:
         """Return all that decides the study, as plain values."""

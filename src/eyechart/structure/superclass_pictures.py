@@ -1,5 +1,6 @@
 """Pictures of superclasses: seen kinds to train and to test with, unseen kinds to test with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eyechart.core.errors import UsageError
@@ -9,7 +10,7 @@ from eyechart.structure.superclasses import Sorted, Superclass
 from eyechart.training.data import Labelled, split, training_data
 
 HELD_OUT = 0.2
-"""Of the pictures of every seen synset, to test with."""
+"""Of the pictures of every seen synset, to test with where no others are given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +33,14 @@ class Split:
         return tuple(str(each.subclass) for each in pictures)
 
 
-def load_split(chosen: Sorted, source: str, stimulus: str, progress: Progress) -> Split:
-    """Return the pictures decoded; none to train with is among those to test with."""
+def load_split(
+    chosen: Sorted, source: str, stimulus: str, progress: Progress, seen_source: str = ""
+) -> Split:
+    """Return the pictures decoded; none to train with is among those to test with.
+
+    `source`: where they come from; `seen_source`: where `chosen.seen_test` comes from, if it has
+    any. Without those a fifth of the seen pictures is kept to test with, and a note says so.
+    """
     listed = (*chosen.seen, *chosen.unseen)
     is_seen = {each.name for each in chosen.seen}
     images = load_pictures(listed, source, stimulus, progress.begin("pictures", len(listed)))
@@ -41,29 +48,33 @@ def load_split(chosen: Sorted, source: str, stimulus: str, progress: Progress) -
         images.take([p for p, each in enumerate(images.pictures) if (each.name in is_seen) == own])
         for own in (True, False)
     )
-    notes = list(chosen.notes)
-    if images.damaged:
+    notes = [*chosen.notes, *_on_damaged(images)]
+    if chosen.seen_test:
+        step = progress.begin("images of seen kinds to test with", len(chosen.seen_test))
+        tested = load_pictures(chosen.seen_test, seen_source, stimulus, step)
+        learnt, copies = _without(seen, tested)
+        notes += _on_damaged(tested)
+        if copies:
+            notes.append(
+                f"Not trained with, because the same files are in {seen_source}:"
+                f" {_counted(copies)} of seen kinds."
+            )
+    else:
+        # a seen synset may have a single picture; what counts are its superclass's
+        learnt, tested = split(seen, HELD_OUT, lone=True)
         notes.append(
-            f"Left out, because damaged: {_counted(len(images.damaged))}, such as"
-            f" {images.damaged[0].name}."
+            f"Seen accuracy is of a fifth of the images of seen kinds in {source}. Networks that"
+            " were pretrained on ImageNet-1K may have been trained on them, so it may be too high,"
+            " and the gap with it: give --seen-images, such as ImageNet-1K's validation images."
         )
-    unseen, copies = _without(unseen, seen)
+    unseen, copies = _without(unseen, seen, tested)
     if copies:
         notes.append(
             "Not tested with, because the same files are among the seen kinds:"
             f" {_counted(copies)} of unseen kinds."
         )
-    # a seen synset may have a single picture; what counts are its superclass's
-    learnt, tested = split(seen, HELD_OUT, lone=True)
     names = tuple(each.name for each in chosen.superclasses)
-    for part, what in ((learnt, "train"), (tested, "test")):
-        left = {each.subclass for each in part.pictures}
-        for name in names:
-            if name not in left:
-                raise UsageError(
-                    f"Nothing of the superclass {name!r} is left to {what} with: add pictures of"
-                    " kinds that ImageNet-1K has, or leave it out of --superclasses."
-                )
+    _check_all_left(names, learnt, tested)
     if not len(unseen):
         raise UsageError(f"All pictures of unseen kinds in {source} are among the seen ones too.")
     train, test, new = (
@@ -77,13 +88,34 @@ def load_split(chosen: Sorted, source: str, stimulus: str, progress: Progress) -
     return Split(chosen.superclasses, train, test, new, tuple(notes))
 
 
+def _on_damaged(images: ImageSet) -> list[str]:
+    if not images.damaged:
+        return []
+    return [
+        f"Left out, because damaged: {_counted(len(images.damaged))}, such as"
+        f" {images.damaged[0].name}."
+    ]
+
+
+def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) -> None:
+    """Raise a UsageError unless every superclass has pictures to train and to test with."""
+    for part, what in ((learnt, "train"), (tested, "test")):
+        left = {each.subclass for each in part.pictures}
+        for name in names:
+            if name not in left:
+                raise UsageError(
+                    f"Nothing of the superclass {name!r} is left to {what} with: add pictures of"
+                    " kinds that ImageNet-1K has, or leave it out of --superclasses."
+                )
+
+
 def _counted(pictures: int) -> str:
     return "1 picture" if pictures == 1 else f"{pictures:,} pictures"
 
 
-def _without(images: ImageSet, others: ImageSet) -> tuple[ImageSet, int]:
+def _without(images: ImageSet, *others: ImageSet) -> tuple[ImageSet, int]:
     """Return the pictures that are not among others, by their digests, and how many were."""
-    known = set(others.digests)
+    known = {digest for each in others for digest in each.digests}
     kept = [place for place, digest in enumerate(images.digests) if digest not in known]
     return images.take(kept), len(images) - len(kept)
 

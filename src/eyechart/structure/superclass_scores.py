@@ -204,4 +204,7 @@ def read_superclass_results(folder: Path) -> SuperclassResults:
         ) from None
     except (OSError, ValueError, AttributeError) as error:
         what = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read ({what}): make the study again.") from None
+        raise UsageError(
+            f"{path} cannot be read ({what}): give a folder that"
+            " eyechart structure wrote, or make the study again."
+        ) from None

@@ -151,7 +151,7 @@ def superclass_start(model: Model, spec: str, data: Labelled, seed: int) -> Star
 
 def answers_in(spec: str, out: Path) -> Parts:
     """Return where the answers of a model are."""
-    return Parts(out / TESTS / file_of(spec))
+    return Parts(out / TESTS / file_of(spec), [ANSWERS])
 
 
 def _answer(
@@ -161,7 +161,7 @@ def _answer(
     total = len(data.seen) + len(data.unseen)
     done = np.isin(np.arange(total), parts.done())
     step = progress.begin(f"testing {model.name}", total)
-    step(int(done.sum()), "")
+    step(int(done.sum()), " ".join(parts.notes()))
     first = 0
     for part in (data.seen, data.unseen):
         left = np.flatnonzero(~done[first : first + len(part)])

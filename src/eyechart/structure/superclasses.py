@@ -55,13 +55,15 @@ class Sorted:
     """Pictures of kinds that ImageNet-1K has, and of kinds that it has not.
 
     Their label is the synset, their subclass the name of its superclass. `superclasses`: those with
-    pictures to train with. `notes`: sentences that say what was left out.
+    pictures to train with. `notes`: sentences that say what was left out. `seen_test`: images of
+    seen kinds from elsewhere, to test with; without them a share of `seen` is kept for that.
     """
 
     superclasses: tuple[Superclass, ...]
     seen: tuple[Picture, ...]
     unseen: tuple[Picture, ...]
     notes: tuple[str, ...]
+    seen_test: tuple[Picture, ...] = ()
 
 
 def read_superclasses(path: Path) -> tuple[Superclass, ...]:
@@ -145,11 +147,7 @@ def sort_pictures(
     notes = _strangers(pictures, source)
     above, ties = superclass_of(hypernyms, superclasses)
     notes += _ties(pictures, ties)
-    below = [
-        replace(each, subclass=above[each.label].name)
-        for each in pictures
-        if each.label is not None and each.label in above
-    ]
+    below = _below(pictures, above)
     seen = [each for each in below if each.label in known]
     unseen = [each for each in below if each.label not in known]
     if not seen or not unseen:
@@ -173,6 +171,41 @@ def sort_pictures(
             f"{source} has no unseen kinds of a superclass of which it has seen ones: add pictures."
         )
     return Sorted(kept, tuple(seen), tuple(unseen), tuple(notes))
+
+
+def with_seen_test(
+    chosen: Sorted,
+    pictures: Sequence[Picture],
+    source: str,
+    hypernyms: Hypernyms,
+    imagenet: Collection[str] | None = None,
+) -> Sorted:
+    """Return what was sorted, with images from elsewhere to test seen kinds with.
+
+    `pictures`: labelled with WordNet ids, as ImageNet-1K's validation images; those of no seen kind
+    of the superclasses are left out. Every superclass needs some.
+    """
+    known = read_synsets(None) if imagenet is None else imagenet
+    notes = _strangers(pictures, source)
+    above, _ = superclass_of(hypernyms, chosen.superclasses)
+    tested = [each for each in _below(pictures, above) if each.label in known]
+    there = {each.subclass for each in tested}
+    for own in chosen.superclasses:
+        if own.name not in there:
+            raise UsageError(
+                f"{source} must have images of kinds of every superclass that ImageNet-1K has, and"
+                f" has none of {own.name!r}: add some, or leave it out of --superclasses."
+            )
+    return replace(chosen, notes=(*chosen.notes, *notes), seen_test=tuple(tested))
+
+
+def _below(pictures: Sequence[Picture], above: Mapping[str, Superclass]) -> list[Picture]:
+    """Return the pictures of kinds of a superclass, with its name as their subclass."""
+    return [
+        replace(each, subclass=above[each.label].name)
+        for each in pictures
+        if each.label is not None and each.label in above
+    ]
 
 
 def _strangers(pictures: Sequence[Picture], source: str) -> list[str]:

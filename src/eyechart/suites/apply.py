@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
@@ -16,7 +17,7 @@ from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.kinds import Batch, each_size, to_batch
 from eyechart.suites.assets import assets_of
 from eyechart.suites.strength import DEFAULT_SEVERITY, check_severity, resolve
-from eyechart.suites.suite import DRAWN, Entry, find_entry
+from eyechart.suites.suite import DRAWN, Entry, find_variant
 
 Numbers = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
 
@@ -25,6 +26,9 @@ LEAST_VALUES = 100_000
 
 EIGHT_BIT = {"truncate": JUST_BELOW, "round": 0.5}
 """What is added to a grey level before its fraction is cut off."""
+
+LARGEST_SHARED = 3 << 22
+"""Images with more values are worked on one after the other: several at once need much memory."""
 
 CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
 """How many values are worked on at once: what fits a CPU's cache, what fills a GPU."""
@@ -64,8 +68,8 @@ def corrupt(
     if name is None:
         raise UsageError("Give the name of a corruption; list_corruptions() has them all.")
     if not isinstance(name, str):
-        raise UsageError(f"The corruption's name must be a string, got {name!r}.")
-    entry = find_entry(name, variant)
+        raise UsageError(f"The corruption's name must be a string, got {brief(name)}.")
+    entry = find_variant(name, variant)
     _check_whole("seed", seed)
     _check_whole("draw", draw)
     assets = assets_of(entry, frost_textures)
@@ -102,7 +106,9 @@ def corrupt(
 def _check_whole(name: str, value: object) -> None:
     """Refuse what is not a whole number: 1.0 would give other random numbers than 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
-        raise UsageError(f"{name} must be a whole number, got {value!r}.")
+        raise UsageError(f"{name} must be a whole number, got {brief(value)}.")
+    if abs(int(value)) >> 63:
+        raise UsageError(f"{name} must be a whole number below 2⁶³, got {brief(value)}.")
 
 
 def corrupt_batch(
@@ -133,7 +139,7 @@ def corrupt_batch(
         result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
 
     parts = _parts(batch)
-    if batch.device.type == "cpu":
+    if batch.device.type == "cpu" and batch[0].numel() <= LARGEST_SHARED:
         on_all_cores(work, parts)
     else:
         for part in parts:
@@ -212,13 +218,15 @@ def _strengths(
 def _per_image(name: str, value: Numbers, count: int) -> Values:
     try:
         if isinstance(value, Tensor):
+            if value.device.type == "meta" or value.layout != torch.strided:
+                raise TypeError
             value = value.detach().cpu().numpy()
         values = np.asarray(value)
         if values.dtype.kind not in "iuf":
             raise TypeError
         values = values.astype(np.float64)
     except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number, got {value!r}.") from None
+        raise UsageError(f"{name} must be a number, got {brief(value)}.") from None
     if values.ndim > 1 or (values.ndim == 1 and len(values) != count):
         raise UsageError(
             f"{name} must be one number or one per image ({count}), got shape {values.shape}."

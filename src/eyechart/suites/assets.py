@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.files import write_torch
 from eyechart.corruptions.declaration import Assets
 from eyechart.corruptions.style import Styles, StyleTransfer
 from eyechart.images.identity import file_digest
@@ -77,12 +77,7 @@ def write_styles(styles: Styles, path: Path) -> None:
         "means": styles.means.cpu(),
         "deviations": styles.deviations.cpu(),
     }
-    try:
-        with atomic_file(path) as temporary:
-            torch.save(held, temporary)
-    except (OSError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or "its folder cannot be written to"
-        raise UsageError(f"Cannot write {path}: {why}.") from None
+    write_torch(held, path)
 
 
 def read_styles(path: Path) -> Styles:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from eyechart.core.arguments import as_text
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import unknown_name
 from eyechart.corruptions import FAMILIES, Parameter
 from eyechart.suites.strength import resolve
-from eyechart.suites.suite import DRAWN, Entry, all_entries, find_entry, load_suite
+from eyechart.suites.suite import DRAWN, Entry, all_entries, find_variant, load_suite
 
 LEVELS = (1, 2, 3, 4, 5)
 TABLE_SIDE = 224
@@ -31,7 +32,7 @@ def select(suite: str | None = None, family: str | None = None) -> list[Entry]:
     if family is None:
         return entries
     known = {*FAMILIES, *(entry.group for entry in (*all_entries().values(), *entries))}
-    if family not in known:
+    if as_text(family, "family") not in known:
         raise unknown_name("family", family, known)
     return [entry for entry in entries if family in (entry.group, entry.corruption.family)]
 
@@ -111,7 +112,7 @@ def describe_parameter(parameter: Parameter) -> str:
 
 def describe_corruption(name: str, variant: str | None = None) -> Description:
     """Return everything that is known about the corruption called `name`."""
-    entry = find_entry(name, variant)
+    entry = find_variant(name, variant)
     return Description(
         name=entry.name,
         suite=entry.suite,

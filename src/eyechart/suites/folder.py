@@ -15,7 +15,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.provenance import versions
-from eyechart.core.randomness import hash64
+from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.version import __version__
 from eyechart.images.files import (
     JPEG_QUALITY,
@@ -24,9 +24,10 @@ from eyechart.images.files import (
     pictures_in,
     read_note,
 )
+from eyechart.images.stimulus import find_stimulus
 from eyechart.suites.assets import assets_mark, assets_of
 from eyechart.suites.strength import check_severity
-from eyechart.suites.suite import find_entry
+from eyechart.suites.suite import find_variant
 from eyechart.suites.textures import frost_textures
 
 RECORD = "eyechart.json"
@@ -39,7 +40,11 @@ SAME_FORMAT = {"jpg": "jpeg"}
 class Settings:
     """Everything besides the picture itself that decides what comes out.
 
-    `style_transfer`: the digest of the trained network, where one is used.
+    `style_transfer`: the digest of the trained network, where one is used. `stimulus`: what images
+    are brought to first, None for their files' own size. `layout`: the published one that the
+    folder has, None for that of the images. `images`: what all images together are known by, where
+    one file holds all of them. `corruption_versions`: of each corruption whose images were others
+    once, by its name.
     """
 
     corruption: str
@@ -52,11 +57,20 @@ class Settings:
     device: str = "cpu"
     frost_textures: str | None = None
     style_transfer: str | None = None
+    stimulus: str | None = None
+    layout: str | None = None
+    images: str | None = None
+    corruption_versions: dict[str, int] = field(default_factory=dict)
     eyechart: str = __version__
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that stand for these settings."""
-        return f"{hash64(json.dumps(asdict(self), sort_keys=True)):016x}"
+        said = asdict(self)
+        for name in ("stimulus", "layout", "images", "corruption_versions"):
+            # left out where there is none: results from before there was any stay what they are
+            if said[name] in (None, {}):
+                del said[name]
+        return f"{hash64(json.dumps(said, sort_keys=True)):016x}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +83,8 @@ class Job:
 
 def check_settings(settings: Settings) -> Settings:
     """Return the settings with the corruption's full name, if all of them can be used."""
-    entry = find_entry(settings.corruption, settings.variant)
+    check_seed(settings.seed)
+    entry = find_variant(settings.corruption, settings.variant)
     if settings.severity is None and not settings.parameters:
         names = ", ".join(parameter.name for parameter in entry.corruption.parameters)
         raise UsageError(f"Say how strong: give --severity (0 to 5) or --set for any of {names}.")
@@ -79,6 +94,8 @@ def check_settings(settings: Settings) -> Settings:
         entry.corruption.parameter(name).check(np.array([value]))
     if settings.frost_textures is not None:
         frost_textures(settings.frost_textures)
+    if settings.stimulus is not None:
+        settings = replace(settings, stimulus=find_stimulus(settings.stimulus).name)
     network = None
     if entry.corruption.needs == "styles":
         # what is missing is said before a folder is made
@@ -94,9 +111,11 @@ def check_settings(settings: Settings) -> Settings:
     return replace(
         settings,
         corruption=entry.name,
+        variant=entry.variant,
         format=format,
         jpeg_quality=kept,
         style_transfer=network,
+        corruption_versions={} if entry.version == 1 else {entry.name: entry.version},
     )
 
 
@@ -218,20 +237,33 @@ def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
         there = next((job.target for job in jobs if job.target.exists()), None)
         if there is not None:
             raise UsageError(
-                f"{there} is there already and was not made by this command:"
-                " choose another folder or give --overwrite."
+                f"{there} is there already and was not made by this command: {_instead(settings)}."
             )
         return False
-    record = _read_record(out / RECORD)
-    before, now = record["settings"], asdict(settings)
+    record = _read_record(out / RECORD, _instead(settings))
+    before, now = dict(record["settings"]), asdict(settings)
+    of_now, of_before = now.pop("corruption_versions"), before.get("corruption_versions", {})
+    if settings.layout is None:  # else `recorded_versions` is for what is there of each
+        said = f"{settings.corruption}'s version"
+        now[said] = of_now.get(settings.corruption, 1)
+        before[said] = of_before.get(settings.corruption, 1)
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
         first = changed[0]
         raise UsageError(
             f"{out} holds pictures made with {first} {_show(before.get(first))}, not"
-            f" {_show(now[first])}: choose another folder or give --overwrite."
+            f" {_show(now[first])}: {_instead(settings)}."
         )
     return record.get("replacing") is True
+
+
+def recorded_versions(out: Path, settings: Settings) -> dict[str, int] | None:
+    """Return the versions of corruptions, where not 1, in a folder's record; None without one."""
+    if not _has_record(out):
+        return None
+    record = _read_record(out / RECORD, _instead(settings))
+    versions: dict[str, int] = record["settings"].get("corruption_versions", {})
+    return versions
 
 
 def _show(value: Any) -> str:
@@ -240,7 +272,14 @@ def _show(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _read_record(record: Path) -> dict[str, Any]:
+def _instead(settings: Settings) -> str:
+    """Return what to do about a folder that holds something else."""
+    if settings.layout is None:
+        return "choose another folder or give --overwrite"
+    return "choose another folder or delete it"
+
+
+def _read_record(record: Path, instead: str) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
         if isinstance(content["settings"], dict):
@@ -249,7 +288,4 @@ def _read_record(record: Path) -> dict[str, Any]:
         raise UsageError(f"Cannot read {record}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
         pass
-    raise UsageError(
-        f"{record} is damaged, so what the folder holds is unknown:"
-        " choose another folder or give --overwrite."
-    )
+    raise UsageError(f"{record} is damaged, so what the folder holds is unknown: {instead}.")

@@ -3,6 +3,7 @@
 The published suites are YAML files beside this module; users' own files have the same form.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -11,13 +12,16 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from eyechart.core.arguments import as_path, as_text, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.core.yaml_text import parse_yaml
 from eyechart.corruptions import CORRUPTIONS, Corruption, Parameter
 
 PUBLISHED = ("imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc")
+SUFFIXES = (".yaml", ".yml")
+AT = "@"
+"""Stands between the name of a suite and that of a variant: `vcr@paper`."""
 DRAWN = "drawn"
 STRONGEST = 5.0
 """The largest severity."""
@@ -76,11 +80,11 @@ class Entry:
         """Return the entry as another source has it ("paper" where paper and code differ)."""
         if variant is None:
             return self
-        if variant not in self.variants:
+        if as_text(variant, "variant") not in self.variants:
             known = (
                 f"it has: {', '.join(self.variants)}" if self.variants else "it has one form only"
             )
-            raise UsageError(f"{self.name} has no variant '{variant}'; {known}.")
+            raise UsageError(f"{self.name} has no variant {brief(variant)}; {known}.")
         return replace(self, variant=variant, **self.variants[variant])
 
 
@@ -99,13 +103,54 @@ class Suite:
     def __len__(self) -> int:
         return len(self.entries)
 
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants that at least one of the corruptions has."""
+        return tuple(dict.fromkeys(each for entry in self for each in entry.variants))
+
+    def in_variant(self, variant: str) -> "Suite":
+        """Return the suite with every corruption in this variant that has it.
+
+        The others stay as they are: there the sources agree.
+        """
+        if variant not in self.variants:
+            known = f"it has: {', '.join(self.variants)}" if self.variants else "it has none"
+            raise UsageError(f"The suite {self.name} has no variant '{variant}'; {known}.")
+        name = f"{self.name}{AT}{variant}"
+        entries = (
+            entry.in_variant(variant) if variant in entry.variants else entry for entry in self
+        )
+        return Suite(
+            name,
+            f"{self.title} (variant: {variant})",
+            self.source,
+            tuple(replace(entry, suite=name) for entry in entries),
+        )
+
+
+def split_variant(name: str) -> tuple[str, str | None]:
+    """Return the name of a suite and the variant behind its @, if there is one."""
+    # the path of a file may have an @ of its own
+    if name.endswith(SUFFIXES) or AT not in name:
+        return name, None
+    suite, _, variant = name.rpartition(AT)
+    return suite, variant
+
 
 def load_suite(name: str) -> Suite:
-    """Return a published suite by name, or the suite in a user's YAML file."""
-    if name in PUBLISHED:
-        return _published(name)
+    """Return a published suite by name, or the suite in a user's YAML file.
+
+    `name@variant` is the suite with every corruption in that variant which has it: `vcr@paper`.
+    """
+    plain, variant = split_variant(os.fspath(as_path(name, "suite")))
+    suite = _published(plain) if plain in PUBLISHED else _read(plain)
+    return suite if variant is None else suite.in_variant(variant)
+
+
+def _read(name: str) -> Suite:
+    """The suite in a user's YAML file."""
     path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
+    if path.suffix not in SUFFIXES:
         if path.is_file():
             raise UsageError(f"{path} is no suite: one of your own is a file that ends in .yaml.")
         raise unknown_name("suite", name, PUBLISHED)
@@ -127,8 +172,8 @@ def _published(name: str) -> Suite:
 def parse_suite(text: str, where: str) -> Suite:
     """Return the suite that a YAML text describes; `where` names it in errors."""
     try:
-        return _suite(yaml.safe_load(text))
-    except (yaml.YAMLError, ValueError, TypeError) as error:
+        return _suite(parse_yaml(text))
+    except (ValueError, TypeError) as error:
         what = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"The suite {where} is not well formed: {what}.") from None
 
@@ -297,7 +342,7 @@ def find_entry(name: str, variant: str | None = None) -> Entry:
     A bare name that ImageNet-C does not have is taken for the one suite that has it.
     """
     entries = all_entries()
-    if name not in entries and "/" not in name:
+    if as_text(name, "The corruption's name") not in entries and "/" not in name:
         same = [other for other in entries if other.endswith(f"/{name}")]
         if len(same) == 1:
             name = same[0]
@@ -306,3 +351,11 @@ def find_entry(name: str, variant: str | None = None) -> Entry:
     if name not in entries:
         raise unknown_name("corruption", name, entries)
     return entries[name].in_variant(variant)
+
+
+def find_variant(name: str, variant: str | None = None) -> Entry:
+    """Return the corruption called `name`, which may name its variant: `noc/rain@paper`."""
+    plain, own = split_variant(as_text(name, "The corruption's name"))
+    if own is not None and variant not in (None, own):
+        raise UsageError(f"'{name}' names a variant, and variant is '{variant}': give it once.")
+    return find_entry(plain, variant if own is None else own)

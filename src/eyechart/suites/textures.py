@@ -1,7 +1,7 @@
 """Frost textures: made from published statistics, or read from a folder of photographs.
 
-Each made texture is a Gaussian random field with the power spectrum measured on one of ImageNet-C's
-frost photographs, bent to its grey-level percentiles and tinted with its colours.
+Each made texture is a random field with the contrast of one of ImageNet-C's frost photographs in
+every octave of detail, bent to its grey-level percentiles and tinted with its colours.
 """
 
 from dataclasses import dataclass
@@ -16,51 +16,52 @@ from torch import Tensor
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.files import find_pictures, read_picture
 
-SPLIT = 0.06
-"""Cycles per pixel at which the slope of the power spectrum changes."""
-PATCH, SLOW = 60.0, 300.0
-"""Sizes in pixels of the patches of equal roughness, and of the slow changes of brightness."""
-ROUGHNESS = 1.35
-"""Standard deviation of the logarithm of the local contrast."""
+WIDTHS = (0.0, 0.7, 1.4, 2.8, 5.6, 11.2, 22.4)
+"""Standard deviations in px of the Gaussians between which the octaves of detail lie."""
+SLOW = 90.0
+"""That of the slow changes of brightness across the texture, in px."""
+CALM, SPREAD, FALL = 6.0, 250.0, -1.6
+"""Smallest and largest size in px of the patches of equal contrast, and how their sizes weigh."""
 PERCENTILES = (0.0, 1.0, 25.0, 50.0, 75.0, 99.0, 100.0)
 
 
 @dataclass(frozen=True)
 class FrostStatistics:
-    """What was measured on one frost photograph.
+    """What was measured on one frost photograph, and what makes a texture that equals it.
 
-    Grey levels; percentiles 1, 25, 50, 75, 99; slopes of the power spectrum below and above SPLIT.
-    `flat_below` (cycles per pixel) and `slow_share` (of the variance) fit its correlation length
-    and how much its brightness differs from place to place.
+    Grey levels; percentiles 1, 25, 50, 75, 99. `octaves`: how strong the detail is between
+    neighbouring WIDTHS, fine to coarse, beside slow changes of strength 1; `unevenness`: standard
+    deviation of the logarithm of the local contrast. Both were fitted so that the contrast of every
+    octave, its unevenness and the visual change Δv of frosted images are those of the photograph.
     """
 
     size: tuple[int, int]
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
     grey: tuple[float, float, float, float, float]
-    slopes: tuple[float, float]
-    flat_below: float
-    slow_share: float
+    octaves: tuple[float, ...]
+    unevenness: float
 
 
 FROST = (
     FrostStatistics(
-        (600, 900), (78, 149, 166), (27, 17, 15), (95, 116, 128, 141, 177), (-2.7, -1.2),
-        0.012, 0.05,
+        (600, 900), (78, 149, 166), (27, 17, 15), (95, 116, 128, 141, 177),
+        (0.226, 0.68, 0.346, 0.19, 0.25, 0.4), 0.28,
     ),
     # two of the published photographs are the same, so this one is drawn twice as often
     *[
         FrostStatistics(
-            (315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244), (-1.4, -2.2),
-            0.005, 0.05,
+            (315, 560), (201, 205, 215), (21, 22, 23), (140, 193, 208, 220, 244),
+            (0.264, 0.985, 0.694, 0.826, 0.485, 0.709), 0.29,
         )
     ] * 2,
     FrostStatistics(
-        (350, 527), (138, 153, 165), (29, 29, 30), (81, 132, 150, 167, 231), (-1.05, -1.6),
-        0.005, 0.05,
+        (350, 527), (138, 153, 165), (29, 29, 30), (81, 132, 150, 167, 231),
+        (0.523, 1.9, 1.137, 1.048, 0.581, 0.831), 0.5,
     ),
     FrostStatistics(
-        (495, 660), (112, 123, 135), (44, 43, 42), (43, 89, 117, 149, 237), (-1.4, -1.9), 0.005, 0.2
+        (495, 660), (112, 123, 135), (44, 43, 42), (43, 89, 117, 149, 237),
+        (0.542, 0.78, 0.869, 0.832, 0.692, 1.091), 0.45,
     ),
 )  # fmt: skip
 
@@ -96,10 +97,9 @@ def make_frost(statistics: FrostStatistics, number: int) -> Tensor:
 
 
 def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
-    """A random field with a power spectrum of two slopes, rough in some places, calm in others.
+    """A random field: detail, stronger in some places than in others, on slow changes.
 
-    Photographs of frost are not rough everywhere: crystals lie between smooth ice. A slowly
-    varying factor on the detail gives that, and with it the photographs' mean gradient.
+    Photographs of frost are not rough everywhere: crystals lie between smooth ice.
     """
     height, width = statistics.size
     random = ImageRandom(
@@ -107,19 +107,23 @@ def _field(statistics: FrostStatistics, number: int) -> NDArray[np.float64]:
     )
     frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.rfftfreq(width))
 
+    def blur(sigma: float) -> NDArray[np.float64]:
+        return np.asarray(np.exp(-2 * (np.pi * sigma * frequency) ** 2))
+
     def shaped(stream: str, gain: NDArray[np.float64]) -> NDArray[np.float64]:
         white = random.normal(stream, (height, width))[0].numpy().astype(np.float64)
         field = np.fft.irfft2(np.fft.rfft2(white) * gain, s=(height, width))
-        return np.asarray((field - field.mean()) / field.std())
+        return np.asarray(field - field.mean())
 
-    bounded = np.maximum(frequency, statistics.flat_below)
-    slope = np.where(frequency < SPLIT, *statistics.slopes)
-    detail = shaped("detail", (bounded / SPLIT) ** (slope / 2))
-    patches = shaped("patches", np.exp(-((frequency * PATCH) ** 2)))
-    slow = shaped("slow", np.exp(-((frequency * SLOW) ** 2)))
-    rough = detail * np.exp(ROUGHNESS * patches)
-    share = statistics.slow_share
-    return np.asarray(np.sqrt(1 - share) * rough / rough.std() + np.sqrt(share) * slow)
+    gain = np.zeros_like(frequency)
+    for strength, fine, coarse in zip(statistics.octaves, WIDTHS, WIDTHS[1:], strict=False):
+        # an octave of white noise is the weaker the coarser it is
+        gain += strength * coarse * (blur(fine) - blur(coarse))
+    detail = shaped("detail", gain)
+    slow = shaped("slow", blur(SLOW))
+    patches = shaped("patches", np.maximum(frequency, 1 / SPREAD) ** FALL * blur(CALM))
+    uneven = np.exp(statistics.unevenness * patches / patches.std())
+    return np.asarray(detail * uneven + slow / slow.std())
 
 
 def _ends(grey: tuple[float, ...]) -> list[float]:

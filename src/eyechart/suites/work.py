@@ -4,7 +4,8 @@ import os
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.images.files import is_damaged, read_note, read_picture, write_picture
 from eyechart.images.identity import file_digest
 from eyechart.images.kinds import to_batch
+from eyechart.images.stimulus import find_stimulus
 from eyechart.suites.apply import corrupt
 from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of
 
@@ -34,6 +36,37 @@ class Outcome:
     why: str = ""
 
 
+class Tally:
+    """Counts the jobs whose result is there."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def append(self, _: Job) -> None:
+        """Count one more."""
+        self.count += 1
+
+
+class Sources:
+    """Files to corrupt: what each is known by and its levels, kept for those that were used last.
+
+    `stimulus`: what images are brought to, None for their files' own size.
+    """
+
+    def __init__(self, stimulus: str | None = None, kept: int = 2 * HELD_PICTURES) -> None:
+        self._how = None if stimulus is None else find_stimulus(stimulus)
+        self.digest = lru_cache(kept)(file_digest)
+        self.levels = lru_cache(kept)(self._levels)
+
+    def _levels(self, path: Path) -> Tensor:
+        """Return the image as uint8 (C, H, W), if it can be corrupted."""
+        picture = read_picture(path)
+        levels = _to_tensor(picture) if self._how is None else self._how(picture)
+        # The same refusals as in `corrupt`, but for this picture alone.
+        to_batch(levels)
+        return levels
+
+
 @dataclass(frozen=True)
 class _Loaded:
     job: Job
@@ -46,7 +79,8 @@ def corrupt_files(
     settings: Settings,
     overwrite: bool = False,
     replacing: bool = False,
-    done: list[Job] | None = None,
+    done: list[Job] | Tally | None = None,
+    sources: Sources | None = None,
 ) -> Generator[Outcome]:
     """Corrupt the pictures and yield what became of each, as soon as it is known.
 
@@ -56,10 +90,16 @@ def corrupt_files(
     results are made again.
 
     `done` gets every job whose result is there: also those that an interrupt kept from being
-    yielded.
+    yielded. `sources`: what reads the pictures, where several calls are for the same ones.
     """
-    done = [] if done is None else done
-    prepare = partial(_prepare, settings=settings, overwrite=overwrite, replacing=replacing)
+    done = Tally() if done is None else done
+    prepare = partial(
+        _prepare,
+        sources=Sources(settings.stimulus, 1) if sources is None else sources,
+        settings=settings,
+        overwrite=overwrite,
+        replacing=replacing,
+    )
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         held: list[_Loaded] = []
         for start in range(0, len(jobs), READ_AT_ONCE):
@@ -78,9 +118,11 @@ def corrupt_files(
             yield from _finish(held, settings, pool, done)
 
 
-def _prepare(job: Job, settings: Settings, overwrite: bool, replacing: bool) -> Outcome | _Loaded:
+def _prepare(
+    job: Job, sources: Sources, settings: Settings, overwrite: bool, replacing: bool
+) -> Outcome | _Loaded:
     try:
-        digest = file_digest(job.source)
+        digest = sources.digest(job.source)
     except OSError as error:
         return Outcome(job, "left out", f"Cannot read {job.source}: {error.strerror}.")
     if job.target.exists() and not is_damaged(job.target):
@@ -88,15 +130,16 @@ def _prepare(job: Job, settings: Settings, overwrite: bool, replacing: bool) -> 
         if note == note_of(digest, settings):
             return Outcome(job, "kept")
         if not (overwrite or (replacing and is_of_other_settings(note, settings))):
+            instead = "--overwrite would replace it"
+            if settings.layout is not None:
+                instead = "delete it to have it made again"
             why = (
                 f"{job.target} is there already, made from another picture or with other"
-                " settings; --overwrite would replace it."
+                f" settings; {instead}."
             )
             return Outcome(job, "left out", why)
     try:
-        picture = _to_tensor(read_picture(job.source))
-        # The same refusals as in `corrupt`, but for this picture alone.
-        to_batch(picture)
+        picture = sources.levels(job.source)
     except UsageError as error:
         sentence = str(error)
         where = "" if str(job.source) in sentence else f"{job.source}: "
@@ -115,7 +158,7 @@ def _to_picture(levels: Tensor) -> Image.Image:
 
 
 def _finish(
-    held: Sequence[_Loaded], settings: Settings, pool: ThreadPoolExecutor, done: list[Job]
+    held: Sequence[_Loaded], settings: Settings, pool: ThreadPoolExecutor, done: list[Job] | Tally
 ) -> Iterator[Outcome]:
     device = torch.device(settings.device)
     parameters: dict[str, Any] = dict(settings.parameters)
@@ -136,7 +179,9 @@ def _finish(
         yield Outcome(loaded.job, "written")
 
 
-def _write(levels: Tensor, job: Job, note: str, quality: int | None, done: list[Job]) -> None:
+def _write(
+    levels: Tensor, job: Job, note: str, quality: int | None, done: list[Job] | Tally
+) -> None:
     target = job.target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

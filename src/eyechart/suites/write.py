@@ -10,9 +10,8 @@ import yaml
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.registry import unknown_name
-from eyechart.suites.suite import PUBLISHED, Entry, Suite, load_suite, parse_suite
+from eyechart.suites.suite import PUBLISHED, SUFFIXES, Entry, Suite, load_suite, parse_suite
 
-SUFFIXES = (".yaml", ".yml")
 WIDTH = 100
 
 

@@ -10,16 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import as_flag, as_list, as_number, as_path, as_text, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
-from eyechart.core.randomness import ImageRandom, hash64
+from eyechart.core.randomness import ImageRandom, check_seed, hash64
 from eyechart.core.registry import unknown_name
 from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import SPACES, category_labels
 from eyechart.suites.apply import draw_random
-from eyechart.suites.assets import entry_mark, left_out, ready_entries
+from eyechart.suites.assets import assets_mark, entry_mark, is_ready, left_out, ready_entries
+from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
 from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
 from eyechart.suites.suite import DRAWN, PUBLISHED, STRONGEST, Entry, load_suite
 from eyechart.testsets.allocation import Counts, allocate
@@ -75,19 +77,27 @@ class Plan:
 
     def check(self) -> None:
         """Raise a UsageError unless the plan can be carried out."""
+        as_path(self.suite, "suite")
         if not isinstance(self.n, int) or isinstance(self.n, bool) or not 1 <= self.n <= MOST:
-            raise UsageError(f"n must be a whole number from 1 to {MOST:,}, got {self.n!r}.")
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or abs(self.seed) >> 63:
-            raise UsageError(f"seed must be a whole number below 2⁶³, got {self.seed!r}.")
+            raise UsageError(f"n must be a whole number from 1 to {MOST:,}, got {brief(self.n)}.")
+        check_seed(self.seed)
         if self.jpeg is not None and not (_is_whole(self.jpeg) and 1 <= self.jpeg <= 100):
-            raise UsageError(f"jpeg must be a quality from 1 to 100, got {self.jpeg!r}.")
-        if self.pictures is not None and not (_is_whole(self.pictures) and self.pictures >= 1):
-            raise UsageError(f"pictures must be a whole number from 1, got {self.pictures!r}.")
-        if self.sampling not in SAMPLINGS:
-            raise unknown_name("sampling", str(self.sampling), SAMPLINGS)
-        if self.labels not in SPACES:
-            raise unknown_name("label space", str(self.labels), SPACES)
-        low, high = self.delta_v
+            raise UsageError(f"jpeg must be a quality from 1 to 100, got {brief(self.jpeg)}.")
+        if self.pictures is not None and not (
+            _is_whole(self.pictures) and 1 <= self.pictures <= MOST
+        ):
+            raise UsageError(
+                f"pictures must be a whole number from 1 to {MOST:,}, got {brief(self.pictures)}."
+            )
+        if as_text(self.sampling, "sampling") not in SAMPLINGS:
+            raise unknown_name("sampling", self.sampling, SAMPLINGS)
+        if as_text(self.labels, "labels") not in SPACES:
+            raise unknown_name("label space", self.labels, SPACES)
+        as_flag(self.balanced, "balanced")
+        ends = [as_number(end, "Each end of delta_v") for end in as_list(self.delta_v, "delta_v")]
+        if len(ends) != 2:
+            raise UsageError(f"delta_v must be a range, two numbers, got {len(ends)}.")
+        low, high = ends
         if not 0 <= low < high <= 1:
             raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
         if self.sampling != "uniform" and (low, high) != (0, 1):
@@ -98,10 +108,12 @@ class Plan:
 
     def entries(self) -> list[Entry]:
         """Return the corruptions of the suite, or those chosen of it."""
+        if is_read(self.suite):
+            return entries_of(self.suite, self.corruptions)
         own = {entry.name: entry for entry in load_suite(self.suite)}
         known = {**own, **_more_of(self.suite)}
         if not all(isinstance(name, str) for name in self.corruptions):
-            raise UsageError(f"corruptions must be a list of names, got {self.corruptions!r}.")
+            raise UsageError(f"corruptions must be a list of names, got {brief(self.corruptions)}.")
         if not self.corruptions:
             return ready_entries(load_suite(self.suite))
         chosen = []
@@ -113,9 +125,15 @@ class Plan:
             chosen.append(known[full])
         return chosen
 
+    def all_names(self) -> list[str]:
+        """Return the names of all corruptions of the suite, which means are over."""
+        if is_read(self.suite):
+            return list(FILE_SUITES.get(self.suite, self.corruptions))
+        return [entry.name for entry in load_suite(self.suite)]
+
     def left_out(self) -> list[str]:
         """Return the corruptions of the suite that lack what they need and were not asked for."""
-        if self.corruptions:
+        if self.corruptions or is_read(self.suite):
             return []
         return left_out(load_suite(self.suite))
 
@@ -126,8 +144,13 @@ class Plan:
             **asdict(self),
             "corruptions": [entry.name for entry in entries],
             "delta_v": list(self.delta_v),
-            FINGERPRINT: f"{hash64(*map(entry_mark, entries)):016x}",
+            FINGERPRINT: f"{hash64(*map(_mark, entries)):016x}",
         }
+
+
+def _mark(entry: Entry) -> str:
+    """Return what tells an entry from others; files of style transfer need no network."""
+    return entry_mark(entry) if is_ready(entry) else entry.fingerprint
 
 
 def _is_whole(value: object) -> bool:
@@ -156,7 +179,7 @@ def _check_names(names: Sequence[str]) -> None:
 def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
     """Return names as a plan wants them; one name alone is taken for a mistake."""
     if isinstance(corruptions, str) or not isinstance(corruptions, Sequence):
-        raise UsageError(f"corruptions must be a list of names, got {corruptions!r}.")
+        raise UsageError(f"corruptions must be a list of names, got {brief(corruptions)}.")
     return tuple(corruptions)
 
 
@@ -208,6 +231,10 @@ def plan_draws(images: ImageSet, plan: Plan) -> list[Draws]:
     rows than will be used: a pool, so that some reach far.
     """
     plan.check()
+    if images.files is None:
+        for entry in plan.entries():
+            # what is missing is said before the work
+            assets_mark(entry)
     counts = counts_of(images, plan)
     groups: list[Draws] = []
     first = 0

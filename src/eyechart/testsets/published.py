@@ -1,4 +1,4 @@
-"""Test sets that others corrupted: ImageNet-C's folders, CIFAR-10-C's arrays, used as they are."""
+"""Test sets that others corrupted: folders as ImageNet-C's, arrays as CIFAR-10-C's, as they are."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +12,22 @@ from eyechart.core.registry import unknown_name
 from eyechart.images.arrays import find_arrays, open_arrays, open_pictures, to_planes
 from eyechart.images.corrupted import Corrupted
 from eyechart.images.dataset import Picture, find_images
+from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.images.published import find_folders, list_published
+from eyechart.images.published import find_folders, is_one_corruption, list_published
 from eyechart.images.stimulus import FILES, Stimulus, find_stimulus
+from eyechart.suites.from_files import (
+    FILE_SUITES,
+    KNOWN,
+    OTHERS,
+    known_names,
+    of_one_benchmark,
+    suite_of,
+    together_with,
+)
 from eyechart.suites.suite import load_suite
 from eyechart.testsets.choosing import choose_pictures
-from eyechart.testsets.drawing import BENCHMARK, EXTRA, Plan, Step
+from eyechart.testsets.drawing import Plan, Step
 
 FEW = 20
 """So many clean pictures are looked at to tell whether they were brought to size before."""
@@ -30,8 +40,8 @@ VALIDATION = "ILSVRC2012_val_"
 class Published:
     """A folder of corrupted pictures that was recognised.
 
-    `corruptions`: the folder or array of each that is known, in the suites' order. `others`: what
-    lies beside them. `is_arrays`: CIFAR-10-C's layout, not ImageNet-C's.
+    `corruptions`: the folder or array of each, those that are known first, in the suites' order.
+    `others`: what lies beside them. `is_arrays`: CIFAR-10-C's layout, not ImageNet-C's.
     """
 
     root: Path
@@ -41,32 +51,47 @@ class Published:
 
     def plan(self, plan: Plan) -> Plan:
         """Return the plan for what is here; what only made pictures can have is refused."""
-        if plan.suite not in (Plan.suite, BENCHMARK, EXTRA):
-            raise UsageError(f"{self.root} holds ImageNet-C's corruptions, not {plan.suite}'s.")
         for name in ("sampling", "delta_v", "jpeg"):
             if getattr(plan, name) != getattr(Plan, name):
                 raise UsageError(
                     f"{name} is for pictures that are corrupted here; those in {self.root} are used"
                     " as they are: leave it out."
                 )
-        own = {suite: [entry.name for entry in load_suite(suite)] for suite in (BENCHMARK, EXTRA)}
-        wanted = own.get(plan.suite, self.corruptions)
+        wanted = self._of_suite(plan.suite)
         chosen = plan.corruptions or tuple(name for name in wanted if name in self.corruptions)
         for name in chosen:
             if name not in self.corruptions:
                 raise unknown_name(f"corruption in {self.root}", str(name), self.corruptions)
         if not chosen:
             raise UsageError(f"{self.root} has no corruption of {plan.suite}.")
-        suite = BENCHMARK if set(chosen) & set(own[BENCHMARK]) else EXTRA
-        return replace(plan, suite=suite, corruptions=tuple(chosen))
+        return replace(plan, suite=suite_of(chosen), corruptions=tuple(chosen))
+
+    def _of_suite(self, suite: str) -> Sequence[str]:
+        """Return the names to use: a suite's, or those of a known benchmark, or all if none is."""
+        if suite in KNOWN:
+            return [entry.name for entry in load_suite(suite)]
+        if suite in FILE_SUITES:
+            return FILE_SUITES[suite]
+        if suite == OTHERS == suite_of(list(self.corruptions)):
+            return list(self.corruptions)
+        if suite != Plan.suite:
+            raise UsageError(f"{self.root} holds {self.titles}, not of {suite}.")
+        return of_one_benchmark(self.corruptions) or list(self.corruptions)
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """A sentence on what is left aside, if there is anything."""
-        if not self.others:
+    def titles(self) -> str:
+        """Whose corruptions these are, in a few words."""
+        suite = suite_of(self._of_suite(Plan.suite))
+        return "corruptions made by others" if suite == OTHERS else f"corruptions of {suite}"
+
+    def notes(self, plan: Plan) -> tuple[str, ...]:
+        """Return a sentence on what is left aside, if there is anything."""
+        foreign = set(self.corruptions) - together_with(plan.suite)
+        aside = [*sorted(foreign - set(plan.corruptions)), *self.others]
+        if not aside:
             return ()
-        more = "" if len(self.others) < 4 else f" and {len(self.others) - 3} more"
-        return (f"Not of ImageNet-C and left aside: {', '.join(self.others[:3])}{more}.",)
+        more = "" if len(aside) < 4 else f" and {len(aside) - 3} more"
+        return (f"Not of {plan.suite} and left aside: {', '.join(aside[:3])}{more}.",)
 
 
 def find_published(root: Path, leave_out: Path | None = None) -> Published | None:
@@ -76,15 +101,15 @@ def find_published(root: Path, leave_out: Path | None = None) -> Published | Non
     """
     if not root.is_dir():
         return None
-    known = [entry.name for suite in (BENCHMARK, EXTRA) for entry in load_suite(suite)]
+    known = known_names()
     arrays = find_arrays(root, known)
     if arrays is not None:
         return Published(root, arrays[0], tuple(arrays[1]), is_arrays=True)
     folders = find_folders(root, known, leave_out)
     if folders is not None:
         return Published(root, folders[0], tuple(folders[1]), is_arrays=False)
-    if root.name in known and (root / "1").is_dir():
-        raise UsageError(f"{root} is one corruption of ImageNet-C: give the folder above it.")
+    if (root.name in known and (root / "1").is_dir()) or is_one_corruption(root):
+        raise UsageError(f"{root} holds one corruption: give the folder above it.")
     return None
 
 
@@ -115,7 +140,7 @@ def load_published(
     else:
         step = None if begin is None else begin(len(places))
         found = _beside_clean(published.root, files.take(places), clean, how, step)
-    return replace(found, notes=published.notes)
+    return replace(found, notes=(*found.notes, *published.notes(plan)))
 
 
 def _without_clean(source: str, files: Corrupted) -> ImageSet:
@@ -161,7 +186,7 @@ def _beside_clean(
     if all(_size(picture.path) == files.size for picture in listed[:FEW]):
         # brought to size before: resized once more they would not lie above the files
         how = find_stimulus("native")
-    loaded = load_pictures(listed, str(root), how.name, step)
+    loaded = load_pictures(listed, str(root), how.name, step, unread_notes(clean))
     for picture, size in zip(loaded.pictures, loaded.sizes, strict=True):
         if size != files.size:
             raise UsageError(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import remove_leftovers
 from eyechart.core.parts import file_name
 from eyechart.images.files import is_damaged, read_note, write_picture
 from eyechart.images.imageset import ImageSet
@@ -30,6 +31,9 @@ def render_testset(
     )
     # clean pictures that the test set does not hold are not asked for
     rows = [draws for draws in testset.draws(images) if int(draws.row[0]) in digests]
+    remove_leftovers(
+        {_target(draws, images, at, out).parent for draws in rows for at in range(len(draws))}
+    )
     groups = [_missing(draws, images, out, digests, step) for draws in rows]
     for draws, place, picture in each_picture(testset, images, device, groups):
         target = _target(draws, images, place, out)

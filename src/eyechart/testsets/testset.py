@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
+from eyechart.core.arguments import as_folder, as_path, as_text, as_texts, as_whole, brief
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, one_at_a_time
@@ -39,6 +41,9 @@ from eyechart.testsets.table import SCHEMA, VERSION, from_table, to_table
 
 HEADER = "eyechart testset"
 """The key under which a Parquet file says what it is."""
+
+PLAN = "plan.json"
+"""What the parts of a test set say they are of."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,7 +73,7 @@ class TestSet:
 
     def coverage(self, least: int = 20) -> list[Coverage]:
         """Return how much of 0…1 each corruption covers, in the two published ways."""
-        return coverage_of(self.table, least)
+        return coverage_of(self.table, as_whole(least, "least", 0, 10**9))
 
     @property
     def digest(self) -> str:
@@ -91,6 +96,7 @@ class TestSet:
 
     def only(self, corruptions: Sequence[str]) -> "TestSet":
         """Return the rows of some corruptions; without any, all rows."""
+        corruptions = as_texts(corruptions, "corruptions")
         if not corruptions:
             return self
         known = [*self.corruptions, CLEAN]
@@ -102,10 +108,15 @@ class TestSet:
         return replace(self, table=own)
 
     def _of(self, corruption: str) -> pa.Table:
-        return self.table.filter(pc.equal(self.table["corruption"], corruption))
+        name = as_text(corruption, "corruption")
+        return self.table.filter(pc.equal(self.table["corruption"], name))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the manifest as a Parquet file."""
+        """Write the manifest as a Parquet file; a folder that is missing is made."""
+        path = Path(as_path(path, "path", "the path of a file"))
+        if not path.name:
+            raise UsageError(f"path must be the path of a file, got {brief(str(path))}.")
+        as_folder(path.parent, "The folder of path").mkdir(parents=True, exist_ok=True)
         stored = {HEADER: json.dumps({**self.header, "plan": self.plan.settings()})}
         write_parquet(self.table.replace_schema_metadata(stored), Path(path))
 
@@ -127,8 +138,7 @@ class TestSet:
 
 def read_testset(path: str | os.PathLike[str]) -> TestSet:
     """Return the test set that `TestSet.save` wrote."""
-    if not isinstance(path, str | os.PathLike):
-        raise UsageError(f"A test set is read from the path of a file, got {path!r}.")
+    as_path(path, "A test set", "the path of a file")
     where = Path(path)
     stored = read_header(where).get(HEADER)
     if stored is None:
@@ -203,9 +213,34 @@ def make_testset(
         return _make(images, plan, device, folder, step)
 
 
+def keep_testset(
+    images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, step: Step
+) -> TestSet:
+    """Make a test set as `make_testset` does, write it to `target`, and remove its parts.
+
+    Only for who is the `only_writer` of `target`: others may have made it, or be making it.
+    """
+    made = make_testset(images, plan, device, folder, step)
+    made.save(target)
+    remove_parts(folder, made.table["corruption"].unique().to_pylist())
+    return made
+
+
+def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
+    """Remove the rows of these names and the plan; what else lies in the folder is kept."""
+    parts = Parts(folder, names)
+    for name in names:
+        parts.drop(name)
+    (folder / PLAN).unlink(missing_ok=True)
+    with suppress(OSError):  # something else lies in it
+        folder.rmdir()
+
+
 def _make(images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Step) -> TestSet:
     groups = plan_draws(images, plan)
-    parts = Parts(folder)
+    parts = Parts(folder, [draws.name for draws in groups])
+    for note in parts.notes():
+        step(0, note)
     pools = [draws for draws in groups if is_uniform(draws.entry, plan)]
     reach = find_reach(images, pools, plan, device, step) if pools else {}
     groups = [_used(draws, reach.get(draws.name)) for draws in groups]
@@ -242,7 +277,7 @@ def _used(draws: Draws, reach: Reach | None) -> Draws:
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     """Return the folder beside `out` in which its rows gather; one of another plan is refused."""
     folder = out.with_name(f"{out.name}.parts")
-    record, settings = folder / "plan.json", plan.settings()
+    record, settings = folder / PLAN, plan.settings()
     settings |= {"stimulus": images.stimulus.name, "images": images.fingerprint}
     try:
         folder.mkdir(exist_ok=True)

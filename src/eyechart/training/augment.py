@@ -38,6 +38,7 @@ def shift(pictures: Tensor, offsets: Tensor, frame: int) -> Tensor:
     ]
 
 
-def mixing_weight(strength: float, *parts: str | int) -> float:
-    """Return the share of the first picture in mixup, Beta(strength, strength)."""
-    return float(np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength))
+def mixing_weights(strength: float, count: int, *parts: str | int) -> Tensor:
+    """Return the shares of the first images in mixup, (count,) of Beta(strength, strength)."""
+    drawn = np.random.default_rng(hash64("mixup", *parts)).beta(strength, strength, count)
+    return torch.from_numpy(drawn.astype(np.float32))

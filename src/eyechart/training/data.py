@@ -1,7 +1,7 @@
 """Labelled pictures to train with: of one size, each with its class and its key, on the device."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -27,13 +27,25 @@ LEAST = 2
 """Pictures that every class needs."""
 
 
+@dataclass(frozen=True)
+class Transform:
+    """What is done to every batch of images before it is trained with, by name.
+
+    `apply`: from uint8 (B, 3, H, W) to the same, on the device of the batch.
+    """
+
+    name: str
+    apply: Callable[[Tensor], Tensor]
+
+
 @dataclass(frozen=True, eq=False)
 class Labelled:
     """Pictures of one size with their classes.
 
     `labels`: numbers of classes, (N,) int64. `keys`: (N,) int64, one per picture, from its digest.
     `whole`: all pictures, uint8 (N, 3, H, W) on the CPU, where memory allows; otherwise they are
-    read as they are needed.
+    read as they are needed. `transform`: what is done to images when they are
+    trained with.
     """
 
     images: ImageSet
@@ -41,6 +53,7 @@ class Labelled:
     keys: Tensor
     class_names: tuple[str, ...]
     whole: Tensor | None = None
+    transform: Transform | None = None
 
     def __len__(self) -> int:
         return len(self.images)
@@ -51,15 +64,20 @@ class Labelled:
         return self.images.sizes[0]
 
     def batch(self, places: Sequence[int]) -> Tensor:
-        """Return pictures, uint8 (B, 3, H, W), at these places."""
+        """Return pictures, uint8 (B, 3, H, W), at these places, as they were read."""
         return self.images.batch(places) if self.whole is None else self.whole[list(places)]
 
     def take(self, places: Sequence[int]) -> "Labelled":
         """Return some of the pictures, with all class names."""
         own = torch.tensor(list(places), dtype=torch.int64)
         whole = None if self.whole is None else self.whole[own]
-        images = self.images.take(own.tolist())
-        return Labelled(images, self.labels[own], self.keys[own], self.class_names, whole)
+        return replace(
+            self,
+            images=self.images.take(own.tolist()),
+            labels=self.labels[own],
+            keys=self.keys[own],
+            whole=whole,
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -84,10 +102,13 @@ class Held:
                 self.whole[start:stop] = data.batch(range(start, stop)).to(device)
 
     def batch(self, places: Tensor) -> Tensor:
-        """Return pictures, uint8 (B, 3, H, W), at these places (on the CPU)."""
+        """Return images, uint8 (B, 3, H, W), at these places (on the CPU), to train with."""
         if self.whole is not None:
-            return self.whole[places.to(self.device)]
-        return self.data.batch(places.tolist()).to(self.device)
+            images = self.whole[places.to(self.device)]
+        else:
+            images = self.data.batch(places.tolist()).to(self.device)
+        # batch by batch: all of them at once may not fit into memory
+        return images if self.data.transform is None else self.data.transform.apply(images)
 
 
 def training_data(

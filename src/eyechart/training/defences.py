@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch.nn.functional import interpolate
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.registry import Registry, unknown_name
+from eyechart.images.kinds import to_rgb_levels
 from eyechart.models.model import Model
 from eyechart.models.probabilities import log_probabilities
 from eyechart.training.clahe import equalise
@@ -86,10 +88,9 @@ class Defended(Model):
         self.name = f"{defence}+{model.name}"
         self.mark(defence.name, sorted(defence.settings.items()))
 
-    def __call__(self, pictures: Tensor, wait: bool = True) -> Tensor:
-        """Return the scores of 8-bit pictures (B, 3, H, W), as `Model` does."""
-        if pictures.dtype != torch.uint8 or pictures.ndim != 4 or pictures.shape[1] != 3:
-            return super().__call__(pictures, wait)
+    def __call__(self, images: Any, wait: bool = True) -> Tensor:
+        """Return the scores of images, as `Model` does."""
+        pictures = to_rgb_levels(images)
         ask: Ask = partial(super().__call__, wait=wait)
         for defence in reversed(self.defences):
             ask = partial(defence, ask)
@@ -108,19 +109,29 @@ def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window:
     return Defended(model, _checked("nlm", given))
 
 
-def ten_crop(model: Model, share: float = 0.875) -> Model:
+def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
     """Return a model that looks at the four corners, the middle, and their mirror images.
 
-    Crops have that share of the height and of the width and come to the size that the whole
-    picture would. Scores are the logarithm of the mean of the ten probabilities.
+    Of images larger than `side` px crops are `side` × `side` px and stay as they are, as in the
+    ImageNet-C paper. Crops of smaller images have that `share` of the height and of the width and
+    are resized to the whole image's size. Scores are the logarithm of the mean of the ten
+    probabilities.
     """
-    return Defended(model, _checked("ten-crop", {"share": share}))
+    return Defended(model, _checked("ten-crop", {"share": share, "side": side}))
+
+
+def centre_crop(model: Model, side: int = 224) -> Model:
+    """Return a model that looks at the middle `side` × `side` px of images larger than that.
+
+    It is what ten crops of the same images are compared with.
+    """
+    return Defended(model, _checked("centre-crop", {"side": side}))
 
 
 def apply_defences(model: Model, names: Sequence[str | Defence]) -> Model:
     """Return the model behind defences, the first of which gets the pictures first.
 
-    `names`: as users type them, `clahe`, `nlm` or `ten-crop`, with settings as in
+    `names`: as users type them, `clahe`, `nlm`, `ten-crop` or `centre-crop`, with settings as in
     `clahe:clip=3,tiles=4`.
     """
     for defence in reversed(read_defences(names)):
@@ -186,23 +197,59 @@ def _before(change: Callable[..., Tensor], ask: Ask, pictures: Tensor, **setting
     return ask(torch.cat([changed[place] for place in range(len(pictures))]))
 
 
-def _ten_crops(ask: Ask, pictures: Tensor, share: float) -> Tensor:
-    answers = torch.stack([log_probabilities(ask(view)) for view in ten_views(pictures, share)])
+def crop_of_crop_note(defences: Sequence[Defence], sizes: Sequence[tuple[int, int]]) -> str:
+    """Return a sentence if ten crops are taken of images that are no larger than a crop, or "".
+
+    `sizes`: height and width of the images, in px.
+    """
+    for each in defences:
+        small = [own for own in sizes if not _is_larger(own, each.settings.get("side", 0))]
+        if each.name == "ten-crop" and small:
+            return (
+                f"{each} takes crops of images of {min(small[0])} px, and resizes them; the"
+                " ImageNet-C paper takes its crops from uncropped images. So clean accuracy may"
+                " fall where the paper's rises: --stimulus uncropped gives it images of 256 px,"
+                " where the files have more."
+            )
+    return ""
+
+
+def _is_larger(size: Sequence[int], side: float) -> bool:
+    return min(size) > side
+
+
+def _ten_crops(ask: Ask, pictures: Tensor, share: float, side: int) -> Tensor:
+    views = ten_views(pictures, share, side)
+    answers = torch.stack([log_probabilities(ask(view)) for view in views])
     return answers.logsumexp(dim=0) - math.log(len(answers))
 
 
-def ten_views(pictures: Tensor, share: float) -> Iterator[Tensor]:
-    """Yield the four corners, the middle, and the same mirrored, as large as the pictures were."""
+def _centre_crop(ask: Ask, pictures: Tensor, side: int) -> Tensor:
+    height, width = pictures.shape[2:]
+    if not _is_larger((height, width), side):
+        return ask(pictures)
+    top, left = (height - side) // 2, (width - side) // 2
+    return ask(pictures[..., top : top + side, left : left + side].contiguous())
+
+
+def ten_views(pictures: Tensor, share: float, side: int = 224) -> Iterator[Tensor]:
+    """Yield the four corners, the middle, and the same mirrored.
+
+    Crops of `side` px where images are larger, otherwise of a `share` of each side, resized to the
+    size that the images had.
+    """
     size = pictures.shape[2:]
-    height, width = (max(round(share * side), 1) for side in size)
+    is_larger = _is_larger(size, side)
+    height, width = (side if is_larger else max(round(share * own), 1) for own in size)
     down, along = size[0] - height, size[1] - width
     corners = [(0, 0), (0, along), (down, 0), (down, along), (down // 2, along // 2)]
     for mirrored in (False, True):
         for top, left in corners:
-            crop = pictures[..., top : top + height, left : left + width]
-            grown = interpolate(crop.float(), size, mode="bicubic", antialias=True)
-            view = grown.round_().clamp_(0, 255).to(torch.uint8)
-            yield view.flip(3) if mirrored else view
+            view = pictures[..., top : top + height, left : left + width]
+            if not is_larger:
+                grown = interpolate(view.float(), size, mode="bicubic", antialias=True)
+                view = grown.round_().clamp_(0, 255).to(torch.uint8)
+            yield view.flip(3) if mirrored else view.contiguous()
 
 
 DEFENCES: Registry[Kind] = Registry("defence")
@@ -219,4 +266,6 @@ DEFENCES.add(
         partial(_before, denoise),
     ),
 )
-DEFENCES.add("ten-crop", Kind((Setting("share", 0.875, 1),), _ten_crops))
+SIDE = Setting("side", 224, 1024, 1)
+DEFENCES.add("ten-crop", Kind((Setting("share", 0.875, 1), SIDE), _ten_crops))
+DEFENCES.add("centre-crop", Kind((SIDE,), _centre_crop))

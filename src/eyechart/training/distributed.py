@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,11 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from eyechart.core.errors import UsageError
+
+
+def for_first(lock: AbstractContextManager[None]) -> AbstractContextManager[None]:
+    """Return the lock in the first process; the others work on the same file, and need none."""
+    return lock if is_first_process() else nullcontext()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """What may make a network more robust, side by side: the enhancements of the ImageNet-C paper.
 
-One standard network is trained; it is then trained further, looked at through a defence, or
-replaced by another one. All are tested on the same corrupted pictures, and their errors divided by
-those of the standard network.
+One standard network is trained, or given with its weights; it is then trained further, looked at
+through a defence, or replaced by another one. All are tested on the same corrupted pictures, and
+their errors divided by those of a baseline, the standard network itself if no other is named.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,9 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.core.settings import refuse_other, write_settings
+from eyechart.evaluation.baseline import AUTO, NONE, PEOPLE, choose_baseline, with_baseline
 from eyechart.evaluation.evaluate import run_task
+from eyechart.evaluation.prepare import check_labels, check_models
 from eyechart.evaluation.task import Progress, Task
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
@@ -25,25 +27,29 @@ from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.evaluation import Evaluation
 from eyechart.testsets.choosing import choose_pictures
 from eyechart.training.clahe import equalise
-from eyechart.training.data import AT_ONCE, Labelled, mean_and_deviation, training_data
-from eyechart.training.defences import apply_defences
+from eyechart.training.data import Labelled, Transform, mean_and_deviation, training_data
+from eyechart.training.defences import apply_defences, crop_of_crop_note, read_defences
 from eyechart.training.loop import Start, new_network, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
-from eyechart.training.sources import Sources
+from eyechart.training.retrain import Load, data_for, refuse_softmax, start_of, trainable
+from eyechart.training.sources import Sources, load_labelled
 
 STANDARD, TUNED = "standard", "trained on"
-EVALUATION, RECORD = "evaluation", "run.json"
+EVALUATION, EVALUATION_UNCROPPED, RECORD = "evaluation", "evaluation-uncropped", "run.json"
+CROPPED, UNCROPPED = "224", "uncropped"
+"""The usual stimulus, and that of the same images which ten crops are taken from."""
 
-TUNING = Recipe(epochs=5, rate=0.005, schedule="cosine")
-"""As long as the paper tunes; the rate is ours."""
+TEN_CROP, CENTRE_CROP = "ten-crop", "centre-crop"
+CLAHE = Transform("clahe", equalise)
 
 
 @dataclass(frozen=True)
 class Enhancement:
     """A way to a network. `name`: of its checkpoint, or of the one that it uses.
 
-    `network`: trained from scratch, or `recipe`: how the standard one is trained further.
+    `network`: another one, trained from scratch, or with its weights if the standard one is given
+    with them; or `recipe`: how the standard one is trained further.
     `equalised`: pictures to train with get their lightness equalised first. `defences`: through
     which it looks at pictures.
     """
@@ -69,13 +75,13 @@ class Row:
 def usual_enhancements(
     larger: Sequence[str], tuning: Recipe, widths: Sequence[float], weights: Sequence[float]
 ) -> list[Enhancement]:
-    """Return the enhancements of the paper: `larger` are other networks to train from scratch.
+    """Return the enhancements of the paper: `larger` are other networks to compare with.
 
     `widths`, `weights`: of stability training, all pairs of which are tried.
     """
     found = [
         Enhancement(f"{TUNED}", "further", recipe=tuning),
-        Enhancement("CLAHE", "clahe", recipe=tuning, equalised=True, defences=("clahe",)),
+        Enhancement("CLAHE", "clahe", recipe=tuning, equalised=True, defences=(CLAHE.name,)),
         Enhancement("non-local means", defences=("nlm",)),
     ]
     for width in widths:
@@ -83,20 +89,27 @@ def usual_enhancements(
             recipe = replace(tuning, stability=weight, stability_width=width)
             title = f"stability training, noise {width:g}, weight {weight:g}"
             found.append(Enhancement(title, f"stability-{width:g}-{weight:g}", recipe=recipe))
-    found.append(Enhancement("ten-crop", defences=("ten-crop",)))
+    found.append(Enhancement(TEN_CROP, defences=(TEN_CROP,)))
     found += [Enhancement(name, f"network-{place}", name) for place, name in enumerate(larger, 1)]
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What is to be compared: the standard network's architecture, and enhancements of it."""
+    """What is to be compared: the standard network and enhancements of it.
+
+    `network`: its architecture, or if `is_pretrained` a model as `load_model` takes it, which is
+    trained further as it is. `recipe`: how networks are trained from scratch. `baseline`: whose
+    errors mCE divides by: "standard", or what `evaluate` takes: a table's name, a model, or a file.
+    """
 
     network: str
     recipe: Recipe
     enhancements: tuple[Enhancement, ...]
     task: Task
     out: Path
+    is_pretrained: bool = False
+    baseline: str = STANDARD
 
     def check(self) -> None:
         """Raise a UsageError unless it can be done."""
@@ -105,15 +118,23 @@ class Comparison:
             if each.recipe is not None:
                 each.recipe.check()
         self.task.check()
+        if self.baseline in (AUTO, NONE, PEOPLE):
+            raise UsageError(
+                "baseline must be standard (the network itself), a table such as alexnet, a model,"
+                f" or a .csv file, got {self.baseline!r}."
+            )
         if self.out.exists() and not self.out.is_dir():
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
 
-    def open(self) -> None:
-        """Make the folder, or see that it holds the same comparison."""
+    def open(self, baseline: Model | None) -> None:
+        """Make the folder, or see that it holds the same comparison with the same models."""
         settings = {
             "kind": "enhancements",
             "network": self.network,
             "enhancements": [each.title for each in self.enhancements],
+            # None, as in records of a version that had no choice
+            "pretrained": self.is_pretrained or None,
+            "baseline": None if baseline is None else baseline.name,
         }
         record = self.out / RECORD
         refuse_other(record, settings, "another comparison")
@@ -128,15 +149,72 @@ class Comparison:
         return self.out / f"{name}.pt"
 
 
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What came out: a row for each enhancement, the standard network first.
+
+    `evaluations`: by the folder that each is in. `baseline`: whose errors mCE divides by. `notes`:
+    sentences that a reader must know.
+    """
+
+    evaluations: dict[Path, Evaluation]
+    rows: tuple[Row, ...]
+    baseline: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Baseline:
+    """Whose errors mCE divides by: a model that is loaded for that, or what stands for others."""
+
+    wanted: str
+    model: Model | None = None
+
+    def among(self, models: Sequence[Model]) -> tuple[list[Model], str]:
+        """Return the models with that of the baseline, and its name; the first is standard."""
+        if self.wanted == STANDARD:
+            return list(models), models[0].name
+        if self.model is None:
+            return list(models), self.wanted
+        known = any(each.name == self.model.name for each in models)
+        return [*models, *([] if known else [self.model])], self.model.name
+
+
 def compare_enhancements(
-    asked: Comparison, sources: Sources, device: torch.device, progress: Progress
-) -> tuple[Evaluation, list[Row]]:
+    asked: Comparison, sources: Sources, load: Load, device: torch.device, progress: Progress
+) -> Compared:
     """Train what is missing in the folder, test everything, and return both.
 
-    The first row is the standard network, whose errors those of the others are divided by.
+    `load`: loads models that are given with their weights, and the checkpoints that are made here.
     """
     asked.check()
     pictures, test = sources.load(progress)
+    test = _chosen(test, asked.task)
+    baseline = _baseline(asked, test, load, device)
+    if asked.is_pretrained:
+        model, data = _pretrained(asked, pictures, test, load, device)
+    else:
+        model, data = None, _from_scratch(asked, pictures, test)
+    asked.open(baseline.model)
+    _train_all(asked, model, data, device, progress)
+    return _test_all(asked, sources, test, baseline, load, device, progress)
+
+
+def _baseline(asked: Comparison, test: ImageSet, load: Load, device: torch.device) -> _Baseline:
+    """Return the baseline; what cannot be one is an error now, before anything is trained."""
+    if asked.baseline == STANDARD:
+        return _Baseline(STANDARD)
+    models, name = with_baseline([], asked.baseline, load)
+    if models:
+        check_models(models, test, device)
+        check_labels(asked.task.plan, models, test)
+        return _Baseline(name, models[0])
+    choose_baseline(name, asked.task.plan, test, ())
+    return _Baseline(name)
+
+
+def _from_scratch(asked: Comparison, pictures: ImageSet, test: ImageSet) -> Labelled:
+    """Return what networks are trained with, if they can be."""
     data = training_data(pictures)
     # rather now than after everything is trained
     strange = sorted({str(each) for each in test.labels} - set(data.class_names))
@@ -148,16 +226,20 @@ def compare_enhancements(
     for each in asked.enhancements:
         if each.network:
             build_network(each.network, len(data.class_names))
-    asked.open()
-    _train_all(asked, data, device, progress)
-    models = [_load(asked, Enhancement(STANDARD), device)]
-    models += [_load(asked, each, device) for each in asked.enhancements]
-    task = replace(asked.task, baseline=models[0].name)
-    found = run_task(task, models, _chosen(test, task), device, asked.out / EVALUATION, progress)
-    titles = [STANDARD, *(each.title for each in asked.enhancements)]
-    return found, [
-        _row(found, model.name, title) for model, title in zip(models, titles, strict=True)
-    ]
+    return data
+
+
+def _pretrained(
+    asked: Comparison, pictures: ImageSet, test: ImageSet, load: Load, device: torch.device
+) -> tuple[Model, Labelled]:
+    """Return the standard network, and what it is trained further with, if that can be done."""
+    model = load(asked.network, half=False)
+    trainable(model)
+    others = [load(each.network) for each in asked.enhancements if each.network]
+    check_models([model, *others], test, device)
+    check_labels(asked.task.plan, [model, *others], test)
+    refuse_softmax(model, test)
+    return model, data_for(model, pictures, test.labels)
 
 
 def _chosen(test: ImageSet, task: Task) -> ImageSet:
@@ -167,44 +249,125 @@ def _chosen(test: ImageSet, task: Task) -> ImageSet:
     return test.take(choose_pictures(test.pictures, task.plan).tolist())
 
 
-def _train_all(asked: Comparison, data: Labelled, device: torch.device, progress: Progress) -> None:
+def _train_all(
+    asked: Comparison,
+    model: Model | None,
+    data: Labelled,
+    device: torch.device,
+    progress: Progress,
+) -> None:
+    """Train all networks that are not in the folder; `model`: the standard one if it is given."""
     steps = Preprocessing(None, *mean_and_deviation(data))
-    path = asked.path(STANDARD)
     seed = asked.recipe.seed
-    start = new_network(asked.network, data, seed, steps)
-    train(start, data, Mixture(), asked.recipe, device, path, progress)
-    equalised: Labelled | None = None
+    if model is None:
+        first = new_network(asked.network, data, seed, steps)
+        train(first, data, Mixture(), asked.recipe, device, asked.path(STANDARD), progress)
     for each in asked.enhancements:
-        if each.network:
-            own = new_network(each.network, data, seed, steps)
-            train(own, data, Mixture(), asked.recipe, device, asked.path(each.name), progress)
-        elif each.recipe is not None:
-            used = data
-            if each.equalised:
-                equalised = equalised or _equalised(data, device)
-                used = equalised
-            standard = _start(path, data)
-            train(standard, used, Mixture(), each.recipe, device, asked.path(each.name), progress)
+        path = asked.path(each.name)
+        if each.recipe is not None:
+            start = _tuned_start(asked, model, data)
+            # streamed: all images at once, equalised, may not fit into memory
+            own = replace(data, transform=CLAHE) if each.equalised else data
+            train(start, own, Mixture(), each.recipe, device, path, progress)
+        elif each.network and model is None:
+            other = new_network(each.network, data, seed, steps)
+            train(other, data, Mixture(), asked.recipe, device, path, progress)
 
 
-def _start(path: Path, data: Labelled) -> Start:
-    model = load_model(str(path), torch.device("cpu"), half=False, trust=True)
-    assert model.module is not None, "a checkpoint is a module"
+def _tuned_start(asked: Comparison, model: Model | None, data: Labelled) -> Start:
+    """Return the standard network to be trained further, a copy of its own."""
+    if model is not None:
+        return start_of(model, asked.network)
+    path = asked.path(STANDARD)
+    loaded = load_model(str(path), torch.device("cpu"), half=False, trust=True)
+    assert loaded.module is not None, "a checkpoint is a module"
     held = read_checkpoint(path)
-    return Start(model.module, held.network, held.base, data.class_names, model.preprocessing)
+    return Start(loaded.module, held.network, held.base, data.class_names, loaded.preprocessing)
 
 
-def _equalised(data: Labelled, device: torch.device) -> Labelled:
-    """Return the pictures as CLAHE leaves them."""
-    made = []
-    for start in range(0, len(data), AT_ONCE):
-        places = range(start, min(start + AT_ONCE, len(data)))
-        made.append(equalise(data.batch(places).to(device)).cpu())
-    return replace(data, whole=torch.cat(made))
+def _test_all(
+    asked: Comparison,
+    sources: Sources,
+    test: ImageSet,
+    baseline: _Baseline,
+    load: Load,
+    device: torch.device,
+    progress: Progress,
+) -> Compared:
+    """Test every network; ten crops on uncropped images, where the others see cropped ones."""
+    standard = load(asked.network if asked.is_pretrained else str(asked.path(STANDARD)))
+    apart = [
+        each
+        for each in asked.enhancements
+        if TEN_CROP in each.defences and sources.stimulus == CROPPED
+    ]
+    near = [each for each in asked.enhancements if each not in apart]
+    models = [standard, *(_load(asked, each, standard, load) for each in near)]
+    own, divisor = baseline.among(models)
+    folder = asked.out / EVALUATION
+    found = run_task(replace(asked.task, baseline=divisor), own, test, device, folder, progress)
+    evaluations = {folder: found}
+    rows = {STANDARD: _row(found, standard.name, STANDARD)}
+    for each, model in zip(near, models[1:], strict=True):
+        rows[each.title] = _row(found, model.name, each.title)
+    notes = []
+    if apart:
+        folder = asked.out / EVALUATION_UNCROPPED
+        found, note = _test_uncropped(asked, sources, standard, baseline, device, folder, progress)
+        evaluations[folder] = found
+        notes.append(note)
+        name = apply_defences(standard, [TEN_CROP]).name
+        rows |= {each.title: _row(found, name, each.title) for each in apart}
+    defences = read_defences([name for each in near for name in each.defences])
+    crops = crop_of_crop_note(defences, test.sizes)
+    order = [STANDARD, *(each.title for each in asked.enhancements)]
+    return Compared(
+        evaluations,
+        tuple(rows[title] for title in order),
+        asked.network if baseline.wanted == STANDARD else divisor,
+        (*notes, *([crops] if crops else [])),
+    )
 
 
-def _load(asked: Comparison, each: Enhancement, device: torch.device) -> Model:
-    model = load_model(str(asked.path(each.name)), device, trust=True)
+def _test_uncropped(
+    asked: Comparison,
+    sources: Sources,
+    standard: Model,
+    baseline: _Baseline,
+    device: torch.device,
+    folder: Path,
+    progress: Progress,
+) -> tuple[Evaluation, str]:
+    """Test ten crops of uncropped images beside one, and return what a reader must know."""
+    images = load_labelled(
+        sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
+    )
+    images = _chosen(images, asked.task)
+    other = None if baseline.model is None else apply_defences(baseline.model, [CENTRE_CROP])
+    middle = replace(baseline, model=other)
+    models, divisor = middle.among(
+        [apply_defences(standard, [name]) for name in (CENTRE_CROP, TEN_CROP)]
+    )
+    note = f"ten-crop is tested on uncropped images, in {folder}"
+    if other is not None or baseline.wanted == STANDARD:
+        note += "; its mCE divides by errors on one crop of the same images."
+    else:
+        try:
+            choose_baseline(divisor, asked.task.plan, images, ())
+            note += "."
+        except UsageError as error:
+            divisor = NONE
+            note += f", without mCE: {error}"
+    task = replace(asked.task, baseline=divisor)
+    return run_task(task, models, images, device, folder, progress), note
+
+
+def _load(asked: Comparison, each: Enhancement, standard: Model, load: Load) -> Model:
+    model = standard
+    if each.network and asked.is_pretrained:
+        model = load(each.network)
+    elif each.network or each.recipe is not None:
+        model = load(str(asked.path(each.name)))
     return apply_defences(model, each.defences)
 
 

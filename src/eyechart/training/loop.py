@@ -25,7 +25,7 @@ from eyechart.models.last_layer import find_last_layer
 from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.training.augment import mixing_weight
+from eyechart.training.augment import mixing_weights
 from eyechart.training.blocks import Blocks
 from eyechart.training.data import Held, Labelled
 from eyechart.training.distributed import World, joined
@@ -87,6 +87,7 @@ def train(
     the module as it was at first, not with the one that a training has changed.
     """
     recipe.check()
+    recipe.check_crop(data.size)
     mixture.check()
     if not any(True for _ in start.module.parameters()):
         raise UsageError("The network has no parameters, so there is nothing to train.")
@@ -119,6 +120,7 @@ def settings_of(start: Start, data: Labelled, mixture: Mixture, recipe: Recipe) 
         "size": list(data.size),
         "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
         "data": data.fingerprint,
+        "transform": None if data.transform is None else data.transform.name,
         # recipes of everything say nothing of what is tuned, so this has to tell one from the other
         "start": identity if recipe.tune == "all" else f"{recipe.tune} layer of {identity}",
     }
@@ -230,15 +232,20 @@ class _Run:
         self, module: nn.Module, unit: Tensor, labels: Tensor, steps: Preprocessing
     ) -> Tensor:
         recipe = self.recipe
-        weight, other = 1.0, labels
         if recipe.mixup:
-            weight = mixing_weight(recipe.mixup, recipe.seed, self.done, self.world.rank)
+            count = len(unit) if recipe.mixup_per_image else 1
+            drawn = mixing_weights(recipe.mixup, count, recipe.seed, self.done, self.world.rank)
+            weights = drawn.to(unit.device)
             partner = torch.randperm(len(unit), device=unit.device)
-            unit, other = weight * unit + (1 - weight) * unit[partner], labels[partner]
-        scores = self._scores(module, unit, steps)
-        loss = weight * cross_entropy(scores, labels)
-        if weight < 1:
-            loss = loss + (1 - weight) * cross_entropy(scores, other)
+            each = weights[:, None, None, None]
+            unit = each * unit + (1 - each) * unit[partner]
+            scores = self._scores(module, unit, steps)
+            losses = weights * cross_entropy(scores, labels, reduction="none")
+            losses += (1 - weights) * cross_entropy(scores, labels[partner], reduction="none")
+            loss = losses.mean()
+        else:
+            scores = self._scores(module, unit, steps)
+            loss = cross_entropy(scores, labels)
         if recipe.stability:
             noise = (torch.rand_like(unit) * 2 - 1) * recipe.stability_width
             near = log_softmax(self._scores(module, (unit + noise).clamp(0, 1), steps), dim=1)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from eyechart.core.errors import UsageError
+from eyechart.core.randomness import check_seed
 from eyechart.core.registry import unknown_name
 
 SCHEDULES = ("step", "cosine", "constant")
@@ -22,7 +23,8 @@ class Recipe:
     "step" divides it by ten. `warmup`: over how many epochs it rises from 0. `share`: of each
     batch, that meets corruptions. `flip`: with what chance pictures are mirrored. `crop`: the width
     in px of the black frame within which they are cut out at random. `mixup`: a of Beta(a, a), 0
-    for none. `stability`: weight of the distance between answers to a picture and to the same with
+    for none; `mixup_per_image`: a weight of its own for every image, not one for the batch.
+    `stability`: weight of the distance between answers to a picture and to the same with
     uniform noise of ± `stability_width` (of full scale), 0 for none. `precision`: "auto" is
     bfloat16 on a GPU. `deterministic`: only kernels that give the same bits again. `tune`: "all"
     parameters, or those of the "last" layer alone; the rest then stays as it is, running means and
@@ -48,6 +50,15 @@ class Recipe:
     deterministic: bool = False
     seed: int = 0
     tune: str = "all"
+    mixup_per_image: bool = False
+
+    def check_crop(self, size: tuple[int, int]) -> None:
+        """Raise a UsageError unless some of an image of this size stays within every crop."""
+        if 2 * self.crop >= min(size):
+            raise UsageError(
+                f"crop must be less than half of the images' shorter side, {min(size)} px, got"
+                f" {self.crop}."
+            )
 
     def check(self) -> None:
         """Raise a UsageError unless one can train like this."""
@@ -75,8 +86,7 @@ class Recipe:
             raise unknown_name("part to tune", str(self.tune), TUNED)
         if any(not 0 <= share <= 1 for share in self.milestones):
             raise UsageError(f"milestones must be shares from 0 to 1, got {self.milestones}.")
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or abs(self.seed) >> 63:
-            raise UsageError(f"seed must be a whole number below 2⁶³, got {self.seed!r}.")
+        check_seed(self.seed)
 
     def rate_at(self, step: int, steps: int) -> float:
         """Return the learning rate of a step (from 0), if an epoch has so many `steps`."""
@@ -91,13 +101,14 @@ class Recipe:
         return self.rate * rise
 
     def settings(self) -> dict[str, Any]:
-        """Return the recipe as plain values; what is tuned only if it is not everything.
+        """Return the recipe as plain values; what came later is not there, or None, by default.
 
         So recipes are the same as before there was a choice.
         """
         own = {**asdict(self), "milestones": list(self.milestones)}
         if self.tune == "all":
             del own["tune"]
+        own["mixup_per_image"] = self.mixup_per_image or None
         return own
 
 

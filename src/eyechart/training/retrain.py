@@ -15,6 +15,7 @@ from eyechart.evaluation.loading import Source
 from eyechart.evaluation.prepare import check_labels, check_models, people_of
 from eyechart.evaluation.task import ENTRY16, Progress, Task
 from eyechart.images.dataset import find_images
+from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.labels.spaces import native_labels
 from eyechart.models.card import SUFFIXES as CARDS
@@ -115,7 +116,7 @@ def retrain(
     refuse_unused(asked.task.label_maps, [model])
     check_labels(asked.task.plan, [model], test)
     people_of(asked.task)
-    _refuse_softmax(model, test)
+    refuse_softmax(model, test)
     data = data_for(model, pictures, () if asked.task.plan.labels == ENTRY16 else test.labels)
     path = asked.out / CHECKPOINT
     train(start_of(model, asked.spec), data, asked.mixture, asked.recipe, device, path, progress)
@@ -148,7 +149,8 @@ def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> 
     plan = Plan(seed=asked.recipe.seed, pictures=most)
     chosen = [listed[place] for place in choose_pictures(listed, plan)]
     step = progress.begin("pictures to train with", len(chosen))
-    return load_pictures(chosen, str(asked.train_images), test.stimulus.name, step)
+    notes = unread_notes(asked.train_images, asked.out)
+    return load_pictures(chosen, str(asked.train_images), test.stimulus.name, step, notes)
 
 
 def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()) -> Labelled:
@@ -198,7 +200,8 @@ def _checkpoint_at(spec: str) -> Checkpoint | None:
         return None
 
 
-def _refuse_softmax(model: Model, images: ImageSet) -> None:
+def refuse_softmax(model: Model, images: ImageSet) -> None:
+    """Raise a UsageError if a model ends in probabilities, which the loss must not be given."""
     pictures = destroyed_pictures(*images.sizes[0])[:2].to(model.device)
     with torch.inference_mode():
         refuse_probabilities(trainable(model)(model.preprocessing(pictures)), model.name)

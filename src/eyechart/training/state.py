@@ -12,8 +12,10 @@ from torch import nn
 from torch.optim import Optimizer
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import write_torch
 from eyechart.core.settings import difference, first_difference
-from eyechart.models.checkpoint import load, read_checkpoint, save
+from eyechart.core.signals import RECEIVED
+from eyechart.models.checkpoint import load, read_checkpoint
 
 SUFFIX = ".state"
 
@@ -41,7 +43,7 @@ def write_state(
         "weights": module.state_dict(),
         "optimiser": optimiser.state_dict(),
     }
-    save(held, state_path(path))
+    write_torch(held, state_path(path))
 
 
 def read_state(
@@ -71,7 +73,7 @@ def _check_same(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> N
 
 @contextmanager
 def interrupt_noticed() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether Ctrl-C was pressed, which within this stops nothing.
+    """Give a function that says whether Ctrl-C or SIGTERM came, which within this stop nothing.
 
     Stopped in the middle of a step, weights would be half updated.
     """
@@ -83,12 +85,18 @@ def interrupt_noticed() -> Iterator[Callable[[], bool]]:
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal asked
         if asked:
-            # whoever presses twice does not want to wait
+            # whoever asks twice does not want to wait
             raise KeyboardInterrupt
         asked = True
+        RECEIVED.append(number)
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # where SIGTERM is left to the system, it ends the process at once
+    ours = [number for number, handler in before.items() if callable(handler)]
+    for number in ours:
+        signal.signal(number, note)
     try:
         yield lambda: asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in ours:
+            signal.signal(number, before[number])

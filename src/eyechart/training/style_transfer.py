@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate, l1_loss, mse_loss
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import write_torch
 from eyechart.core.randomness import hash64
 from eyechart.core.settings import difference, first_difference
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.evaluation.task import Progress
 from eyechart.images.imageset import ImageSet
-from eyechart.models.checkpoint import load, save
+from eyechart.models.checkpoint import load
 from eyechart.models.model import Model
 from eyechart.training.augment import generator
 from eyechart.training.state import interrupt_noticed, state_path
@@ -253,7 +254,7 @@ class _Run:
             "weights": self.network.state_dict(),
             "optimiser": self.optimiser.state_dict(),
         }
-        save(held, state_path(self.path))
+        write_torch(held, state_path(self.path))
         self.saved = time.monotonic()
 
     def go(self, progress: Progress) -> None:

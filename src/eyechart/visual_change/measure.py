@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
 from eyechart.images.kinds import to_batch
 from eyechart.visual_change.definitions import DEFINITIONS, Definition
@@ -217,6 +218,7 @@ def _compare_each(
 
 def _greys(images: Any, role: str, differentiable: bool) -> list[Tensor]:
     """Return one batch of grey pictures (B, H, W), or one batch for each picture of a list."""
+    differentiable = as_flag(differentiable, "differentiable")
     if isinstance(images, list | tuple):
         if not images:
             raise UsageError(f"{role} is empty: give at least one picture.")
@@ -287,16 +289,19 @@ def _of_definition(statistics: CleanStatistics, how: Definition) -> CleanStatist
 def find_definition(name: str) -> Definition:
     """Return the definition of VIF of that name."""
     if not isinstance(name, str):
-        raise UsageError(f"definition must be a name such as 'vcr', got {name!r}.")
+        raise UsageError(f"definition must be a name such as 'vcr', got {brief(name)}.")
     return DEFINITIONS[name]
 
 
 def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """Return the floating-point type of that name."""
-    name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
-    if name in DTYPES:
-        return DTYPES[name]
-    raise UsageError(f"dtype must be float32 or float64, got {dtype}.")
+    if isinstance(dtype, str | type | torch.dtype | np.dtype):
+        name = getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
+        if name in DTYPES:
+            return DTYPES[name]
+        if len(name) <= 60:
+            raise UsageError(f"dtype must be float32 or float64, got {name}.")
+    raise UsageError(f"dtype must be float32 or float64, got {brief(dtype)}.")
 
 
 def _in_kind(change: Change, corrupted: Any) -> Change:

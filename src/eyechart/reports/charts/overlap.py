@@ -64,10 +64,18 @@ def as_overlap(
 def clustered(overlap: Overlap) -> Overlap:
     """Return the same scores in an order in which corruptions that overlap are neighbours."""
     order = cluster_order(np.array(overlap.scores))
+    return in_order(overlap, [overlap.names[place] for place in order])
+
+
+def in_order(overlap: Overlap, names: Sequence[str]) -> Overlap:
+    """Return the scores of these corruptions alone, in this order; all must have scores."""
+    at = {name: place for place, name in enumerate(overlap.names)}
+    order = [at[name] for name in names]
     return replace(
         overlap,
-        names=tuple(overlap.names[place] for place in order),
+        names=tuple(names),
         scores=tuple(tuple(overlap.scores[one][two] for two in order) for one in order),
+        selected=tuple(name for name in overlap.selected if name in names),
     )
 
 

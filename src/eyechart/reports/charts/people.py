@@ -23,11 +23,11 @@ from eyechart.reports.charts.curves import bands, line_trace
 from eyechart.reports.report import COLOURS, Report
 from eyechart.reports.words import listed
 
-TITLES = {
-    "noise": "noises, which look alike to them",
-    "blur": "blurs, which look alike to them",
-    "": "corruptions that look like no other",
-}
+TITLES = {"noise": "noises, which look alike to them", "blur": "blurs, which look alike to them"}
+ALONE, UNTESTED = (
+    "corruptions that look like no other tested",
+    "corruptions not tested for likeness",
+)
 HALF = 0.5
 
 
@@ -43,16 +43,18 @@ def people_charts(report: Report) -> Iterator[Chart]:
 
 def _of_run(people: Sequence[SavedExperiment], run: int, place: int) -> Iterator[Chart]:
     for letter, name in PROPERTY_NAMES.items():
-        for kind in dict.fromkeys(own.kind for own in people):
+        for kind, tested in dict.fromkeys(map(_group, people)):
             drawn = [
                 (own, line, number)
                 for number, own in enumerate(people)
-                if own.kind == kind and (line := getattr(own, name)) is not None
+                if _group(own) == (kind, tested) and (line := getattr(own, name)) is not None
             ]
             if drawn:
-                title = TITLES.get(kind, kind)
+                title = TITLES.get(kind, f"{kind}, which look alike to them")
+                if not kind:
+                    title = ALONE if tested else UNTESTED
                 yield Chart(
-                    slug("people", place, run, kind or "other", letter),
+                    slug("people", place, run, kind or ("other" if tested else "untested"), letter),
                     "people",
                     place,
                     "",
@@ -71,6 +73,11 @@ def _of_run(people: Sequence[SavedExperiment], run: int, place: int) -> Iterator
                     },
                     letter,
                 )
+
+
+def _group(own: SavedExperiment) -> tuple[str, bool]:
+    """Return the class of an experiment; without one, whether anybody tested if it has one."""
+    return own.kind, bool(own.kind) or own.tested
 
 
 def _traces(own: SavedExperiment, line: PeopleLine, number: int, at: str) -> list[Spec]:

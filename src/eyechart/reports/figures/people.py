@@ -17,7 +17,10 @@ from eyechart.reports.figures.style import COLUMN, DASHES, MARKERS, PAGE, drawab
 from eyechart.reports.report import COLOURS, Report
 
 HEIGHT = 2.3
-KINDS = {"noise": "similar: noise", "blur": "similar: blur", "": "dissimilar"}
+KINDS = {
+    "noise": "similar: noise", "blur": "similar: blur", "": "dissimilar", "?": "untested",
+}  # fmt: skip
+"""Panels by the class that experiments belong to; without a test nobody knows if they have one."""
 
 Shown = tuple[SavedExperiment, PeopleLine]
 
@@ -50,15 +53,20 @@ def _experiments(report: Report) -> list[SavedExperiment]:
 
 def draw_people_lines(shown: list[Shown], label: str) -> Figure:
     """Return a panel for each class of corruptions that look alike, and one for the others."""
-    kinds = [kind for kind in KINDS if any(own.kind == kind for own, _ in shown)]
-    kinds += sorted({own.kind for own, _ in shown} - set(kinds))
+    found = {_panel(own) for own, _ in shown}
+    others = sorted(found - set(KINDS))
+    kinds = [kind for kind in [*KINDS, *others] if kind in found]
     figure = Figure(figsize=(PAGE if len(kinds) > 1 else COLUMN, HEIGHT))
     grid = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
     for axes, letter, kind in zip(grid, letters(), kinds, strict=False):
-        axes.set_title(f"{letter} {KINDS.get(kind, drawable(kind))}")
-        _draw_panel(axes, [each for each in shown if each[0].kind == kind])
+        axes.set_title(f"{letter} {KINDS.get(kind, f'similar: {drawable(kind)}')}")
+        _draw_panel(axes, [each for each in shown if _panel(each[0]) == kind])
     grid[0].set_ylabel(label)
     return figure
+
+
+def _panel(own: SavedExperiment) -> str:
+    return own.kind or ("" if own.tested else "?")
 
 
 def _draw_panel(axes: Axes, shown: list[Shown]) -> None:

@@ -1,25 +1,17 @@
 """Corruption errors as LaTeX tables, grouped noise, blur, weather, digital."""
 
-import re
 from functools import partial
 
 from eyechart.evaluation.saved import Number
 from eyechart.evaluation.trained_on import MEANING
 from eyechart.reports.figures.errors import Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
+from eyechart.reports.latex import MADE, plain, row, tex, upright
 from eyechart.reports.report import Report
 from eyechart.reports.words import groups_of, title_below
 
-MADE = "% Made by eyechart."
-"""The first words of a table of ours, so that nobody else's file is taken for one."""
-
-SPECIAL = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
-    "%": r"\%", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-}  # fmt: skip
-LAST = 0x17F
-"""The last letter that LaTeX sets without further packages."""
+QUERY = "$^?$"
+UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
 
 
 def plan_tables(report: Report) -> Plans:
@@ -56,12 +48,11 @@ def make_table(suite: str, errors: list[Errors], relative: bool) -> str:
         f"{MADE} {plain(_caption(errors, relative))}",
         r"% It needs \usepackage{booktabs} and \usepackage{graphicx}.",
         *([rf"% $^\dagger$: {MEANING}."] if any(own[0].model.marked for own in errors) else []),
+        *([f"% {QUERY}: {UNSURE}."] if _has_undetermined(errors, relative) else []),
         r"\begin{tabular}{" + " ".join(["lrr", *("r" * len(own) for _, own in groups)]) + "}",
         r"\toprule",
         *_group_lines(groups),
-        _row(
-            [*head, *(_upright(title_below(group, name)) for group, own in groups for name in own)]
-        ),
+        row([*head, *(upright(title_below(group, name)) for group, own in groups for name in own)]),
         r"\midrule",
     ]
     for model, space, own in errors:
@@ -70,11 +61,9 @@ def make_table(suite: str, errors: list[Errors], relative: bool) -> str:
         mean = own.relative_mce if relative else own.mce
         found = _errors((model, space, own), relative)
         over = [name for name in columns if name in model.model.marked]
-        cells = [_cell(error, 1), _cell(None if mean is None else mean.value, 1, bool(over))]
-        cells += [
-            _cell(found[name].value if name in found else None, 0, name in over) for name in columns
-        ]
-        lines.append(_row([tex(model.short), *cells]))
+        cells = [_cell(error, 1), _number(mean, 1, bool(over))]
+        cells += [_number(found.get(name), 0, name in over) for name in columns]
+        lines.append(row([tex(model.short), *cells]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -88,15 +77,7 @@ def _group_lines(groups: list[tuple[str, list[str]]]) -> list[str]:
         cells.append(rf"\multicolumn{{{len(own)}}}{{c}}{{{tex(group.capitalize())}}}")
         rules.append(rf"\cmidrule(lr){{{start}-{end}}}")
         start = end + 1
-    return [_row(cells), "".join(rules)]
-
-
-def _upright(text: str) -> str:
-    return rf"\rotatebox{{90}}{{{tex(text)}}}"
-
-
-def _row(cells: list[str]) -> str:
-    return " & ".join(cells) + r" \\"
+    return [row(cells), "".join(rules)]
 
 
 def _cell(share: float | None, decimals: int, is_marked: bool = False) -> str:
@@ -105,16 +86,17 @@ def _cell(share: float | None, decimals: int, is_marked: bool = False) -> str:
     return f"{100 * share:.{decimals}f}" + (r"$^\dagger$" if is_marked else "")
 
 
-def tex(text: str) -> str:
-    """Return text as LaTeX sets it, whatever is in it; letters that it has not become "?"."""
-    escaped = "".join(SPECIAL.get(letter, letter) for letter in plain(text))
-    # two hyphens would be set as a dash
-    return re.sub(r"-(?=-)", "-{}", escaped)
+def _number(number: Number | None, decimals: int, is_marked: bool) -> str:
+    if number is None or number.value is None:
+        return _cell(None, decimals)
+    return _cell(number.value, decimals, is_marked) + (QUERY if _is_undetermined(number) else "")
 
 
-def plain(text: str) -> str:
-    """Return text in one line, without letters that LaTeX does not have."""
-    return "".join(
-        letter if ord(letter) <= LAST and letter.isprintable() else "?"
-        for letter in " ".join(text.split())
-    )
+def _is_undetermined(number: Number | None) -> bool:
+    return number is not None and None in number.interval95
+
+
+def _has_undetermined(errors: list[Errors], relative: bool) -> bool:
+    means = (own.relative_mce if relative else own.mce for *_, own in errors)
+    scores = (number for own in errors for number in _errors(own, relative).values())
+    return any(map(_is_undetermined, (*means, *scores)))

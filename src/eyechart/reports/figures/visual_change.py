@@ -15,6 +15,7 @@ from eyechart.humans.transfer import bare_name
 from eyechart.reports.figures.lines import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import COLUMN, INK, SMALL, drawable, legend
+from eyechart.reports.latex import latex_table
 from eyechart.reports.report import Part, Report
 from eyechart.reports.words import corruption_title, suite_title
 
@@ -59,6 +60,9 @@ def plan_visual_change(report: Report) -> Plans:
                 partial(draw_coverage, spread),
             )
         )
+        caption = f"Share of 39 bins of visual change with at least {least} images, of {names}."
+        make = partial(coverage_table, spread, caption)
+        plans.append(Plan(("coverage-table", *words), caption, make, (".tex",)))
     return Plans(tuple(plans), tuple(notes))
 
 
@@ -163,3 +167,12 @@ def draw_coverage(spread: Spread) -> Figure:
     axes.set(xlim=(0, 100), ylim=(count - 0.4, -0.6), xlabel=r"covered bins of $\Delta_v$ (%)")
     _legend(figure, spread)
     return figure
+
+
+def coverage_table(spread: Spread, caption: str) -> str:
+    """Return a LaTeX table: a row per corruption, a column per test set, shares of 39 bins."""
+    rows = [
+        [corruption_title(name), *(f"{own[title].paper:.3f}" for title in spread.suites)]
+        for name, own in spread.corruptions.items()
+    ]
+    return latex_table(caption, "l" + "r" * len(spread.suites), ["", *spread.suites], rows)

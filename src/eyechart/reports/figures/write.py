@@ -16,6 +16,7 @@ from eyechart.core.files import atomic_file
 from eyechart.reports.charts.overlap import Overlap
 from eyechart.reports.figures.areas import plan_areas
 from eyechart.reports.figures.curves import plan_curves
+from eyechart.reports.figures.error_bars import plan_error_bars
 from eyechart.reports.figures.errors import plan_errors
 from eyechart.reports.figures.examples import plan_examples
 from eyechart.reports.figures.overlap import plan_overlap
@@ -24,15 +25,23 @@ from eyechart.reports.figures.people_index import plan_people_index
 from eyechart.reports.figures.plan import Plan, Plans, file_stems, joined
 from eyechart.reports.figures.ranks import plan_ranks
 from eyechart.reports.figures.style import drawable, paper_style
-from eyechart.reports.figures.tables import MADE, plan_tables
+from eyechart.reports.figures.tables import plan_tables
 from eyechart.reports.figures.visual_change import plan_visual_change
+from eyechart.reports.latex import MADE
 from eyechart.reports.report import Report
 from eyechart.testsets.drawing import Step
 
 CREATOR = "eyechart"
+SINGLE = (".svg", ".pdf", ".png")
+"""What one figure can be written as."""
+
+DOTS = 220
+"""Per inch, of PNG."""
+
 MARKS = {
     ".svg": rf"<dc:creator>\s*<cc:Agent>\s*<dc:title>{CREATOR}</dc:title>",
     ".pdf": rf"/Creator \({CREATOR}\)",
+    ".png": rf"tEXtSoftware\x00{CREATOR}",
     ".tex": rf"\A{re.escape(MADE)}",
 }
 """What a file of ours holds, as a pattern."""
@@ -53,6 +62,7 @@ def plan_figures(report: Report, overlap: Overlap | None = None) -> Plans:
             plan_ranks(report),
             plan_people(report),
             plan_errors(report),
+            plan_error_bars(report),
             plan_tables(report),
             plan_overlap(overlap),
             plan_examples(report),
@@ -66,14 +76,23 @@ def write_figures(
     overlap: Overlap | None = None,
     begin: Callable[[int], Step] = _in_silence,
 ) -> list[Path]:
+    """Write every figure of a report, and return their paths; see `write_plans`.
+
+    What cannot be drawn is left out; see `plan_figures` for why.
+    """
+    return write_plans(plan_figures(report, overlap).plans, folder, begin)
+
+
+def write_plans(
+    plans: Sequence[Plan], folder: Path, begin: Callable[[int], Step] = _in_silence
+) -> list[Path]:
     """Write every figure as SVG and PDF and every table as LaTeX, and return their paths.
 
     `begin` is told how many there are, and gives a function that is told of each.
 
     Files of others are never replaced: a folder that holds one of the same name is refused, before
-    anything is written. What cannot be drawn is left out; see `plan_figures` for why.
+    anything is written.
     """
-    plans = plan_figures(report, overlap).plans
     targets = [
         [folder / f"{stem}{ending}" for ending in plan.endings]
         for plan, stem in zip(plans, file_stems(plans), strict=True)
@@ -90,13 +109,28 @@ def write_figures(
     return [path for paths in targets for path in paths]
 
 
+def check_figure(path: Path) -> None:
+    """Raise a UsageError unless a figure can be written to a file: SVG, PDF or PNG, and ours."""
+    if path.suffix.lower() not in SINGLE:
+        raise UsageError(
+            f"A figure must end in {', '.join(SINGLE[:-1])} or {SINGLE[-1]}, got '{path.name}'."
+        )
+    _check(path.parent, [path])
+
+
+def write_figure(make: Callable[[], Figure], path: Path, caption: str) -> None:
+    """Write one figure as the ending of its file says; see `check_figure`."""
+    check_figure(path)
+    _write(Plan((path.stem,), caption, make, (path.suffix,)), [path])
+
+
 def is_ours(path: Path) -> bool:
     """Whether a file is a figure or a table that `write_figures` wrote."""
     try:
         content = path.read_bytes() if path.is_file() else b""
     except OSError:
         return False
-    return re.search(MARKS[path.suffix].encode(), content) is not None
+    return re.search(MARKS[path.suffix.lower()].encode(), content) is not None
 
 
 def _check(folder: Path, targets: Sequence[Path]) -> None:
@@ -115,15 +149,20 @@ def _write(plan: Plan, paths: Sequence[Path]) -> None:
         for path in paths:
             with atomic_file(path) as temporary:
                 if isinstance(made, Figure):
-                    save(made, temporary, path.suffix.removeprefix("."), plan.caption)
+                    save(made, temporary, path.suffix.lower().removeprefix("."), plan.caption)
                 else:
                     temporary.write_text(made, encoding="utf-8", newline="\n")
 
 
 def save(figure: Figure, path: Path, kind: str, caption: str) -> None:
-    """Write a figure as "svg" or "pdf", within `paper_style`, with its caption and no date."""
+    """Write a figure as "svg", "pdf" or "png" in `paper_style`, with its caption and no date."""
     words = drawable(caption, 400).replace(r"\$", "$")
+    FigureCanvasAgg(figure)
+    if kind == "png":
+        # PNG's texts are Latin-1, which has no Δ
+        title = words.encode("latin-1", "replace").decode("latin-1")
+        figure.savefig(path, format=kind, dpi=DOTS, metadata={"Title": title, "Software": CREATOR})
+        return
     metadata: dict[str, str | None] = {"Title": words, "Creator": CREATOR}
     metadata["Date" if kind == "svg" else "CreationDate"] = None
-    FigureCanvasAgg(figure)
     figure.savefig(path, format=kind, metadata=metadata)

@@ -25,6 +25,7 @@ from eyechart.reports.words import (
     space_title,
     suite_title,
 )
+from eyechart.scores.evaluation import PROPERTIES
 
 LEVEL = 0.05
 
@@ -149,6 +150,8 @@ def _similar(report: Report, shown: Shown, space: str, place: int, has_all: bool
             (
                 corruption_title(each.first),
                 corruption_title(each.second),
+                PROPERTIES[each.property],
+                "one curve" if each.human_curves == 1 else "both corruptions",
                 _difference(numbers, (*home, number), "hmri"),
                 _difference(numbers, (*home, number), "mrsi"),
                 Markup("; ").join(_ranges(numbers, each, (*home, number))) or NOTHING,
@@ -160,6 +163,8 @@ def _similar(report: Report, shown: Shown, space: str, place: int, has_all: bool
     columns = (
         Column("First", numeric=False),
         Column("Second", numeric=False),
+        Column("Of", numeric=False),
+        Column("Humans", numeric=False, hint="whether one human curve stands for both"),
         Column("HMRI, first less second"),
         Column("MRSI, first less second"),
         Column("Clearly apart at Δv", numeric=False),

@@ -1,8 +1,12 @@
 """CE and relative CE in percent, grouped noise, blur, weather, digital as papers print them."""
 
 from collections.abc import Iterator
+from typing import Any
+
+from markupsafe import Markup
 
 from eyechart.evaluation.saved import SavedErrors
+from eyechart.reports.interval_text import UNDETERMINED
 from eyechart.reports.names import short_names
 from eyechart.reports.page.leaderboard import model_label
 from eyechart.reports.page.numbers import NOTHING, Cell, Numbers, hundredths, marked
@@ -69,7 +73,10 @@ def _row(
     is_marked = has_mean and is_mean_marked(report.runs[shown.run], shown.model, space, mean)
     cells = (
         marked(
-            numbers.cell(hundredths, *home, "corruption_error", name, each, "value"),
+            _queried(
+                numbers.cell(hundredths, *home, "corruption_error", name, each, "value"),
+                None in table[each].interval95,
+            ),
             each in shown.model.marked,
         )
         if each in table
@@ -78,6 +85,14 @@ def _row(
     )
     overall = marked(overall, is_marked)
     return Row((model_label(shown), clean_error(shown, space), overall, *cells), shown.name)
+
+
+def _queried(cell: Cell, is_undetermined: bool) -> Any:
+    """Return a score, with a question mark behind it if its interval is undetermined."""
+    if not is_undetermined:
+        return cell
+    mark = Markup('<abbr class="unsure" title="95 % interval {}">?</abbr>')
+    return Markup("{}{}").format(cell, mark.format(UNDETERMINED))
 
 
 def clean_error(shown: Shown, space: str) -> Cell:

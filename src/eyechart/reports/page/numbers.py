@@ -9,11 +9,11 @@ from markupsafe import Markup
 from eyechart.evaluation.saved import Results
 from eyechart.evaluation.trained_on import MARK, MEANING
 from eyechart.reports.charts.chart import pointer
+from eyechart.reports.interval_text import UNDETERMINED, known
 
 SPACE = "\u00a0"
 """Does not break: a number stays on the line of its unit."""
 
-NO_LIMIT = "no limit"
 NOTHING = Markup('<span class="none">–</span>')
 
 
@@ -94,8 +94,9 @@ class Estimated:
     @property
     def interval(self) -> Markup:
         """The interval alone, in brackets."""
-        low, high = (NO_LIMIT if end.value is None else end for end in (self.low, self.high))
-        return Markup("[{}, {}]").format(low, high)
+        if self.low.value is None or self.high.value is None:
+            return Markup("[{}]").format(UNDETERMINED)
+        return Markup("[{}, {}]").format(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ def marked(cell: Any, is_marked: bool) -> Any:
 
 def compared(style: Style, value: float) -> Cell:
     """Return a number that comes from comparing models and stands in no results.json."""
-    return Cell(float(value), style(value), origin="comparison")
+    number = known(float(value))
+    return Cell(number, "" if number is None else style(number), origin="comparison")
 
 
 def counted(number: int) -> Cell:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from eyechart.evaluation.runs import Run
 from eyechart.evaluation.saved import RESULTS_FILE
-from eyechart.images.stimulus import find_stimulus
+from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.page.numbers import NOTHING, Numbers, count, counted
 from eyechart.reports.page.tables import Column, Row, Table
 from eyechart.reports.report import Report
@@ -65,10 +65,7 @@ def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, Any]]:
 
 
 def _stimulus(name: str) -> str:
-    if name.isdecimal():
-        how = find_stimulus(name)
-        return f"{name}: resized to {how.resize} px, the middle {how.crop} px"
-    return "native: at the files’ own size" if name == "native" else name
+    return name if name == FILES else f"{name}: {find_stimulus(name).description}"
 
 
 def _models(run: Run, place: int) -> Table:

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from eyechart.evaluation.trained_on import MARK, MEANING
 from eyechart.reports.charts.chart import Chart
+from eyechart.reports.human_sources import NONE, source_in_words
 from eyechart.reports.page.breakdown import breakdowns
 from eyechart.reports.page.certainty import agreement_table, pair_table, similar_tables
 from eyechart.reports.page.errors import error_tables
@@ -24,7 +25,10 @@ from eyechart.reports.words import corruption_title, listed, plural, suite_title
 
 @dataclass(frozen=True)
 class Panel:
-    """One corruption: its charts and its strip of pictures. `note`: who was trained on it."""
+    """One corruption: its charts and its strip of pictures. `note`: who was trained on it.
+
+    `humans`: whose responses models are compared with, "" if there are none in this run.
+    """
 
     id: str
     title: str
@@ -33,6 +37,7 @@ class Panel:
     people_charts: tuple[Chart, ...]
     strip: Strip
     note: str
+    humans: str
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ def _panels(report: Report, place: int, charts: Placing, images: Mapping[Key, st
             + charts.take("areas", part=place, corruption=name),
             strip_of(report, part, name, images),
             _trained_on(part, name),
+            _humans(part, name),
         )
         for number, name in enumerate(part.corruptions)
     ]
@@ -101,6 +107,25 @@ def _panels(report: Report, place: int, charts: Placing, images: Mapping[Key, st
 def _trained_on(part: Part, corruption: str) -> str:
     names = [own.short for own in part.models if corruption in own.model.marked]
     return f"{MARK} {listed(names)}: {MEANING}." if names else ""
+
+
+def _humans(part: Part, corruption: str) -> str:
+    """Return whose responses models are compared with under a corruption."""
+    compared = False
+    for shown in part.models:
+        for space in shown.model.spaces.values():
+            compared = compared or any(
+                own.people
+                for each in space.corruptions.values()
+                for own in each.properties.values()
+            )
+            score = space.corruptions.get(corruption)
+            found = (
+                [] if score is None else [(k, own.people) for k, own in score.properties.items()]
+            )
+            if any(own is not None for _, own in found):
+                return f"Human reference: {source_in_words(found)}."
+    return f"{NONE.capitalize()}." if compared else ""
 
 
 def title_of(report: Report) -> str:

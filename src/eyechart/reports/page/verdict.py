@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from eyechart.evaluation.saved import SavedPeople
 from eyechart.evaluation.trained_on import MARK
+from eyechart.humans.transfer import bare_name
 from eyechart.reports.page.alone import without_people
 from eyechart.reports.page.numbers import (
     Cell,
@@ -24,6 +25,7 @@ from eyechart.reports.page.numbers import (
 from eyechart.reports.report import Part, Report, Shown
 from eyechart.reports.words import corruption_words, listed, plural
 from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.human_caution import implied_areas, is_packaged, packaged_caution
 
 WIDE = 0.1
 """Bounds of HMRI farther apart than this are worth a sentence."""
@@ -121,19 +123,42 @@ def about_people(part: Part) -> str:
     ]
     people = [own.people for own in scores if own.people is not None]
     if people:
-        whose = dict.fromkeys(own.about.rsplit(", ", 1)[0] for own in people)
+        # without how each is used: shown directly, or transferred
+        whose = dict.fromkeys(own.about.split("), ")[0].removesuffix(")") + ")" for own in people)
         alike = any(own.kind != "direct" for own in people)
         more = "; they also stand for corruptions that look alike" if alike else ""
         corrected = any(own.corrected_for_chance for own in people)
         chance = " Both sides are corrected for chance." if corrected else ""
-        how = HOW_SHOWN.get(str(part.runs[0].config.get("humans")), "")
-        return f"People’s answers are to {listed(list(whose))}{more}.{how}{chance}"
+        how = "".join(text for name, text in HOW_SHOWN.items() if name in _references(part))
+        return f"People’s answers are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
     if not part.runs[0].config.get("humans"):
         return "No answers of people were asked for, so models are compared with each other only."
     return (
         "No answers of people could be set against these, so models are compared with each other"
         " only; why is said at the end, under what was skipped."
     )
+
+
+def _references(part: Part) -> list[str]:
+    named = part.runs[0].config.get("humans")
+    return [named] if isinstance(named, str) else list(named or ())
+
+
+def _caution(part: Part) -> str:
+    """Return how the packaged reference compares with the published crowd, where it is used."""
+    areas = {
+        name: own.accuracy.people.areas.human
+        for shown in part.models
+        for space in shown.model.spaces.values()
+        for name, own in space.corruptions.items()
+        if own.accuracy is not None and own.accuracy.people is not None
+        if is_packaged(own.accuracy.people.reference)
+        if own.accuracy.people.areas.human is not None
+    }
+    if not areas:
+        return ""
+    uniform = part.runs[0].config["fit"].get("density", "uniform") == "uniform"
+    return f" {packaged_caution(areas if uniform else {})}"
 
 
 def _near(part: Part, shown: Shown, space: str, letter: str) -> Iterator[Near]:
@@ -206,7 +231,30 @@ def _details(numbers: Numbers, near: list[Near]) -> Markup:
         )
         people, model = (_some(_ahead(near, who)) for who in ("people", "model"))
         text += said.format(people, counted(len(near)), model) + _first_behind(numbers, near)
-    return Markup((text + _open(numbers, near)).rstrip())
+    return Markup((text + _open(numbers, near) + _below_crowd(numbers, near)).rstrip())
+
+
+def _below_crowd(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return where the packaged human area is below the one that the VCR paper implies."""
+    implied = implied_areas()
+    found = [
+        Markup("{} {} against {}").format(
+            corruption_words(own.corruption),
+            numbers.cell(score, *own.path, "areas", "human"),
+            f"{implied[bare_name(own.corruption)]:.3f}",
+        )
+        for own in near
+        if is_packaged(own.people.reference)
+        and bare_name(own.corruption) in implied
+        and own.path[-2] == PROPERTIES["a"]
+    ]
+    if not found:
+        return Markup("")
+    text = Markup(
+        " Its humans, the packaged reference, are below the crowd that the VCR paper implies (area:"
+        " {}), against which it would as a rule score lower."
+    )
+    return text.format(Markup("; ").join(found))
 
 
 def _some(number: int) -> Cell | str:

@@ -1,0 +1,196 @@
+"""The public API of the imagecorruptions package: change one import and nothing else.
+
+    from eyechart.compat.imagecorruptions import corrupt, get_corruption_names
+
+Strengths are that package's: the published ones for 224 px, in pixels, at every image size, and its
+own parameters of `elastic_transform`. docs/compat.md lists what differs.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.suites.apply import corrupt as corrupt_images
+from eyechart.suites.suite import find_entry
+
+Levels = NDArray[np.uint8]
+CorruptionFunction = Callable[..., Levels]
+
+TABLE_SIDE = 224
+"""The published levels that imagecorruptions uses are those for this side in px, at any size."""
+
+SMALLEST_SIDE = 32
+SEVERITIES = (1, 2, 3, 4, 5)
+
+NAMES = (
+    *("gaussian_noise", "shot_noise", "impulse_noise"),
+    *("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    *("snow", "frost", "fog", "brightness"),
+    *("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+    *("speckle_noise", "gaussian_blur", "spatter", "saturate"),
+)
+
+SUBSETS = {
+    "common": slice(0, 15),
+    "validation": slice(15, 19),
+    "all": slice(0, 19),
+    "noise": slice(0, 3),
+    "blur": slice(3, 7),
+    "weather": slice(7, 11),
+    "digital": slice(11, 15),
+}
+"""Which of the names belong to a subset."""
+
+ELASTIC_AMPLITUDES = (12.5, 16.25, 21.25, 25.0, 30.0)
+"""Of elastic_transform at severities 1 to 5, to be multiplied by 0.5 % of the height in px."""
+
+FROST_SCALE = 1.1
+"""Textures are enlarged a little before a piece is cut out."""
+
+
+def corrupt(
+    image: Levels,
+    severity: int = 1,
+    corruption_name: str | None = None,
+    corruption_number: int = -1,
+) -> Levels:
+    """Return the image corrupted, as uint8 of shape (H, W, 3) with levels in 0…255.
+
+    Args:
+        image: uint8 of shape (H, W), (H, W, 1) or (H, W, 3), at least 32 × 32 px; grey images come
+            back with three equal or, under colored corruptions, three different channels.
+        severity: 1, 2, 3, 4 or 5.
+        corruption_name: one of `get_corruption_names("all")`; it is used where both are given.
+        corruption_number: the place of the name in that list, 0 to 18.
+
+    Random parts follow NumPy's global state: after `np.random.seed` calls can be repeated.
+
+    Example:
+        >>> import numpy as np
+        >>> corrupt(np.zeros((48, 64), np.uint8), 1, "brightness").shape
+        (48, 64, 3)
+    """
+    levels = _three_channels(image)
+    if corruption_name is None:
+        corruption_name = _name_at(corruption_number)
+    elif corruption_name not in NAMES:
+        raise unknown_name("corruption", str(corruption_name), NAMES)
+    return _corrupt(corruption_name, levels, severity)
+
+
+def get_corruption_names(subset: str = "common") -> list[str]:
+    """Return the names of a subset in the order of their numbers.
+
+    Args:
+        subset: "common" (15), "validation" (4), "all", "noise", "blur", "weather" or "digital".
+
+    Example:
+        >>> get_corruption_names("noise")
+        ['gaussian_noise', 'shot_noise', 'impulse_noise']
+    """
+    if not isinstance(subset, str) or subset not in SUBSETS:
+        raise UsageError(f"subset must be one of {', '.join(SUBSETS)}, got {subset!r}.")
+    return list(NAMES[SUBSETS[subset]])
+
+
+def _three_channels(image: Levels) -> Levels:
+    """Return the image as (H, W, 3), if it is one that imagecorruptions takes."""
+    if not isinstance(image, np.ndarray):
+        raise UsageError(f"image must be a NumPy array, got {type(image).__name__}.")
+    if image.dtype != np.uint8:
+        raise UsageError(f"image must be of type uint8, got {image.dtype}.")
+    if image.ndim not in (2, 3):
+        raise UsageError(f"image must be of shape (H, W) or (H, W, channels), got {image.shape}.")
+    levels = image[..., None] if image.ndim == 2 else image
+    if min(levels.shape[:2]) < SMALLEST_SIDE:
+        raise UsageError(
+            f"image must be at least {SMALLEST_SIDE} px high and wide, got shape {image.shape}."
+        )
+    if levels.shape[2] not in (1, 3):
+        raise UsageError(f"image must have 1 or 3 channels, got {levels.shape[2]}.")
+    return np.repeat(levels, 3, axis=2) if levels.shape[2] == 1 else levels
+
+
+def _name_at(number: int) -> str:
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if whole and number == -1:
+        raise UsageError("Give corruption_name or corruption_number.")
+    if not (whole and 0 <= number < len(NAMES)):
+        raise UsageError(f"corruption_number must be in [0, {len(NAMES) - 1}], got {number!r}.")
+    return NAMES[number]
+
+
+def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
+    """Return an array or PIL image corrupted, as a uint8 array; what each function here does."""
+    whole = isinstance(severity, int | np.integer) and not isinstance(severity, bool)
+    if not (whole and severity in SEVERITIES):
+        raise UsageError(f"severity must be 1, 2, 3, 4 or 5, got {severity!r}.")
+    levels = np.asarray(image) if isinstance(image, Image.Image) else image
+    if name == "pixelate":
+        return _pixelate(levels, find_entry(name).levels[TABLE_SIDE]["size"][severity - 1])
+    seed = 0
+    if find_entry(name).corruption.random:
+        # the only place with NumPy's global state: callers seed it to repeat their results
+        seed = int(np.random.randint(2**63, dtype=np.int64))
+    parameters: dict[str, Any] = _parameters(name, int(severity), *np.shape(levels)[:2])
+    result: Levels = corrupt_images(levels, name, seed=seed, **parameters)
+    return result
+
+
+def _pixelate(levels: Levels, size: float) -> Levels:
+    """Return the image in blocks: enlarged by repeating pixels, where ImageNet-C averages them."""
+    height, width = levels.shape[:2]
+    small = Image.fromarray(levels).resize(
+        (int(width * size), int(height * size)), Image.Resampling.BOX
+    )
+    return np.asarray(small.resize((width, height), Image.Resampling.NEAREST))
+
+
+def _parameters(name: str, severity: int, height: int, width: int) -> dict[str, Any]:
+    """Return the parameters that imagecorruptions uses, lengths in px of the image itself."""
+    if name == "elastic_transform":
+        # smoothed by 1 % of each side there, by their geometric mean here
+        amplitude = ELASTIC_AMPLITUDES[severity - 1] * 0.005 * height
+        return {"amplitude": amplitude, "sigma": 0.01 * sqrt(height * width), "shift": 0.0}
+    levels = find_entry(name).levels[TABLE_SIDE]
+    parameters = {parameter: values[severity - 1] for parameter, values in levels.items()}
+    return parameters | ({"scale": FROST_SCALE} if name == "frost" else {})
+
+
+def _function(name: str) -> CorruptionFunction:
+    function = partial(_corrupt, name)
+    function.__name__ = name  # type: ignore[attr-defined]
+    return function
+
+
+corruption_tuple = tuple(map(_function, NAMES))
+corruption_dict = dict(zip(NAMES, corruption_tuple, strict=True))
+
+(
+    gaussian_noise,
+    shot_noise,
+    impulse_noise,
+    defocus_blur,
+    glass_blur,
+    motion_blur,
+    zoom_blur,
+    snow,
+    frost,
+    fog,
+    brightness,
+    contrast,
+    elastic_transform,
+    pixelate,
+    jpeg_compression,
+    speckle_noise,
+    gaussian_blur,
+    spatter,
+    saturate,
+) = corruption_tuple

@@ -1,0 +1,129 @@
+"""Published results beside finished runs: ranked with them on the same images, apart otherwise."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.comparison import HIGHER_IS_BETTER, Standings
+from eyechart.evaluation.runs import Board
+from eyechart.scores.baselines import built_in, find_baseline, siblings
+from eyechart.scores.image_sets import image_set_of
+from eyechart.scores.published_results import (
+    PublishedModel,
+    PublishedTable,
+    find_published,
+    read_published,
+)
+
+FILE = ".csv"
+
+
+@dataclass(frozen=True)
+class RankedRow:
+    """A model in one order with others: of a run, or of the published `table`."""
+
+    rank: int
+    model: str
+    value: float
+    table: PublishedTable | None = None
+    row: PublishedModel | None = None
+
+
+@dataclass(frozen=True)
+class RankedBoard:
+    """Models of runs and published ones in one order, by one score on the same images."""
+
+    standings: Standings
+    tables: tuple[PublishedTable, ...]
+    rows: tuple[RankedRow, ...]
+
+
+def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[PublishedTable, ...]:
+    """Return the published results of suites, tables or CSV files; each once.
+
+    `baseline`: only results that are relative to its errors, which CSV files are divided by; by
+    default all, and CSV files are divided by those of "robustbench-alexnet".
+    """
+    found: dict[tuple[str, str, str], PublishedTable] = {}
+    for name in wanted:
+        is_file = name.lower().endswith(FILE)
+        own = (
+            read_published(Path(name), baseline or "robustbench-alexnet")
+            if is_file
+            else _relative_to(find_published(name), name, baseline)
+        )
+        # two files of one name in two folders are two tables
+        origin = str(Path(name)) if is_file else ""
+        found |= {(origin, table.name, table.suite): table for table in own}
+    return tuple(found.values())
+
+
+def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
+    """Raise a UsageError unless the runs have been evaluated with this baseline."""
+    for board in boards:
+        if baseline is None or board.baseline == baseline:
+            continue
+        wanted = baseline
+        if baseline in built_in():
+            wanted = find_baseline(baseline, suite=board.suite).name
+        if board.baseline != wanted:
+            raise UsageError(
+                f"The runs of {board.suite} must be evaluated with --baseline {baseline}, got"
+                f" {board.baseline or 'none'}: evaluate them again with it."
+            )
+
+
+def is_comparable(board: Board, table: PublishedTable) -> bool:
+    """Whether runs and published results are of the same suite, images and baseline.
+
+    A run has a built-in table as its baseline only where that table holds for its images, sizes
+    and files; a model of a run that bears its name is none.
+    """
+    if (board.suite, board.baseline) != (table.suite, table.baseline):
+        return False
+    if not table.images or not table.baseline or board.baseline in board.models:
+        return False
+    return image_set_of(sorted(board.runs[0].names)) == table.images
+
+
+def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> RankedBoard | None:
+    """Return runs and published results in one order, None where none may be ranked together."""
+    board, by = standings.board, standings.by
+    chosen = [
+        table
+        for table in tables
+        if is_comparable(board, table) and any(by in row.scores for row in table.models)
+    ]
+    if not chosen:
+        return None
+    rows = [RankedRow(0, name, own.value) for name, own in standings.scores[by].items()]
+    rows += [
+        RankedRow(0, row.model, row.scores[by], table, row)
+        for table in chosen
+        for row in table.models
+        if by in row.scores
+    ]
+    rows.sort(key=lambda row: row.value, reverse=HIGHER_IS_BETTER[by])
+    ranked = tuple(
+        RankedRow(place, row.model, row.value, row.table, row.row)
+        for place, row in enumerate(rows, 1)
+    )
+    return RankedBoard(standings, tuple(chosen), ranked)
+
+
+def _relative_to(
+    tables: tuple[PublishedTable, ...], name: str, baseline: str | None
+) -> tuple[PublishedTable, ...]:
+    if baseline is None:
+        return tables
+    named = find_baseline(baseline)
+    kept = {own.name for own in (named, *siblings(named))}
+    found = tuple(table for table in tables if table.baseline in kept)
+    if not found:
+        there = sorted({table.baseline or "none" for table in tables})
+        raise UsageError(
+            f"The published results of {name} must be relative to {baseline}, and they are to"
+            f" {', '.join(there)}: name one of these, or leave --baseline out."
+        )
+    return found

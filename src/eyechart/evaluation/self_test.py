@@ -1,0 +1,122 @@
+"""A short test of every model before a run: what it predicts must depend on the image alone.
+
+A dozen predictions show whether a model is deterministic, whether an image's scores depend on the
+other images of its batch, and whether they depend on the image at all.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.evaluation.task import Progress
+from eyechart.images.imageset import ImageSet
+from eyechart.models.model import Model, is_out_of_memory
+from eyechart.predictions.destroyed import COUNT, destroyed_pictures
+
+N_IMAGES = 8
+N_ALONE = 2
+"""How many of them are predicted once more, each by itself."""
+
+MIN_LABELS = 4
+"""With fewer labels among the images, one class for all of them may be right."""
+
+TOLERANCE = {torch.float32: 0.02}
+HALF_TOLERANCE = 0.1
+"""By how much scores may differ between two calls, as a share of their standard deviation: other
+batches take other paths through a GPU, which round otherwise."""
+
+
+def self_test(models: Sequence[Model], images: ImageSet, progress: Progress) -> list[str]:
+    """Return a sentence for everything about the models that makes their scores doubtful.
+
+    `progress` is told each of them at once, before the long part of a run begins.
+    """
+    step = progress.begin("self-test", len(models))
+    batch, labels = _some_images(images)
+    found = []
+    for model in models:
+        try:
+            notes = list(_notes_on(model, batch, labels))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            # the run itself goes on with smaller batches
+            notes = []
+        found += notes
+        step(1, "\n".join(notes))
+    return found
+
+
+def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
+    """Return a few images of one size and their labels, as many labels as can be.
+
+    Without clean images they are pictures of nothing, which have none.
+    """
+    if not images.has_clean:
+        made = destroyed_pictures(*images.sizes[0])
+        return made[:: COUNT // N_IMAGES], []
+    first: dict[str | None, list[int]] = {}
+    for place, label in enumerate(images.labels):
+        if images.sizes[place] == images.sizes[0]:
+            first.setdefault(label, []).append(place)
+    # one of each label, then a second one, and so on
+    places = sorted(
+        (rank, place) for own in first.values() for rank, place in enumerate(own[:N_IMAGES])
+    )
+    chosen = [place for _, place in places[:N_IMAGES]]
+    return images.batch(chosen), [images.labels[place] for place in chosen]
+
+
+def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iterator[str]:
+    """Yield what is doubtful about one model."""
+    scores = model(batch)
+    again = model(batch)
+    if _differ(scores, again, model):
+        yield (
+            f"{model.name} is not deterministic: the same {len(batch)} images got other scores the"
+            " second time, so that its results change from run to run; turn off dropout and"
+            " whatever else is random in it."
+        )
+    elif any(
+        _differs_alone(model, batch, scores, place) for place in range(min(N_ALONE, len(batch) - 1))
+    ):
+        yield (
+            f"{model.name} predicts otherwise for an image alone than in a batch of {len(batch)}:"
+            " its results depend on the batch size; put it into evaluation mode (batch"
+            " normalisation in training mode does this)."
+        )
+    if not labels or len(batch) < 2:
+        return
+    if not _differ(scores, scores[:1].expand_as(scores), model):
+        yield (
+            f"{model.name} gives the same scores to {len(batch)} different images: a constant"
+            " model is perfectly consistent, and its R_p of 1 says nothing."
+        )
+        return
+    count = len({*labels} - {None})
+    classes = scores.argmax(dim=1)
+    is_one_class = bool((classes == classes[0]).all())
+    if is_one_class and count >= MIN_LABELS and len(batch) == N_IMAGES:
+        yield (
+            f"{model.name} predicts one class for {len(batch)} images of {count} labels: a model"
+            " that ignores the image has an R_p of 1; check its weights and its preprocessing."
+        )
+
+
+def _differs_alone(model: Model, batch: Tensor, scores: Tensor, place: int) -> bool:
+    """Whether an image gets other scores by itself, or none at all."""
+    one = slice(place, place + 1)
+    try:
+        return _differ(scores[one], model(batch[one]), model, scores)
+    except UsageError:
+        # batch normalisation in training mode may need more than one
+        return True
+
+
+def _differ(one: Tensor, two: Tensor, model: Model, all_scores: Tensor | None = None) -> bool:
+    """Whether scores differ by more than rounding does; `all_scores`: how far they spread."""
+    spread = (one if all_scores is None else all_scores).std().clamp_min(1e-12)
+    tolerance = TOLERANCE.get(model.dtype, HALF_TOLERANCE)
+    return bool((one - two).abs().max() > tolerance * spread)

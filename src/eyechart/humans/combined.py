@@ -1,0 +1,101 @@
+"""Several human references together: which of them stands for a corruption, and merging files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.humans.records import Answers, joined
+from eyechart.humans.reference import Reference
+from eyechart.humans.transfer import SimilarClasses
+
+
+@dataclass(frozen=True, eq=False)
+class References:
+    """Human references in order of precedence.
+
+    Responses to a corruption itself come before transferred ones, whichever reference has them;
+    among equals the one that was given first is used, for each property by itself.
+    """
+
+    parts: tuple[Reference, ...]
+
+    def source(self, corruption: str, which: str = "accuracy") -> Reference | None:
+        """Return the reference that stands for a corruption; None if none does."""
+        found = [part for part in self.parts if part.source(corruption, which) is not None]
+        direct = [part for part in found if part.kind(corruption) == "direct"]
+        return next(iter(direct or found), None)
+
+    @property
+    def similar(self) -> SimilarClasses:
+        """Which corruptions look alike: the same for all."""
+        return self.parts[0].similar
+
+    @property
+    def has_consistency(self) -> bool:
+        """Whether any response is known to be that to the clean image, or not."""
+        return any(np.isfinite(part.answers.consistent).any() for part in self.parts)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """All responses, with participants of different references kept apart."""
+        if len(self.parts) == 1:
+            return self.parts[0].answers
+        return joined([_named(part.answers, part.name) for part in self.parts])
+
+
+def check_names(references: Sequence[Reference]) -> None:
+    """Reject references of one name: nobody could tell which of them stands for what."""
+    names = [reference.name for reference in references]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"Human references must have different names, got {name} twice: leave one out, or"
+                " rename its file."
+            )
+
+
+def merge(references: Sequence[Reference]) -> Answers:
+    """Return one set of responses of several references, for a file of its own.
+
+    Responses to the same corruption are pooled. Participants of different references stay apart,
+    and so do clean images: a curve starts at the clean responses of those who saw the corruption,
+    and consistency is that of each reference by its own rule.
+    """
+    check_names(references)
+    first, *others = references
+    for other in others:
+        for fact in ("choices", "label_space"):
+            one, two = getattr(first, fact), getattr(other, fact)
+            if one != two:
+                raise UsageError(
+                    f"Human references must have the same {fact} to be merged, got {one}"
+                    f" ({first.name}) and {two} ({other.name}): keep them apart, and give --humans"
+                    " for each."
+                )
+    parts = [_named(reference.judged, reference.name) for reference in references]
+    told = tuple(
+        replace(judgement, subject=f"{reference.name}/{judgement.subject}")
+        if judgement.subject
+        else judgement
+        for reference in references
+        for judgement in reference.answers.judgements
+    )
+    return replace(
+        joined(parts),
+        source="merged",
+        citation=" ".join(dict.fromkeys(each.citation for each in references if each.citation)),
+        licence="; ".join(dict.fromkeys(part.licence for part in parts if part.licence)),
+        judgements=told,
+    )
+
+
+def _named(answers: Answers, name: str) -> Answers:
+    """Return responses whose participants and study bear the reference's name."""
+    subject = np.where(
+        answers.subject == "", "", np.char.add(f"{name}/", answers.subject.astype(np.str_))
+    )
+    study = np.where(answers.study == "", name, answers.study)
+    return replace(answers, subject=subject, study=study)

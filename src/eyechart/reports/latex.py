@@ -1,0 +1,69 @@
+"""What LaTeX tables share: their first words, rows, and text that LaTeX sets as it is."""
+
+import re
+from collections.abc import Sequence
+
+MADE = "% Made by eyechart."
+"""The first words of a table of ours, so that nobody else's file is taken for one."""
+
+SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
+    "%": r"\%", "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
+}  # fmt: skip
+LAST = 0x17F
+"""The last letter that LaTeX sets without further packages."""
+
+
+def latex_table(
+    caption: str, columns: str, head: Sequence[str], rows: Sequence[Sequence[str]]
+) -> str:
+    """Return a table of texts; see `lines_of_table` for cells that are LaTeX already."""
+    return lines_of_table(
+        caption, columns, [row([tex(own) for own in head])], [[tex(own) for own in r] for r in rows]
+    )
+
+
+def lines_of_table(
+    caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
+) -> str:
+    """Return a table of rows of LaTeX under lines of LaTeX, to be included as it is."""
+    return "\n".join(
+        [
+            f"{MADE} {plain(caption)}",
+            r"% It needs \usepackage{booktabs}.",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            *heads,
+            r"\midrule",
+            *(row(list(own)) for own in rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def upright(text: str) -> str:
+    """Return text that is turned by 90°, for narrow columns."""
+    return rf"\rotatebox{{90}}{{{tex(text)}}}"
+
+
+def row(cells: Sequence[str]) -> str:
+    """Return one line of a table."""
+    return " & ".join(cells) + r" \\"
+
+
+def tex(text: str) -> str:
+    """Return text as LaTeX sets it, whatever is in it; letters that it has not become "?"."""
+    escaped = "".join(SPECIAL.get(letter, letter) for letter in plain(text))
+    # two hyphens would be set as a dash
+    return re.sub(r"-(?=-)", "-{}", escaped)
+
+
+def plain(text: str) -> str:
+    """Return text in one line, without letters that LaTeX does not have."""
+    return "".join(
+        letter if ord(letter) <= LAST and letter.isprintable() else "?"
+        for letter in " ".join(text.split())
+    )

@@ -1,0 +1,218 @@
+"""Published results as data: what papers and leaderboards print, with source and image set.
+
+They are shown beside runs, and ranked with them only on the same images.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.scores.baselines import (
+    DATA,
+    LEADERBOARD,
+    Baseline,
+    built_in,
+    find_baseline,
+    mean_errors,
+    siblings,
+)
+from eyechart.scores.corruption_error import mean_corruption_error
+from eyechart.scores.image_sets import IMAGE_SETS
+from eyechart.scores.severity_table import ModelErrors, read_severity_errors
+
+FOLDER = DATA / "published"
+CURVE_SCORES = ("r_a", "hmri_a", "mrsi_a", "r_p", "hmri_p", "mrsi_p")
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """One row of a published table; all numbers are shares (0.767 where a table prints 76.7).
+
+    `scores`: clean_accuracy, error (mean over corruptions), mce, relative_mce; of VCR r_a, hmri_a
+    and so on, and the implied human areas human_area_a and human_area_p. `ce` and `relative_ce`: by
+    corruption, empty where they are not printed. `corruption`: the only one that the scores are of,
+    "" for a whole suite.
+    """
+
+    model: str
+    scores: Mapping[str, float]
+    ce: Mapping[str, float] = field(default_factory=dict)
+    relative_ce: Mapping[str, float] = field(default_factory=dict)
+    corruption: str = ""
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """Published results of models on one suite and one set of images.
+
+    `images`: a name of `IMAGE_SETS`, "" where nobody knows. `baseline`: whose errors corruption
+    errors are relative to, "" for nobody's. `note`: what a reader must know. `is_computed`: whether
+    corruption errors were computed from published accuracies, and not printed by the source.
+    """
+
+    name: str
+    suite: str
+    title: str
+    source: str
+    images: str
+    baseline: str
+    models: tuple[PublishedModel, ...]
+    note: str = ""
+    is_computed: bool = False
+
+    @property
+    def image_title(self) -> str:
+        """What the images are called."""
+        return IMAGE_SETS.get(self.images, "images that the file does not name")
+
+    def model(self, name: str) -> PublishedModel:
+        """Return the row of that model."""
+        rows = {row.model: row for row in self.models}
+        if name not in rows:
+            raise unknown_name(f"model in {self.name}:", name, rows)
+        return rows[name]
+
+
+@cache
+def published_tables() -> tuple[PublishedTable, ...]:
+    """Return all published results that come with the package."""
+    listed = yaml.safe_load((FOLDER / "tables.yaml").read_text(encoding="utf-8"))
+    return tuple(_load(entry) for entry in listed)
+
+
+def find_published(name: str) -> tuple[PublishedTable, ...]:
+    """Return the published tables on a suite ("imagenet-c"), or the one of that name."""
+    found = tuple(table for table in published_tables() if name in (table.suite, table.name))
+    if not found:
+        known = {own for table in published_tables() for own in (table.suite, table.name)}
+        raise unknown_name("published results", name, known)
+    return found
+
+
+def read_published(path: Path, baseline: str = "robustbench-alexnet") -> tuple[PublishedTable, ...]:
+    """Return the corruption errors of a CSV file of accuracies at each severity, by suite.
+
+    `baseline`: a built-in table; corruptions of several suites are divided by the errors of the
+    same AlexNet under each suite. Nobody knows the images of a file, so its rows are never ranked
+    with runs.
+    """
+    models = read_severity_errors(path)
+    named = find_baseline(baseline)
+    tables = [
+        PublishedTable(
+            path.name, table.suites[0], f"Accuracies in {path.name}", str(path), "", table.name,
+            tuple(_of_accuracies(models, table)), is_computed=True,
+        )
+        for table in (named, *siblings(named))
+        if any(_in(table, own.errors) for own in models.values())
+    ]  # fmt: skip
+    known = [name for table in (named, *siblings(named)) for name in table.errors]
+    for own in models.values():
+        for corruption in own.errors:
+            if corruption not in known:
+                raise unknown_name(f"corruption for baseline '{baseline}':", corruption, known)
+    return tuple(tables)
+
+
+def _load(entry: Mapping[str, Any]) -> PublishedTable:
+    if "accuracy" in entry:
+        rows = _of_leaderboard(read_severity_errors(FOLDER / entry["accuracy"]), entry["baseline"])
+    elif "curves" in entry:
+        rows = _of_curves(entry["curves"])
+    else:
+        rows = _of_printed(entry)
+    named = {name: entry[name] for name in ("name", "suite", "title", "source", "images")}
+    return PublishedTable(
+        **named,
+        baseline=entry["baseline"],
+        models=tuple(rows),
+        note=entry.get("note", ""),
+        is_computed="accuracy" in entry,
+    )
+
+
+def _of_printed(entry: Mapping[str, Any]) -> Iterator[PublishedModel]:
+    """Yield the rows of tables of corruption errors, plain and relative ones side by side."""
+    forms = {form: _rows(entry[form]) for form in ("ce", "relative_ce") if form in entry}
+    for model, first in next(iter(forms.values())).items():
+        scores = {}
+        if first["clean_error"]:
+            scores["clean_accuracy"] = 1 - float(first["clean_error"]) / 100
+        errors: dict[str, dict[str, float]] = {}
+        for form, rows in forms.items():
+            own = rows[model]
+            scores["mce" if form == "ce" else "relative_mce"] = float(own["mean"]) / 100
+            names = [name for name in own if name not in ("model", "clean_error", "mean")]
+            errors[form] = {name: float(own[name]) / 100 for name in names}
+        plain, relative = (errors.get(form, {}) for form in ("ce", "relative_ce"))
+        yield PublishedModel(model, scores, plain, relative)
+
+
+def _of_leaderboard(models: Mapping[str, ModelErrors], baseline: str) -> Iterator[PublishedModel]:
+    clean = {
+        model: 1 - float(row["clean_accuracy"]) / 100 for model, row in _rows(LEADERBOARD).items()
+    }
+    known = {model: ModelErrors(own.errors, clean[model]) for model, own in models.items()}
+    return _of_accuracies(known, built_in()[baseline])
+
+
+def _of_accuracies(models: Mapping[str, ModelErrors], table: Baseline) -> Iterator[PublishedModel]:
+    """Yield the corruption errors of models that were measured under a baseline's suite."""
+    for model, own in models.items():
+        errors = _in(table, own.errors)
+        if not errors:
+            continue
+        missing = [name for name in table.corruptions if name not in errors]
+        if missing:
+            raise UsageError(
+                f"mCE on {table.suites[0]} needs all its {len(table.corruptions)} corruptions, and"
+                f" {model} has no {missing[0]}: add its rows."
+            )
+        errors = {name: errors[name] for name in table.corruptions}
+        plain = mean_corruption_error(errors, table)
+        error = sum(mean_errors(errors).values()) / len(errors)
+        scores = {"error": error, "mce": plain.value}
+        relative: Mapping[str, float] = {}
+        if own.clean is not None:
+            scores = {"clean_accuracy": 1 - own.clean, **scores}
+            also = mean_corruption_error(errors, table, own.clean, relative=True)
+            scores["relative_mce"], relative = also.value, also.each.values
+        yield PublishedModel(model, scores, plain.each.values, relative)
+
+
+def _of_curves(file: str) -> Iterator[PublishedModel]:
+    """Yield VCR's scores under one corruption each, with the human areas that they imply."""
+    for row in _lines(file):
+        scores = {name: float(row[name]) for name in CURVE_SCORES}
+        for letter in "ap":
+            own = (scores[f"{kind}_{letter}"] for kind in ("r", "hmri", "mrsi"))
+            scores[f"human_area_{letter}"] = implied_human_area(*own)
+        model = f"{row['model']}, {row['retraining']} retraining"
+        yield PublishedModel(model, scores, corruption=row["corruption"])
+
+
+def implied_human_area(robustness: float, hmri: float, mrsi: float) -> float:
+    """Return the area below the human curve that a model's scores imply: R (1 − MRSI) / HMRI.
+
+    With O the area below both curves, HMRI = O / A_human and MRSI = 1 − O / R.
+    """
+    return robustness * (1 - mrsi) / hmri
+
+
+def _in(table: Baseline, errors: Mapping[str, Mapping[int, float]]) -> dict[str, Any]:
+    return {name: own for name, own in errors.items() if name in table.errors}
+
+
+def _rows(file: str) -> dict[str, dict[str, str]]:
+    return {row["model"]: row for row in _lines(file)}
+
+
+def _lines(file: str) -> Sequence[dict[str, str]]:
+    return list(csv.DictReader((FOLDER / file).read_text(encoding="utf-8").splitlines()))

@@ -1,0 +1,159 @@
+"""Which corruptions humans respond to alike: every two human curves are compared, and grouped.
+
+The published rule (83 % intervals overlap everywhere) stands beside a simultaneous test of the
+largest difference along the curves, corrected for the number of comparisons (Holm).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.curve import Curve
+from eyechart.humans.reference import WHICH, Reference
+from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult, holm
+from eyechart.humans.similarity import bands_apart
+from eyechart.humans.transfer import (
+    STUDY,
+    ComparedPair,
+    CorruptionClass,
+    SimilarClasses,
+    grouped,
+)
+from eyechart.scores.significance import p_value, resampled_gaps
+
+SIMULTANEOUS, PUBLISHED_RULE = "simultaneous", "published"
+RULES = (SIMULTANEOUS, PUBLISHED_RULE)
+JUDGEMENTS = "judgements"
+OVERLAP, APART = "overlap", "apart"
+SIMILAR, DIFFERENT, UNDECIDED = "similar", "different", "undecided"
+
+RISK, REPLICATES = 0.05, 1000
+MARGIN = 0.2
+"""Curves that may differ by more than this, as far as the data say, are not called similar.
+
+Without it the fewest responses would make everything similar, for nothing could be told apart.
+"""
+
+TESTS = {
+    SIMULTANEOUS: "largest difference of the human curves, simultaneous bootstrap test, Holm",
+    PUBLISHED_RULE: "83 % confidence intervals of the human curves overlap",
+    JUDGEMENTS: "accuracy of same/different judgements, sign test over participants, Holm",
+}
+
+
+def compare_curves(
+    reference: Reference, replicates: int = REPLICATES, margin: float = MARGIN
+) -> tuple[list[ComparedPair], list[str]]:
+    """Return every two experiments of a reference compared, and why others were not.
+
+    Accuracy and consistency are compared where there are both, each pair and property in a row of
+    its own; p-values are corrected over all rows. Pairs seen at no common Δv are left out.
+    """
+    found: list[ComparedPair] = []
+    reasons: list[str] = []
+    for which in WHICH:
+        curves = {}
+        for name in reference.experiments:
+            try:
+                curve = reference.curve(name, which, replicates=replicates)
+            except UsageError as error:
+                reasons.append(str(error))
+                continue
+            if curve is not None:
+                curves[name] = curve
+        for a, b in combinations(curves, 2):
+            count = min(reference.count(a), reference.count(b))
+            try:
+                found.append(_compared(a, b, which, curves[a], curves[b], count))
+            except UsageError as error:
+                reasons.append(f"{a} and {b}, {which}: {error}")
+    corrected = holm([pair.p for pair in found])
+    return [
+        replace(pair, p_holm=p, verdict=_verdict(p, pair.at_most, margin))
+        for pair, p in zip(found, corrected, strict=True)
+    ], reasons
+
+
+def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
+    """Return the pairs of same/different judgements: similar are those not told apart."""
+    verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
+    return [
+        ComparedPair(
+            own.a, own.b, JUDGEMENTS, "", own.by_people, own.by_people_holm, own.accuracy,
+            own.interval[1], own.answers, verdicts.get(own.verdict, UNDECIDED),
+        )
+        for own in results
+    ]  # fmt: skip
+
+
+def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> SimilarClasses:
+    """Return the classes in which every two corruptions were found similar.
+
+    `rule`: "simultaneous", or "published" for overlapping 83 % intervals. Where a pair has curves,
+    they decide, for it is curves that are transferred; judgements decide elsewhere. Corruptions in
+    no class of which some pair is undecided do not count as tested.
+    """
+    by_curves = {frozenset((own.a, own.b)) for own in pairs if own.of != JUDGEMENTS}
+    used = [
+        own for own in pairs if own.of != JUDGEMENTS or frozenset((own.a, own.b)) not in by_curves
+    ]
+    verdicts: dict[tuple[str, str], list[bool]] = {}
+    for own in used:
+        verdicts.setdefault((own.a, own.b), []).append(_is_alike(own, rule))
+    names = list(dict.fromkeys(name for own in used for name in (own.a, own.b)))
+    groups = grouped(names, [pair for pair, alike in verdicts.items() if all(alike)])
+    classes = (_class(group, used, source, rule) for group in groups)
+    members = {name for group in groups for name in group}
+    tested = [name for name in names if name in members or not _is_open(name, used, rule)]
+    return SimilarClasses(source, tuple(classes), tuple(tested), tuple(pairs))
+
+
+def _compared(a: str, b: str, which: str, one: Curve, two: Curve, n: int) -> ComparedPair:
+    apart = bool(bands_apart(one, two))
+    gap, chance, _ = resampled_gaps(one, two, paired=False)
+    largest = float(np.abs(gap).max())
+    noise = np.abs(chance).max(axis=0)
+    p = p_value(noise >= largest)
+    at_most = min(1.0, largest + float(np.quantile(noise, 0.95)))
+    return ComparedPair(
+        a, b, which, APART if apart else OVERLAP, p, p, largest, at_most, n, UNDECIDED
+    )
+
+
+def _verdict(p: float, at_most: float, margin: float) -> str:
+    if p < RISK:
+        return DIFFERENT
+    return SIMILAR if at_most <= margin else UNDECIDED
+
+
+def _is_open(name: str, pairs: Sequence[ComparedPair], rule: str) -> bool:
+    """Whether it is undecided of some pair of a corruption if the two are alike."""
+    own = [pair for pair in pairs if name in (pair.a, pair.b)]
+    if rule == PUBLISHED_RULE:
+        own = [pair for pair in own if pair.of == JUDGEMENTS]  # the rule itself decides all
+    return any(pair.verdict == UNDECIDED for pair in own)
+
+
+def _is_alike(pair: ComparedPair, rule: str) -> bool:
+    if rule == PUBLISHED_RULE and pair.of != JUDGEMENTS:
+        return pair.published_rule == OVERLAP
+    return pair.verdict == SIMILAR
+
+
+def _class(
+    members: tuple[str, ...], pairs: Sequence[ComparedPair], source: str, rule: str
+) -> CorruptionClass:
+    own = [pair for pair in pairs if {pair.a, pair.b} <= set(members)]
+    tests = dict.fromkeys(JUDGEMENTS if pair.of == JUDGEMENTS else rule for pair in own)
+    return CorruptionClass(
+        "+".join(members),
+        members,
+        STUDY,
+        "; ".join(TESTS[test] for test in tests),
+        round(min(pair.p_holm for pair in own), 6),
+        min(pair.n for pair in own),
+        source,
+    )

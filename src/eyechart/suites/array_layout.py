@@ -1,0 +1,200 @@
+"""CIFAR-10-C's layout: CORRUPTION.npy with all images at severity 1, then 2, … 5, and labels.npy.
+
+Every severity is kept in a file of its own until all five are there, so that a run that was stopped
+goes on.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, one_at_a_time, remove_leftovers
+from eyechart.images.arrays import CLASSES, CLEAN, LABELS, open_labels, open_pictures, to_planes
+from eyechart.images.corrupted import SEVERITIES
+from eyechart.images.dataset import Picture, find_images
+from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.stimulus import find_stimulus
+from eyechart.suites.apply import corrupt
+from eyechart.suites.folder import Job, Settings, claim
+from eyechart.suites.layouts import ARRAYS, common_settings, folder_name
+
+PARTS = ".parts"
+AT_ONCE = 256
+
+Step = Callable[[int, str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Images of one size in their order. `labels`: the class number of each; `classes`: names."""
+
+    images: ImageSet
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width in px."""
+        return self.images.sizes[0]
+
+    def levels(self, places: Sequence[int]) -> NDArray[np.uint8]:
+        """Return some of the images as uint8 (B, H, W, 3)."""
+        return _rows(self.images.batch(places))
+
+
+def load_stack(source: Path, stimulus: str, step: Callable[[int], Step]) -> Stack:
+    """Return the images of class folders, a manifest, or a .npy file with labels.npy beside it.
+
+    `step` is told how many images are to be read, and what it returns of each.
+    """
+    if source.suffix == ".npy":
+        images = _from_array(source, stimulus)
+    else:
+        listed = find_images(source)
+        images = load_pictures(listed, str(source), stimulus, step(len(listed)))
+    sizes = sorted(set(images.sizes))
+    if len(sizes) > 1:
+        first, second = (f"{width} × {height}" for height, width in sizes[:2])
+        raise UsageError(
+            f"--layout {ARRAYS} needs images of one size, {source} has some of {first} and some of"
+            f" {second} px: give --stimulus 32x32, or another size."
+        )
+    return Stack(images, *_numbers(source, images.labels))
+
+
+def _from_array(source: Path, stimulus: str) -> ImageSet:
+    array = open_pictures(source)
+    labels = open_labels(source.with_name(LABELS), len(array))
+    how = find_stimulus(stimulus)
+    if how.width_and_height is not None:
+        raise UsageError(f"{source} holds images of one size already: leave out --stimulus.")
+    return ImageSet(
+        str(source),
+        how,
+        tuple(Picture(source, str(place), str(label)) for place, label in enumerate(labels)),
+        tuple(hashlib.sha256(levels.tobytes()).hexdigest() for levels in array),
+        (array.shape[1:3],) * len(array),
+        kept=dict(enumerate(to_planes(array))),
+    )
+
+
+def _numbers(
+    source: Path, labels: Sequence[str | None]
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Return class numbers, and the classes' names where those are no numbers already."""
+    names = sorted({label for label in labels if label is not None})
+    if any(label is None for label in labels):
+        raise UsageError(
+            f"--layout {ARRAYS} writes labels.npy, and some images of {source} have no label: put"
+            " them into class folders, or give a list with the columns path and label."
+        )
+    if all(name.isascii() and name.isdecimal() and len(name) < 10 for name in names):
+        return np.array([int(label) for label in labels if label is not None]), ()
+    return np.searchsorted(names, list(labels)).astype(np.int64), tuple(names)  # type: ignore[arg-type]
+
+
+def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Step) -> int:
+    """Write the arrays of these settings that are not there yet; return how many were written.
+
+    `step` is told of every so many images, also of those that an earlier run made.
+    """
+    parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
+    files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
+    begun = {name: found for name, path in files.items() if (found := _begun(path))}
+    claim(out, common_settings(parts, out, begun), [Job(path, path) for path in files.values()])
+    with one_at_a_time(out):
+        try:
+            (out / PARTS).mkdir(exist_ok=True)
+            remove_leftovers((out / PARTS,))
+            _write_labels(stack, out)
+            written = 0
+            for corruption, path in files.items():
+                own = [cell for cell in parts if cell.corruption == corruption]
+                written += _write_corruption(stack, own, path, step)
+            (out / PARTS).rmdir()
+        except OSError as error:
+            raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+    return written
+
+
+def _write_labels(stack: Stack, out: Path) -> None:
+    """Write labels, the clean images in the same order, and the classes' names, if any."""
+    _save(out / LABELS, np.tile(stack.labels, len(SEVERITIES)))
+    _save(out / CLEAN, stack.levels(range(len(stack.images))))
+    if stack.classes:
+        with atomic_file(out / CLASSES) as temporary:
+            temporary.write_text("\n".join(stack.classes) + "\n", encoding="utf-8")
+
+
+def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step: Step) -> bool:
+    """Write the array of one corruption; return whether it was not there yet."""
+    count, size = len(stack.images), (*stack.size, 3)
+    shape = (len(cells) * count, *size)
+    if _is_whole(path, shape):
+        step(shape[0], "")
+        return False
+    parts = [path.parent / PARTS / f"{path.stem}.{cell.severity:g}.npy" for cell in cells]
+    for cell, part in zip(cells, parts, strict=True):
+        if _is_whole(part, (count, *size)):
+            step(count, "")
+        else:
+            _save(part, _corrupted(stack, cell, step))
+    with atomic_file(path) as temporary:
+        whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        for place, part in enumerate(parts):
+            whole[place * count : (place + 1) * count] = np.load(part, mmap_mode="r")
+        whole.flush()
+    for part in parts:
+        part.unlink()
+    return True
+
+
+def _begun(path: Path) -> Path | None:
+    """Return the array, or the folder with some of its severities, if there is either."""
+    parts = path.parent / PARTS
+    return path if path.exists() else next((parts for _ in parts.glob(f"{path.stem}.*.npy")), None)
+
+
+def _corrupted(stack: Stack, cell: Settings, step: Step) -> NDArray[np.uint8]:
+    """Return all images under one corruption at one severity."""
+    made = np.empty((len(stack.images), *stack.size, 3), dtype=np.uint8)
+    for start in range(0, len(made), AT_ONCE):
+        places = range(start, min(start + AT_ONCE, len(made)))
+        images = stack.images.batch(places).to(torch.device(cell.device))
+        result = corrupt(
+            images,
+            cell.corruption,
+            severity=cell.severity,
+            seed=cell.seed,
+            keys=[stack.images.digests[place] for place in places],
+            frost_textures=cell.frost_textures,
+        )
+        made[start : start + len(places)] = _rows(result)
+        step(len(places), "")
+    return made
+
+
+def _rows(images: torch.Tensor) -> NDArray[np.uint8]:
+    rows: NDArray[np.uint8] = images.permute(0, 2, 3, 1).cpu().contiguous().numpy()
+    return rows
+
+
+def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
+    """Whether an array of 8-bit numbers of this shape is there."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return False
+    return bool(array.shape == shape and array.dtype == np.uint8)
+
+
+def _save(path: Path, array: NDArray[Any]) -> None:
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
+        np.save(file, array)

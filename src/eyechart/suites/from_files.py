@@ -1,0 +1,101 @@
+"""Benchmarks that are only read: corrupted images that others made, under whatever names they have.
+
+What made them is not known here, so that nothing can be drawn, only shown at severities 1 to 5.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import ImageRandom
+from eyechart.corruptions import Corruption, Values
+from eyechart.suites.suite import Entry, load_suite
+
+FILE_SUITES = {
+    "imagenet-3dcc": (
+        *("near_focus", "far_focus", "bit_error", "color_quant", "flash", "fog_3d"),
+        *("h265_abr", "h265_crf", "iso_noise", "low_light", "xy_motion_blur", "z_motion_blur"),
+    ),
+    "imagenet-c-bar": (
+        *("blue_noise_sample", "brownish_noise", "caustic_refraction", "checkerboard_cutout"),
+        *("cocentric_sine_waves", "inverse_sparkles", "perlin_noise", "plasma_noise"),
+        *("single_frequency_greyscale", "sparkles"),
+    ),
+}
+"""Published benchmarks by the names of their corruptions, which nothing here can make."""
+
+OTHERS = "files"
+"""The suite of corruptions that belong to no benchmark known here."""
+
+KNOWN = ("imagenet-c", "imagenet-c-extra")
+"""The suites whose corruptions files can be of and that can be made here as well."""
+
+
+@dataclass(frozen=True)
+class FileEntry(Entry):
+    """A corruption that is known by its files only."""
+
+    @property
+    def corruption(self) -> Corruption:
+        """A function without parameters, which rejects every image."""
+
+        def reject(images: Tensor, random: ImageRandom, **_: Values) -> Tensor:
+            raise UsageError(f"{self.name} is read from files and cannot be applied to images.")
+
+        return Corruption(self.name, "", "Made by others.", (), reject)
+
+
+def is_read(suite: str) -> bool:
+    """Whether a suite's corruptions come from files alone."""
+    return suite == OTHERS or suite in FILE_SUITES
+
+
+def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
+    """Return corruptions that are read from files; those that are known here keep their meaning."""
+    known = {entry.name: entry for each in KNOWN for entry in load_suite(each)}
+    # a level at which nothing is said: files are shown at severities 1 to 5
+    return [
+        known.get(name) or FileEntry(name, suite, name, "", levels={0: {}})
+        for name in names or FILE_SUITES.get(suite, ())
+    ]
+
+
+def suite_of(names: Sequence[str]) -> str:
+    """Return the suite that corruptions of these names belong to, "files" if to none."""
+    benchmark, extra = ([entry.name for entry in load_suite(each)] for each in KNOWN)
+    if set(names) <= {*benchmark, *extra}:
+        return KNOWN[0] if set(names) & set(benchmark) else KNOWN[1]
+    return next((each for each, own in FILE_SUITES.items() if set(names) <= set(own)), OTHERS)
+
+
+def known_names() -> list[str]:
+    """Return the names of all corruptions that files are recognised by, in the suites' order."""
+    return [name for own in _benchmarks() for name in own]
+
+
+def _benchmarks() -> list[list[str]]:
+    """Return the names of each benchmark; ImageNet-C's extras belong to it."""
+    made = [entry.name for each in KNOWN for entry in load_suite(each)]
+    return [made, *map(list, FILE_SUITES.values())]
+
+
+def of_one_benchmark(names: Collection[str]) -> list[str]:
+    """Return those of these names that are of one known benchmark, in its order.
+
+    That is one of which nothing is missing, else ImageNet-C; of parts of others, all.
+    """
+    parts = [[name for name in own if name in names] for own in _benchmarks()]
+    extra = {entry.name for entry in load_suite(KNOWN[1])}
+    for own, part in zip(_benchmarks(), parts, strict=True):
+        if set(own) - extra <= set(part):
+            return part
+    return parts[0] or [name for part in parts for name in part]
+
+
+def together_with(suite: str) -> set[str]:
+    """Return all names of a suite's benchmark; of "files", those of every benchmark."""
+    if suite in KNOWN:
+        return set(_benchmarks()[0])
+    return set(FILE_SUITES.get(suite, known_names()))

@@ -1,0 +1,175 @@
+"""Whole benchmarks as files in a published layout: ImageNet-C's folders, CIFAR-10-C's arrays.
+
+Only what goes where and with which settings is decided here; `work.py` corrupts and writes images,
+`array_layout.py` arrays.
+"""
+
+import os
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import remove_leftovers
+from eyechart.core.registry import unknown_name
+from eyechart.images.corrupted import SEVERITIES
+from eyechart.images.files import Found
+from eyechart.suites.assets import is_ready
+from eyechart.suites.folder import (
+    SUFFIX_OF,
+    Job,
+    Settings,
+    check_settings,
+    claim,
+    recorded_versions,
+)
+from eyechart.suites.suite import find_entry, load_suite
+from eyechart.suites.work import HELD_PICTURES, Outcome, Sources, Tally, corrupt_files
+
+FOLDERS, ARRAYS = "imagenet-c", "cifar-c"
+STIMULI = {FOLDERS: "224", ARRAYS: "native"}
+"""What images are brought to in each layout where nothing else is said."""
+
+SUITES = ("imagenet-c", "imagenet-c-extra")
+"""The suites with published levels 1 to 5."""
+
+SEVERAL = "several"
+"""What stands for the corruption in the record of a folder that has more than one."""
+
+
+def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the corruptions of a suite or of these names, and those that cannot be used now."""
+    if suite is None and not names:
+        raise UsageError("Say which corruptions: give --suite imagenet-c, or --corruption.")
+    if suite is None:
+        return list(dict.fromkeys(find_entry(name).name for name in names)), []
+    if names:
+        raise UsageError("Give --suite or --corruption, not both.")
+    if suite not in SUITES:
+        raise unknown_name("suite for --layout", suite, SUITES)
+    entries = list(load_suite(suite))
+    ready = [entry.name for entry in entries if is_ready(entry)]
+    return ready, [entry.name for entry in entries if entry.name not in ready]
+
+
+def check_layout(name: str | None) -> str:
+    """Return the name of a layout, if it is one."""
+    if name not in STIMULI:
+        raise unknown_name("layout", str(name), STIMULI)
+    return name
+
+
+def cells(settings: Settings, corruptions: Sequence[str]) -> list[Settings]:
+    """Return the settings of every corruption at every severity, in the order of the work."""
+    usual = STIMULI[check_layout(settings.layout)]
+    common = replace(settings, stimulus=settings.stimulus or usual)
+    return [
+        check_settings(replace(common, corruption=name, severity=float(severity)))
+        for name in corruptions
+        for severity in SEVERITIES
+    ]
+
+
+def common_settings(parts: Sequence[Settings], out: Path, begun: Mapping[str, Path]) -> Settings:
+    """Return the settings that all parts of a folder have in common, for its record.
+
+    `begun`: what is there of a corruption, which must be of the same version.
+    """
+    now = {name: number for cell in parts for name, number in cell.corruption_versions.items()}
+    recorded = recorded_versions(out, parts[0])
+    before = recorded or {}
+    for name, path in begun.items() if recorded is not None else ():
+        if before.get(name, 1) != now.get(name, 1):
+            raise UsageError(
+                f"{path} holds version {before.get(name, 1)} of {name}, not {now.get(name, 1)}:"
+                " choose another folder, or delete it to have it made again."
+            )
+    return replace(
+        parts[0],
+        corruption=SEVERAL,
+        severity=None,
+        style_transfer=None,
+        corruption_versions=before | now,
+    )
+
+
+def folder_name(corruption: str) -> str:
+    """Return what a corruption's folder or array is called: vcr/fog is not ImageNet-C's fog."""
+    return corruption.replace("/", "-")
+
+
+def check_classes(pictures: Sequence[Found]) -> None:
+    """Raise a UsageError unless every image lies in a class folder, and no two become one file."""
+    targets: dict[Path, Path] = {}
+    for found in pictures:
+        if len(found.place.parts) != 2:
+            raise UsageError(
+                f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, and {found.path} lies"
+                f" {'beside' if len(found.place.parts) < 2 else 'below'} them: give the folder that"
+                " holds the class folders."
+            )
+        other = targets.setdefault(found.place.with_suffix(""), found.path)
+        if other != found.path:
+            raise UsageError(f"{other} and {found.path} would become one file: rename one.")
+
+
+def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
+    """Make the folder ready for images of these settings, or say why it cannot be used."""
+    tops = {cell.corruption: out / folder_name(cell.corruption) for cell in parts}
+    begun = {name: top for name, top in tops.items() if top.exists()}
+    common = common_settings(parts, out, begun)
+    claim(out, common, [Job(top, top) for top in sorted(tops.values())])
+    remove_leftovers(place for top in tops.values() for place in top.glob("*/*") if place.is_dir())
+
+
+def corrupt_folders(
+    pictures: Sequence[Found], parts: Sequence[Settings], out: Path, done: Tally
+) -> Generator[Outcome]:
+    """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images, and yield what became of each file.
+
+    A few images at a time are read once and corrupted in every way. An image that cannot be read is
+    left out everywhere, and told of once.
+    """
+    sources = Sources(parts[0].stimulus)
+    for start in range(0, len(pictures), HELD_PICTURES):
+        some = pictures[start : start + HELD_PICTURES]
+        usable: list[Found] = []
+        for found, why in zip(some, _problems(some, sources), strict=True):
+            if why:
+                yield Outcome(Job(found.path, out / found.place), "left out", why)
+            else:
+                usable.append(found)
+        for cell in parts:
+            jobs = [Job(found.path, _target(out, cell, found)) for found in usable]
+            yield from corrupt_files(jobs, cell, done=done, sources=sources)
+
+
+def _problems(pictures: Sequence[Found], sources: Sources) -> Iterator[str]:
+    """Read images and return a sentence for each, "" where it can be used."""
+
+    def read(found: Found) -> str:
+        try:
+            sources.digest(found.path)
+            sources.levels(found.path)
+        except OSError as error:
+            return f"Cannot read {found.path}: {error.strerror}."
+        except UsageError as error:
+            return str(error) if str(found.path) in str(error) else f"{found.path}: {error}"
+        return ""
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        yield from list(pool.map(read, pictures))
+
+
+def _target(out: Path, cell: Settings, found: Found) -> Path:
+    """Return the file of an image: under its own name, where that names the right format."""
+    assert cell.severity is not None
+    name = found.place.name
+    if cell.format != "jpeg":
+        name = found.place.with_suffix(SUFFIX_OF[cell.format]).name
+    elif found.place.suffix.lower() not in (".jpg", ".jpeg"):
+        # as ImageNet's own are called
+        name = found.place.with_suffix(".JPEG").name
+    severity = str(int(cell.severity))
+    return out / folder_name(cell.corruption) / severity / found.place.parent / name

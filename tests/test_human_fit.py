@@ -1,0 +1,187 @@
+"""Humans are fitted as models are: every option of curves holds for both sides of a comparison."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import eyechart as ec
+from eyechart.curves.density import Density
+from eyechart.evaluation.normalise import people_error
+from eyechart.evaluation.score import experiments_of
+from eyechart.humans.records import CLEAN, Answers, make_answers
+from eyechart.humans.reference import Reference, find_reference
+from eyechart.predictions.outcomes import Outcomes
+from eyechart.reports.results import to_json
+from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore
+from eyechart.scores.scoring import Fit, score_corruption
+
+CHANCE = 1 / 16
+COUNT, IMAGES = 2000, 200
+ENDS = {"none": None, "chance": CHANCE, "measured": CHANCE, 0.04: 0.04}
+"""Where human curves end by each right anchor; humans saw no destroyed images."""
+
+DENSITIES = (None, [0, 1, 1], Density.beta(2, 5))
+BINNINGS = (("paper", 40, 20), ("equal", 12, 5), ("paper", 25, 30))
+GRID = [
+    {"method": method, "right_anchor": end, "density": DENSITIES[(place + place // 4) % 3],
+     **dict(zip(("binning", "bins", "least"), BINNINGS[place % 3], strict=True)),
+     "replicates": 3, "seed": place}
+    for place, (method, end) in enumerate(product(("least-squares", "cobs", "pava"), ENDS))
+]  # fmt: skip
+"""Every method with every right anchor; binnings and densities take turns."""
+
+
+def name_of(options) -> str:
+    return "-".join(str(options[key]) for key in ("method", "right_anchor", "binning", "bins"))
+
+
+def humans_like(own: Outcomes, corruption: str = "frost") -> Answers:
+    """Humans whose responses are a model's predictions, clean images included."""
+    names = np.char.add("p", own.picture.astype(str))
+    clean_names, first = np.unique(names, return_index=True)
+    clean_right = own.clean_correct[first]
+    common = {"source": "same", "choices": 16, "label_space": "entry16"}
+    return make_answers(
+        len(own) + len(first),
+        **common,
+        corruption=np.r_[np.full(len(own), corruption), np.full(len(first), CLEAN)],
+        picture=np.r_[names, clean_names],
+        correct=np.r_[own.correct, clean_right],
+        consistent=np.r_[own.consistent, clean_right],
+        delta_v=np.r_[own.delta_v, np.zeros(len(first))],
+    )
+
+
+def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Outcomes:
+    random = np.random.default_rng(seed)
+    change = random.uniform(0, 1, COUNT)
+    image = np.arange(COUNT) % IMAGES
+    clean = (np.arange(IMAGES) < 0.9 * IMAGES).astype(float)
+    return Outcomes(
+        delta_v=change,
+        severity=np.full(COUNT, np.nan),
+        picture=image,
+        label=image % 16,
+        correct=(random.uniform(size=COUNT) < 0.9 * (1 - change) ** power).astype(float),
+        consistent=(random.uniform(size=COUNT) < 1 - 0.9 * change**power).astype(float),
+        clean_correct=clean[image],
+        lost_correct=np.full(COUNT, lost),
+        lost_consistent=np.full(COUNT, lost),
+    )
+
+
+def score(own: Outcomes, reference: Reference, fit: Fit, corruption: str = "frost"):
+    return score_corruption(
+        corruption, own, fit, geometric=False, classes=16, labelled=True, reference=reference,
+        why_no_reference="",
+    )  # fmt: skip
+
+
+def written(scores) -> dict:
+    """Return what results.json holds of these scores in humans' label space."""
+    space = SpaceScore("entry16", IMAGES, 16, 0, None, tuple(scores), "")
+    model = ModelScore("model", "x", 1000, (space,))
+    own = to_json(Evaluation({}, {"source": "x"}, (model,), {}, (), ()))
+    return own["models"][0]["spaces"]["entry16"]["corruptions"]
+
+
+@pytest.fixture(scope="module")
+def crossing():
+    """Humans who start like the model, and are ahead of it for small Δv and behind for large."""
+    humans = predictions(power=2.5, seed=1)
+    early = humans.delta_v < 0.35
+    better = np.where(early, (np.arange(COUNT) % 10 < 9).astype(float), humans.correct)
+    changed = Outcomes(**{**vars(humans), "correct": better})
+    return Reference("crossing", humans_like(changed))
+
+
+@pytest.mark.parametrize("options", GRID, ids=name_of)
+def test_a_human_who_responds_as_a_model_predicts_has_its_curve(options):
+    own, fit = predictions(lost=CHANCE), Fit(**options)
+    found = score(own, Reference("same", humans_like(own)), fit).accuracy
+    assert found.people.areas.human == pytest.approx(found.robustness.value, abs=1e-9)
+    assert found.people.hmri.value == pytest.approx(1, abs=1e-6)
+    assert found.people.mrsi.value == pytest.approx(0, abs=1e-6)
+    assert found.people.curve.bins.edges.tolist() == found.curve.bins.edges.tolist()
+
+
+def test_with_any_option_the_areas_belong_together_and_curves_end_as_the_anchor_says(crossing):
+    """A^h = R (1 − MRSI) / HMRI, by the definitions of the three."""
+    own, crossed = predictions(), 0
+    for options in GRID:
+        saved = written([score(own, crossing, Fit(**options))])["frost"]
+        for which in ("accuracy", "consistency"):
+            people, r = saved[which]["people"], saved[which]["robustness"]["value"]
+            hmri, mrsi = people["hmri"]["value"], people["mrsi"]["value"]
+            assert people["areas"]["human"] == pytest.approx(r * (1 - mrsi) / hmri, abs=1e-9)
+            crossed += 0 < mrsi < 1 and 0 < hmri < 1
+            end = ENDS[options["right_anchor"]]
+            if end is not None:
+                assert people["line"]["values"][-1] == pytest.approx(end, abs=2e-6)
+                assert people["human_right_anchor"] == end
+                model_end = 0.02 if options["right_anchor"] == "measured" else end
+                assert saved[which]["curve"]["values"][-1] == pytest.approx(model_end, abs=2e-6)
+    assert crossed > len(GRID) / 2
+
+
+@pytest.mark.parametrize("end", ["chance", 0.1])
+def test_with_fewer_choices_both_curves_end_alike_once_corrected(end):
+    own = predictions()
+    two = Reference("two", humans_like(own)).answers
+    two = Answers(**{**vars(two), "choices": 2, "correct": 0.5 + 0.5 * two.correct})
+    reference = Reference("two", two).meeting(16, match_choices=True)
+    people = score(own, reference, Fit(right_anchor=end, replicates=3)).accuracy.people
+    ends = [float(curve(1.0)) for curve in (people.curve, people.model_curve)]
+    assert ends == pytest.approx([0, 0] if end == "chance" else [0.04, 0.04], abs=2e-6)
+
+
+def test_the_packaged_humans_follow_the_options():
+    """Their area was the same whatever was asked for: 0.713 for noise."""
+    reference = find_reference("geirhos")
+    changed = (
+        {}, {"method": "pava"}, {"right_anchor": "chance"}, {"binning": "equal"}, {"bins": 12},
+        {"density": [1, 0]}, {"right_anchor": 0.3},
+    )  # fmt: skip
+    own, name = predictions(), "vcr/gaussian_noise"
+    areas = [
+        score(own, reference, Fit(replicates=2, **each), name).accuracy.people.areas.human
+        for each in changed
+    ]
+    assert len({round(area, 6) for area in areas}) == len(changed)
+    assert areas[0] == pytest.approx(0.713287, abs=1e-6)
+
+
+def few(count: int) -> Reference:
+    answers = humans_like(predictions())
+    kept = (answers.corruption == CLEAN) | (np.arange(len(answers)) < count)
+    return Reference("few", answers.only(kept))
+
+
+def test_few_responses_have_fewer_bins_unless_a_number_is_asked_for():
+    own, reference = predictions(), few(300)
+    found = score(own, reference, Fit(replicates=3)).accuracy
+    assert found.people.curve.bins.counts.size == 300 // 30 - 1
+    assert found.curve.bins.counts.size == 39
+    exact = score(own, reference, Fit(bins=8, replicates=3)).accuracy
+    assert exact.people.curve.bins.counts.size == exact.curve.bins.counts.size == 7
+    none = score(own, reference, Fit(bins=40, replicates=3)).accuracy
+    assert none.people is None and none.curve is not None
+    assert "no human curve: few, frost: Fewer than 2 bins hold 20" in none.why_no_people
+
+
+def test_errors_divided_by_humans_and_the_shown_curves_are_of_the_same_fit(crossing):
+    own = predictions()
+    for options in ({"method": "pava", "right_anchor": "chance"}, {"binning": "equal", "bins": 9}):
+        fit = Fit(replicates=3, **options)
+        used = score(own, crossing, fit).accuracy.people.curve
+        (shown,) = experiments_of(crossing, fit)
+        assert shown.curves["accuracy"] is used
+        expected = 1 - used(own.delta_v).mean()
+        assert people_error(crossing, "frost", own, fit).error.value == pytest.approx(expected)
+
+
+def test_what_humans_cannot_be_anchored_at_is_rejected(crossing):
+    for wrong in ("middle", 1.5):
+        with pytest.raises(ec.UsageError, match="right_anchor must be"):
+            crossing.curve("frost", right_anchor=wrong)

@@ -1,0 +1,158 @@
+"""Before a run every model is tried on a few images, and what makes its scores doubtful is told."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import eyechart as ec
+import small_models
+from eyechart.evaluation.self_test import self_test
+from eyechart.evaluation.task import Silent
+from eyechart.models.find import load_model
+from small_models import save_pictures
+
+CPU = torch.device("cpu")
+SMALL = ("--n", 30, "--bins", 6, "--least", 3, "--replicates", 20, "--stimulus", "native")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=3)
+
+
+class Normalised(nn.Module):
+    """A network whose normalisation takes the statistics of the batch, whatever is asked of it."""
+
+    def __init__(self, classes=4):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.parts = nn.Sequential(
+                *(nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU()),
+                *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes)),
+            )
+
+    def train(self, mode=True):
+        return super().train(True)
+
+    def forward(self, pictures):
+        return self.parts(pictures)
+
+
+class FullyNormalised(Normalised):
+    """The same where a single image has no statistics at all."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.BatchNorm1d(3), nn.Linear(3, 4)
+        )
+
+
+class Dropping(nn.Module):
+    def forward(self, pictures):
+        kept = nn.functional.dropout(pictures, 0.3, training=True)
+        return small_models.thousand(kept)
+
+
+class Flipping(nn.Module):
+    """Turns the sign of its scores at every call."""
+
+    def __init__(self):
+        super().__init__()
+        self.sign = 1
+
+    def forward(self, pictures):
+        self.sign = -self.sign
+        return self.sign * small_models.colours(pictures)
+
+
+def constant(pictures):
+    return torch.tensor([[0.1, 2.0, 0.3, 0.0]]).expand(len(pictures), 4)
+
+
+def nearly_constant(pictures):
+    """Always the second class, by scores that do depend on the image."""
+    return small_models.colours(pictures) + torch.tensor([0.0, 100.0, 0.0, 0.0])
+
+
+def chance(pictures):
+    return torch.rand(len(pictures), 4)
+
+
+normalised, fully_normalised = Normalised(), FullyNormalised()
+dropping, flipping = Dropping(), Flipping()
+
+DOUBTFUL = {
+    "chance": "is not deterministic",
+    "dropping": "is not deterministic",
+    "flipping": "is not deterministic",
+    "normalised": "depend on the batch size",
+    "fully_normalised": "depend on the batch size",
+    "constant": "same scores to 8 different images",
+    "nearly_constant": "one class for 8 images of 4 labels",
+}
+
+
+def notes_on(spec, images):
+    return self_test([load_model(spec, CPU)], images, Silent())
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_what_makes_scores_doubtful_is_told(name, folder):
+    images = ec.load_images(folder, "native")
+    notes = notes_on(f"test_self_test:{name}", images)
+    assert all(name in note for note in notes)
+    assert [DOUBTFUL[name] in note for note in notes].count(True) == 1
+
+
+@pytest.mark.parametrize("name", ["colours", "pale_colours", "thousand", "four_classes"])
+def test_a_model_that_depends_on_the_image_alone_is_not_doubted(name, folder):
+    assert notes_on(f"small_models:{name}", ec.load_images(folder, "native")) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_few_images_do(count, folder, tmp_path):
+    images = ec.load_images(folder, "native").take(range(count))
+    assert notes_on("small_models:thousand", images) == []
+    assert len(notes_on("test_self_test:flipping", images)) == 1
+
+
+def test_images_of_several_sizes_do(tmp_path):
+    save_pictures(tmp_path, each=1, side=40)
+    save_pictures(tmp_path / "larger", each=1, side=56)
+    for place in (tmp_path / "larger").iterdir():
+        (place / "0.png").rename(tmp_path / place.name / "1.png")
+        place.rmdir()
+    (tmp_path / "larger").rmdir()
+    images = ec.load_images(tmp_path, "native")
+    assert len(set(images.sizes)) == 2
+    assert len(notes_on("test_self_test:fully_normalised", images)) == 1
+
+
+def test_images_of_one_label_may_all_get_one_class(tmp_path):
+    images = ec.load_images(save_pictures(tmp_path, each=6, tints=("green",)), "native")
+    assert notes_on("test_self_test:nearly_constant", images) == []
+
+
+def test_doubts_stand_on_the_terminal_in_the_results_and_in_the_report(run, folder, tmp_path):
+    given = ("test_self_test:flipping", "small_models:colours", "--images", folder)
+    result = run("evaluate", *given, *SMALL, "--corruption", "blur", "--out", tmp_path / "out")
+    assert result.status == 0, result.err
+    sentence = "flipping is not deterministic"
+    # before the work, where it can still be stopped, and behind the scores
+    assert sentence in result.err and sentence in result.out
+    held = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert [sentence in warning for warning in held["warnings"]].count(True) == 1
+    assert not any("colours" in warning for warning in held["warnings"])
+    assert run("report", tmp_path / "out", "--out", tmp_path / "r.html").status == 0
+    assert sentence in (tmp_path / "r.html").read_text("utf-8")
+
+
+def test_the_self_test_takes_a_dozen_predictions(folder, monkeypatch):
+    monkeypatch.setattr(small_models, "told", [])
+    images = ec.load_images(folder, "native")
+    assert notes_on("small_models:slow_colours", images) == []
+    assert sum(small_models.told) <= 20

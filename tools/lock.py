@@ -1,0 +1,165 @@
+"""Writes the locked environment: exact versions of everything, hashes, and licences.
+
+    .venv/bin/python tools/lock.py             # the versions of constraints.txt, and what is new
+    .venv/bin/python tools/lock.py --upgrade   # the newest versions
+    .venv/bin/python tools/lock.py --licences  # after make install: what installed packages say
+
+Run it with the Python that the lock is for. `constraints.txt` holds the versions for any machine,
+`requirements.lock` hashes of the files that pip may install on this one, and `docs/licences.md`
+the licences. torch is in the first alone: its builds for CPU and GPU have one version and many
+hashes, and machines choose between them.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+CONSTRAINTS, LOCK, LICENCES = "constraints.txt", "requirements.lock", "docs/licences.md"
+OWN = "eyechart"
+BUILDS = ("torch", "triton", "nvidia-", "cuda-")
+"""Packages whose files depend on the machine's accelerator, not on its Python alone."""
+
+EDITABLE = "editables"
+"""What hatchling asks for besides when it installs a checkout; it is no dependency of its own."""
+
+
+UNCONSTRAINED = ("setuptools",)
+"""Locked for development; but extras for other model zoos need another version."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of the environment in an exact version."""
+
+    name: str
+    version: str
+
+
+def main(arguments: list[str]) -> None:
+    """Resolve the development environment and write it down, or list the licences of what is."""
+    if arguments not in ([], ["--upgrade"], ["--licences"]):
+        sys.exit(f"Unknown arguments: {' '.join(arguments)}; give --upgrade, --licences or none.")
+    if arguments == ["--licences"]:
+        names = [pin.name for pin in read_pins(ROOT / LOCK)] + ["torch"]
+        (ROOT / LICENCES).write_text(licences_text(sorted(names)), encoding="utf-8")
+        print(f"{len(names)} packages in {LICENCES}.")
+        return
+    packages = resolve(upgrade=bool(arguments))
+    hashed = [each for each in packages if not each.name.startswith(BUILDS)]
+    (ROOT / CONSTRAINTS).write_text(constraints_text(packages), encoding="utf-8")
+    (ROOT / LOCK).write_text(lock_text(hashed), encoding="utf-8")
+    print(f"{len(packages)} packages in {CONSTRAINTS}, {len(hashed)} of them in {LOCK}.")
+
+
+def read_pins(path: Path) -> list[Package]:
+    """Return the packages that a file of requirements pins."""
+    found = re.findall(r"^([\w.-]+)==([^\s\\]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return [Package(normal(name), version) for name, version in found]
+
+
+def normal(name: str) -> str:
+    """Return the name of a package as indices have it: lower-case, with hyphens."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def resolve(upgrade: bool) -> list[Package]:
+    """Return all packages that the development environment has, as pip chooses them."""
+    kept = [] if upgrade else ["-c", str(ROOT / CONSTRAINTS)]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run"]
+        command += ["--ignore-installed", "--report", str(report), *kept]
+        subprocess.run([*command, EDITABLE, "-e", f"{ROOT}[dev]"], check=True)
+        chosen = json.loads(report.read_text(encoding="utf-8"))["install"]
+    found = [_package(each["metadata"]) for each in chosen]
+    return sorted((each for each in found if each.name != OWN), key=lambda each: each.name)
+
+
+def _package(metadata: Mapping[str, Any]) -> Package:
+    # a build for one kind of accelerator says so behind a plus
+    return Package(normal(metadata["name"]), metadata["version"].partition("+")[0])
+
+
+def constraints_text(packages: list[Package]) -> str:
+    """Return exact versions, for every machine; pins of what only other extras need are kept."""
+    pins = {pin.name: pin.version for pin in read_pins(ROOT / CONSTRAINTS)}
+    pins |= {each.name: each.version for each in packages if each.name not in UNCONSTRAINED}
+    head = f"# Exact versions of all packages, for any machine; written by tools/lock.py, as {LOCK}"
+    return "\n".join([head, *(f"{name}=={pins[name]}" for name in sorted(pins)), ""])
+
+
+def lock_text(packages: list[Package]) -> str:
+    """Return exact versions with the hashes of all files that pip may install here."""
+    lines = [f"# For CPython {sys.version_info.major}.{sys.version_info.minor} on {sys.platform};"]
+    lines += ["# written by tools/lock.py, installed by install.sh"]
+    finder = _finder()
+    for each in packages:
+        hashes = sorted(set(_hashes(finder, each)))
+        if not hashes:
+            sys.exit(f"No file of {each.name} {each.version} has a hash.")
+        lines.append(f"{each.name}=={each.version} \\")
+        lines += [f"    --hash=sha256:{value} \\" for value in hashes[:-1]]
+        lines.append(f"    --hash=sha256:{hashes[-1]}")
+    return "\n".join([*lines, ""])
+
+
+def _hashes(finder: Any, package: Package) -> Iterator[str]:
+    """Yield the hashes of all files of a version that pip would take on this machine."""
+    for candidate in finder.find_all_candidates(package.name):
+        if str(candidate.version) == package.version and candidate.link.hash_name == "sha256":
+            yield candidate.link.hash
+
+
+def _finder() -> Any:
+    """Return what pip looks for files with, where this machine's settings tell it to look."""
+    from pip._internal.commands.install import InstallCommand
+
+    command = InstallCommand("install", "")
+    options, _ = command.parse_args(["--quiet"])
+    session = command._build_session(options)
+    return command._build_package_finder(options, session)
+
+
+def licences_text(names: list[str]) -> str:
+    """Return a page that lists what every installed package says of its licence."""
+    lines = [
+        "# Licences of dependencies",
+        "",
+        "What the packages of the development environment say of their licences in their own"
+        " metadata. eyechart itself is under Apache-2.0 and contains none of them; the pages of the"
+        " experiment contain the packages of `frontend/NOTICES.txt`. Written by `tools/lock.py`.",
+        "",
+        "| package | version | licence |",
+        "|---|---|---|",
+    ]
+    for name in names:
+        metadata = distribution(name).metadata
+        version = metadata["Version"].partition("+")[0]
+        lines.append(f"| {name} | {version} | {licence_of(metadata)} |")
+    return "\n".join([*lines, ""])
+
+
+def licence_of(metadata: Any) -> str:
+    """Return the licence in a few words: the expression, the classifiers, or the first line."""
+    if metadata["License-Expression"]:
+        return str(metadata["License-Expression"])
+    given = [each for each in metadata.get_all("Classifier", []) if each.startswith("License ::")]
+    names = [each.rpartition(" :: ")[2] for each in given if each.count(" :: ") > 1]
+    if names:
+        return ", ".join(names)
+    lines = str(metadata["License"] or "").strip().splitlines()
+    if not lines or lines[0] == "UNKNOWN":
+        return "not stated in its metadata"
+    return " ".join(lines[0].split())[:60]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
