@@ -70,7 +70,7 @@ docs: $(STAMP)
 
 # Chromium and axe-core for the tests of pages, where they are missing and can be installed.
 browser:
-	@sh tests/browser_setup.sh
+	@sh tests/support/browser_setup.sh
 
 $(PAGES): $(PAGE_SOURCES)
 	@sh frontend/build.sh
@@ -78,7 +78,7 @@ $(PAGES): $(PAGE_SOURCES)
 frontend: $(PAGES)
 
 # How long pictures are seen and how soon a server answers is measured with nothing beside it.
-ALONE := tests/test_experiment_timing.py tests/test_experiment_load.py
+ALONE := tests/experiment/test_timing.py tests/experiment/test_load.py
 BESIDE := $(addprefix --ignore=,$(ALONE))
 
 # Tests wait for browsers and servers now and then, and mypy makes use of that.
@@ -94,7 +94,7 @@ beside: $(STAMP)
 validate: $(STAMP) browser frontend
 	$(PYTEST) -m "slow or not slow" $(BESIDE)
 	$(PYTEST) -n 0 -m "slow or not slow" $(ALONE)
-	PYTHON=$(PYTHON) sh tests/adapters_check.sh
+	PYTHON=$(PYTHON) sh tests/support/adapters_check.sh
 	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))
 	$(BIN)/eyechart bench vif
 	$(BIN)/eyechart bench curves

@@ -1,0 +1,248 @@
+"""What ends a command from outside: SIGTERM, a kill, a full disk, files that cannot be used."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import eyechart as ec
+from commands import assert_refused, picture
+from eyechart.core.files import write_torch
+from places import SUPPORT
+from small_models import save_pictures
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=2)
+
+
+def started(*words, **variables):
+    """Start the command in a process of its own."""
+    path = os.pathsep.join([str(SUPPORT), *sys.path])
+    return subprocess.Popen(
+        [sys.executable, "-m", "eyechart", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": path, **variables},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def wait_for(process, is_there):
+    while not is_there():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+# SIGTERM
+
+
+def test_termination_ends_an_evaluation_with_a_sentence_and_loses_nothing(folder, run, tmp_path):
+    out = tmp_path / "out"
+    words = ("evaluate", "small_models:slow_colours", "--images", folder, "--out", out)
+    words += ("--n", 60, "--bins", 6, "--least", 3, "--replicates", 20, "--stimulus", "native")
+    words += ("--corruption", "brightness", "--batch", 8)
+    process = started(*words, SLOW="0.1")
+    wait_for(process, lambda: list(out.glob("predictions/vcr-*")))
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate()[1]
+    assert process.returncode == 143
+    assert len(said.strip().splitlines()) == 1
+    assert "Stopped: what was predicted is in" in said and "goes on from there" in said
+    assert run(*words).status == 0
+
+
+TRAINING = """
+    import sys, time
+    from pathlib import Path
+    from eyechart.cli.app import main
+    from eyechart.training import loop
+
+    learn, mark = loop._Run._learn, Path(sys.argv.pop(1))
+
+    def slowly(self, *given):
+        mark.touch()
+        time.sleep(0.05)
+        return learn(self, *given)
+
+    loop._Run._learn = slowly
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_termination_waits_for_the_step_of_a_training(run, tmp_path):
+    from textures import save_textures
+
+    save_textures(tmp_path / "train", 16, seed=1)
+    words = ("train", "network", "textures:network", "--train-images", tmp_path / "train")
+    words += ("--epochs", 60, "--batch", 16, "--stimulus", "native", "--out", tmp_path / "net.pt")
+    path = os.pathsep.join([str(SUPPORT), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(TRAINING), tmp_path / "at-work", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(process, (tmp_path / "at-work").exists)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate()[1]
+    assert process.returncode == 143 and "what was learnt is beside" in said
+    assert (tmp_path / "net.state").is_file()
+
+
+# A kill
+
+
+def test_what_a_killed_rendering_left_is_removed_by_the_next(run, folder, tmp_path):
+    given = ("--n", 12, "--stimulus", "native", "--corruption", "blur")
+    assert run("testset", "make", folder, *given, "--out", tmp_path / "t.parquet").status == 0
+    out = tmp_path / "out"
+    code = """
+        import os, signal, sys
+        from PIL import Image
+        from eyechart.cli.app import main
+
+        save, calls = Image.Image.save, []
+
+        def killed(self, target, **options):
+            save(self, target, **options)
+            calls.append(target)
+            if len(calls) == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        Image.Image.save = killed
+        main()
+    """
+    words = ("testset", "render", tmp_path / "t.parquet", folder, "--out", out)
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, words)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert len(list(out.rglob(".*.tmp"))) == 1
+    assert run(*words).status == 0
+    assert list(out.rglob(".*")) == []
+    assert len(list(out.rglob("*.png"))) == len(ec.read_testset(tmp_path / "t.parquet"))
+
+
+# A full disk
+
+
+def test_a_checkpoint_for_which_there_is_no_room_says_so_and_leaves_nothing(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    try:
+        # the system's word for a file beyond the limit, as it has one for a disk that is full
+        with pytest.raises(ec.UsageError, match=os.strerror(27)):
+            write_torch({"weights": torch.zeros(100_000)}, tmp_path / "net.pt")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_fits_is_what_torch_reads_back(tmp_path):
+    held = {"weights": torch.arange(100_000.0), "name": "net", "steps": 3}
+    write_torch(held, tmp_path / "net.pt")
+    found = torch.load(tmp_path / "net.pt", weights_only=True)
+    assert torch.equal(found.pop("weights"), held.pop("weights")) and found == held
+
+
+def test_a_folder_that_is_missing_is_named(tmp_path):
+    with pytest.raises(ec.UsageError, match="No such file"):
+        write_torch({}, tmp_path / "none" / "net.pt")
+
+
+# Words of Pillow's
+
+
+def test_pillow_says_nothing_before_our_sentence(tmp_path):
+    # 100 megapixels, which Pillow warns of, in a few bytes; and it is cut off
+    whole = tmp_path / "large.png"
+    Image.fromarray(np.zeros((10_000, 10_000), dtype=bool)).save(whole)
+    content = whole.read_bytes()
+    whole.write_bytes(content[: len(content) // 2])
+    with warnings.catch_warnings(record=True) as seen, pytest.raises(OSError):
+        warnings.simplefilter("always")
+        Image.open(whole).load()
+    assert any(issubclass(each.category, Image.DecompressionBombWarning) for each in seen)
+    words = ("visual-change", whole, whole)
+    process = started(*words)
+    said = process.communicate()[1]
+    assert process.returncode == 2
+    assert len(said.strip().splitlines()) == 1 and "large.png is damaged or cut off" in said
+
+
+# Seeds
+
+
+@pytest.mark.parametrize("command", ["corrupt", "gallery", "evaluate", "testset make"])
+@pytest.mark.parametrize("seed", [10**20 - 1, -(2**63)])
+def test_a_seed_that_is_no_64_bit_number_is_refused_by_every_command(run, tmp_path, command, seed):
+    picture(tmp_path / "one.png")
+    given = {
+        "corrupt": (tmp_path / "one.png", "--corruption", "fog", "--severity", 2),
+        "gallery": (tmp_path / "one.png",),
+        "evaluate": ("small_models:colours", "--images", tmp_path),
+        "testset make": (tmp_path,),
+    }
+    out = {"gallery": "g.png", "testset make": "t.parquet"}.get(command, "out")
+    told = run(*command.split(), *given[command], "--seed", seed, "--out", tmp_path / out)
+    assert_refused(told, "seed must be a whole number below 2⁶³")
+    assert [path.name for path in tmp_path.iterdir()] == ["one.png"]
+
+
+# Formats that are not read
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Four images that are read, and four files that are not."""
+    folder = save_pictures(tmp_path / "photos", each=1)
+    for place, name in enumerate(("a.avif", "b.HEIC", "c.svg", "d.heic")):
+        (folder / ("blue", "red")[place % 2] / name).write_bytes(b"not empty")
+    (folder / "blue" / "notes.txt").write_text("no image")
+    (folder / "blue" / ".hidden.svg").write_text("no image")
+    return folder
+
+
+def test_images_in_formats_that_are_not_read_are_counted_and_named(mixed):
+    (note,) = ec.load_images(mixed, "native").notes
+    assert "4 files" in note and ".avif, .heic, .svg" in note and "a.avif" in note
+
+
+def test_every_command_says_so(mixed, run, tmp_path):
+    for words in (
+        ("corrupt", mixed, "--corruption", "fog", "--severity", 2, "--out", tmp_path / "c"),
+        ("testset", "make", mixed, "--n", 4, "--stimulus", "native", "--corruption", "blur",
+         "--out", tmp_path / "t.parquet"),
+    ):  # fmt: skip
+        result = run(*words)
+        assert result.status == 0, result.err
+        assert "4 files are not read" in result.err
+    small = ("--n", 12, "--bins", 4, "--least", 2, "--replicates", 5, "--stimulus", "native")
+    given = ("--images", mixed, "--corruption", "blur", "--out", tmp_path / "out")
+    result = run("evaluate", "small_models:colours", *small, *given)
+    assert result.status == 0 and "4 files are not read" in result.out
+    assert "4 files are not read" in (tmp_path / "out" / "results.json").read_text("utf-8")
+
+
+def test_a_folder_of_nothing_else_is_refused_with_their_number(run, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.heic").write_bytes(b"")
+    words = ("testset", "make", tmp_path / "photos", "--out", tmp_path / "t.parquet")
+    assert_refused(run(*words), "No pictures in", "1 file is not read", "a.heic")
+
+
+def test_results_among_the_images_are_not_counted(mixed, tmp_path):
+    results = mixed / "results"
+    results.mkdir()
+    (results / "curves.svg").write_text("<svg/>")
+    (note,) = ec.load_images(mixed, "native", leave_out=results).notes
+    assert "4 files" in note

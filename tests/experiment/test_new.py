@@ -1,0 +1,571 @@
+"""`eyechart experiment new`: folder, pictures and database of a study, and what it refuses."""
+
+import hashlib
+import json
+import sqlite3
+import stat
+import struct
+from collections import Counter
+from contextlib import closing
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from PIL import Image
+from sqlalchemy import create_engine
+
+import eyechart as ec
+from commands import assert_refused, picture
+from experiment_postgres import postgresql
+from eyechart.core.errors import UsageError
+from eyechart.core.files import claimed
+from eyechart.experiment import making, stimuli
+from eyechart.experiment.config import StudyConfig, read_config
+from eyechart.experiment.folder import open_study
+from eyechart.labels.categories import CATEGORIES
+from study_inputs import SIDE, SMALL, TWO, draw_testset, save_photographs
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return save_photographs(tmp_path_factory.mktemp("new") / "photos")
+
+
+@pytest.fixture(scope="module")
+def manifest(photos):
+    return draw_testset(photos, photos.parent / "t.parquet")
+
+
+@pytest.fixture
+def make(run, photos, manifest, tmp_path):
+    """Make a small study, or one with other options."""
+
+    def call(*arguments, name="study", small=SMALL, images=photos, testset=manifest):
+        return run(
+            "experiment", "new", tmp_path / name, "--testset", testset, "--images", images,
+            *small, *arguments,
+        )  # fmt: skip
+
+    return call
+
+
+def rows_in(path, query):
+    """Ask the database without eyechart."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+SHOWN = """select role, truth, capacity, pair, place, "row", corruption, delta_v, sha256, digest,
+    shuffle, taken, category, source_image.name
+    from stimulus join picture on stimulus.id = stimulus_id
+    join source_image on source_image.id = source_id order by stimulus.id, place"""
+
+
+# What is made
+
+
+def test_a_study_holds_the_pixels_of_the_test_set_and_nothing_else(
+    make, photos, manifest, tmp_path
+):
+    result = make()
+    assert result.status == 0, result.err
+    study = tmp_path / "study"
+    table = {row["row"]: row for row in pq.read_table(manifest).to_pylist()}
+    shown = rows_in(study / "answers.sqlite", SHOWN)
+    assert len(shown) > 100
+    for _, _, _, _, _, row, corruption, delta_v, sha256, digest, *_ in shown:
+        own = table[row]
+        assert (corruption, delta_v, digest) == (own["corruption"], own["delta_v"], own["digest"])
+        with Image.open(photos / own["picture"]) as clean:
+            expected = clean.convert("RGB")
+        if corruption != "clean":
+            expected = ec.corrupt(
+                expected, corruption, keys=[digest], draw=own["draw"], seed=3,
+                **dict(own["parameters"]),
+            )  # fmt: skip
+        pixels = np.asarray(expected)
+        assert hashlib.sha256(pixels.tobytes()).hexdigest() == sha256
+        assert open_study(study).read_pixels(sha256, SIDE) == pixels.tobytes()
+    files = {path.stem for path in (study / "stimuli").iterdir()}
+    assert files == {row[8] for row in shown}
+
+
+def test_picture_files_hold_pixels_only(make, tmp_path):
+    assert make().status == 0
+    for path in (tmp_path / "study" / "stimuli").iterdir():
+        content, place, kinds = path.read_bytes(), 8, []
+        while place < len(content):
+            length, kind = struct.unpack(">I4s", content[place : place + 8])
+            kinds.append(kind)
+            place += 12 + length
+        assert set(kinds) == {b"IHDR", b"IDAT", b"IEND"}
+
+
+def test_the_database_holds_the_study_and_its_stimuli(make, manifest, tmp_path):
+    assert make("--k", 3, "--clean-k", 2, "--title", "Look!").status == 0
+    study = tmp_path / "study"
+    file = study / "answers.sqlite"
+    ((name, config, digest, status),) = rows_in(
+        file, "select name, config, config_hash, status from study"
+    )
+    stored = read_config(study / "study.yaml")
+    assert (name, digest, status) == ("study", stored.digest, "open")
+    assert StudyConfig(**json.loads(config)) == stored
+    assert (stored.title, stored.side, stored.k, stored.clean_k) == ("Look!", SIDE, 3, 2)
+    shown = rows_in(file, SHOWN)
+    roles = Counter(row[0] for row in shown)
+    assert (roles["practice"], roles["qualification"], roles["catch"]) == (6, 8, 6)
+    sources = {role: {row[9] for row in shown if row[0] == role} for role in roles}
+    assert sum(map(len, sources.values())) == len(set.union(*sources.values())) == 64
+    for role, truth, capacity, pair, place, _, corruption, _, _, _, _, taken, category, _ in shown:
+        wanted = None if role != "main" else 2 if corruption == "clean" else 3
+        assert (capacity, pair, place, taken, truth) == (wanted, None, 0, 0, category)
+    main = [row for row in shown if row[0] == "main"]
+    expected = [
+        row["row"] for row in pq.read_table(manifest).to_pylist()
+        if row["digest"] in sources["main"] and row["delta_v"] is not None
+    ]  # fmt: skip
+    assert sorted(row[5] for row in main) == sorted(expected)
+    assert len({row[10] for row in shown}) == len(shown)  # an order of their own
+    secret = bytes.fromhex((study / "secret").read_text())
+    fingerprint = hashlib.sha256(secret).hexdigest()
+    assert rows_in(file, "select secret from installation") == [(fingerprint,)]
+
+
+def test_the_plan_is_printed_and_kept_and_agrees_with_the_database(make, tmp_path):
+    result = make("--k", 4, "--pay", 10, "--fee", 0.5, "--currency", "EUR")
+    study = tmp_path / "study"
+    plan = (study / "plan.txt").read_text(encoding="utf-8")
+    assert result.out.startswith(plan)
+    ((answers,),) = rows_in(study / "answers.sqlite", "select sum(capacity) from stimulus")
+    config = read_config(study / "study.yaml")
+    loads = rows_in(
+        study / "answers.sqlite",
+        "select sum(capacity) from stimulus join picture on stimulus.id = stimulus_id"
+        " where role = 'main' group by source_id",
+    )
+    counting = max(-(-answers // 20), max(load for (load,) in loads))
+    people = -(-counting * 5 // 4)
+    assert f"Answers wanted: {answers:,}," in plan
+    assert f"Participants to recruit: {people:,}," in plan
+    assert f"Cost: {people * config.minutes / 60 * 10 * 1.5:,.2f} EUR" in plan
+    for category, count in rows_in(
+        study / "answers.sqlite",
+        "select truth, count(*) from stimulus where role = 'main' group by truth",
+    ):
+        assert f"{category} {count}" in plan
+
+
+def test_participants_are_told_how_long_it_takes(make, tmp_path):
+    assert make().status == 0
+    config = open_study(tmp_path / "study").config
+    # 90 s of reading, 32 trials of 2.2 s, 4 s of feedback
+    assert config.minutes == 3
+    assert "about 3\nminutes" in config.consent and "{" not in config.consent
+    (tmp_path / "consent.txt").write_text("Takes {minutes} minutes. {Braces} stay.\n")
+    (tmp_path / "own.yaml").write_text("minutes: 12\nblock: 9\npass_share: 0.5\nk: 2\n")
+    given = ("--consent", tmp_path / "consent.txt", "--settings", tmp_path / "own.yaml", "--k", 4)
+    assert make(*given, name="Second One").status == 0
+    other = open_study(tmp_path / "Second One").config
+    assert other.consent == "Takes 12 minutes. {Braces} stay."
+    assert (other.minutes, other.block, other.pass_share, other.k) == (12, 9, 0.5, 4)
+    assert other.name == "second-one"
+
+
+def test_only_the_owner_reads_what_is_secret(make, tmp_path):
+    assert make("--database", f"sqlite:///{tmp_path}/shared.sqlite").status == 0
+    for name in ("secret", "database.txt"):
+        assert stat.S_IMODE((tmp_path / "study" / name).stat().st_mode) == 0o600
+    folder = open_study(tmp_path / "study")
+    assert folder.database_url == f"sqlite:///{tmp_path}/shared.sqlite"
+    assert folder.secret.hex() not in repr(folder) and len(folder.secret) == 32
+    others = [path for path in (tmp_path / "study").iterdir() if path.is_file()]
+    found = [path.name for path in others if folder.secret.hex() in path.read_text("latin-1")]
+    assert found == ["secret"]
+
+
+def test_the_same_seed_makes_the_same_study(make, tmp_path):
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        assert make("--seed", seed, "--name", "x", name=name).status == 0
+    one, two, three = (rows_in(tmp_path / name / "answers.sqlite", SHOWN) for name in "abc")
+    assert one == two != three
+    secrets = {(tmp_path / name / "secret").read_text() for name in "abc"}
+    assert len(secrets) == 3
+
+
+def test_a_study_of_pairs_is_made_without_labels(make, run, tmp_path):
+    mixed = save_photographs(tmp_path / "mixed", 50, ("x",))
+    for path in (mixed / "x").iterdir():
+        path.rename(mixed / path.name)
+    testset = draw_testset(mixed, tmp_path / "t.parquet", 100, corruptions=(*TWO, "blur"))
+    result = make(
+        "--kind", "same-different", "--pair", "brightness:gaussian_noise", "--per-pair", 12,
+        "--practice", 2, "--qualification", 3, "--catch", 2, "--trials", 4,
+        images=mixed, testset=testset, small=(),
+    )  # fmt: skip
+    assert result.status == 0, result.err
+    config = open_study(tmp_path / "study").config
+    assert config.response_ms == 0 and "changed in the same way" in config.consent
+    shown = rows_in(tmp_path / "study" / "answers.sqlite", SHOWN)
+    main = [row for row in shown if row[0] == "main"]
+    assert len(main) == 24
+    for one, two in zip(main[::2], main[1::2], strict=True):
+        assert one[3] == two[3] == "vcr/brightness|vcr/gaussian_noise"
+        assert (one[4], two[4]) == (0, 1) and one[9] != two[9]
+        assert (one[1] == "same") == (one[6] == two[6])
+    truths = Counter(row[1] for row in main)
+    assert truths == {"same": 12, "different": 12}
+    gap = max(abs(one[7] - two[7]) for one, two in zip(main[::2], main[1::2], strict=True))
+    assert f"at most {gap:.3f}" in result.out
+    assert {row[12] for row in shown} == {""}
+
+
+def test_a_category_that_is_missing_is_told(make, tmp_path):
+    few = save_photographs(tmp_path / "few", 6, CATEGORIES[:14])
+    testset = draw_testset(few, tmp_path / "t.parquet")
+    result = make(images=few, testset=testset)
+    assert result.status == 0, result.err
+    assert "Note: no photographs of oven, truck are in the main part." in result.out
+
+
+def test_pictures_without_visual_change_are_told(make, tmp_path):
+    flat = save_photographs(tmp_path / "flat")
+    for level, label in enumerate(CATEGORIES[:8]):
+        Image.new("RGB", (SIDE, SIDE), (90, 90, level)).save(flat / label / "0.png")
+    testset = draw_testset(flat, tmp_path / "t.parquet")
+    table = pq.read_table(testset).to_pylist()
+    blank = [row for row in table if row["corruption"] != "clean" and row["delta_v"] is None]
+    assert blank
+    result = make(images=flat, testset=testset)
+    assert result.status == 0, result.err
+    assert f"Note: {len(blank)} corrupted pictures are left out" in result.out
+    shown = rows_in(tmp_path / "study" / "answers.sqlite", SHOWN)
+    assert not {row["row"] for row in blank} & {row[5] for row in shown}
+
+
+# Several studies in one database
+
+
+def test_photographs_are_shared_between_studies_of_one_database(make, tmp_path):
+    url = f"sqlite:///{tmp_path}/all.sqlite"
+    assert make("--database", url, name="one").status == 0
+    refused = make("--database", url, name="two")
+    assert_refused(refused, "another secret", "--secret")
+    assert not (tmp_path / "two").exists()
+    own = ("--database", url, "--secret", tmp_path / "one")
+    assert_refused(make(*own, "--name", "one", name="two"), "'one'", "--name")
+    assert not (tmp_path / "two").exists()
+    assert make(*own, "--seed", 1, name="two").status == 0
+    file = tmp_path / "all.sqlite"
+    assert rows_in(file, "select count(*) from source_image") == [(64,)]
+    assert rows_in(file, "select name from study order by id") == [("one",), ("two",)]
+    assert rows_in(file, "select count(*) from installation") == [(1,)]
+    one, two = (open_study(tmp_path / name) for name in ("one", "two"))
+    assert one.secret == two.secret and one.database_url == two.database_url
+
+
+def test_studies_go_into_postgresql_too(make, tmp_path, monkeypatch):
+    with postgresql() as url:
+        with monkeypatch.context() as patched:
+            interrupted(patched, making, "config_text", 0)
+            assert make("--database", url, name="one").status == 130
+        assert make("--database", url, name="one").status == 0
+        assert_refused(make("--database", url, name="two"), "another secret")
+        own = ("--database", url, "--secret", tmp_path / "one" / "secret")
+        assert make(*own, name="two").status == 0
+        assert make("--name", "one", name="alone").status == 0
+        folder = open_study(tmp_path / "one")
+        assert folder.database_url == url
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            where = "join study on study.id = study_id where study.name = 'one' order by"
+            stored = connection.exec_driver_sql(SHOWN.replace("order by", where)).fetchall()
+            count = connection.exec_driver_sql("select count(*) from source_image").scalar_one()
+        engine.dispose()
+    assert [tuple(row) for row in stored] == rows_in(tmp_path / "alone" / "answers.sqlite", SHOWN)
+    assert count == 64
+
+
+def test_a_photograph_with_another_label_than_before_is_refused(make, photos, tmp_path):
+    url = f"sqlite:///{tmp_path}/all.sqlite"
+    assert make("--database", url, name="one").status == 0
+    swapped = tmp_path / "swapped"
+    for label in CATEGORIES:
+        other = {"cat": "dog", "dog": "cat"}.get(label, label)
+        (swapped / other).mkdir(parents=True)
+        for path in (photos / label).iterdir():
+            (swapped / other / path.name).write_bytes(path.read_bytes())
+    testset = draw_testset(swapped, tmp_path / "s.parquet")
+    own = ("--database", url, "--secret", tmp_path / "one")
+    result = make(*own, name="two", images=swapped, testset=testset)
+    assert_refused(result, "labelled", "cat", "dog")
+    assert rows_in(tmp_path / "all.sqlite", "select name from study") == [("one",)]
+
+
+# Going on
+
+
+def interrupted(monkeypatch, module, name, after):
+    """Let a function be called so often, and press Ctrl-C at the next call."""
+    true, calls = getattr(module, name), []
+
+    def call(*arguments, **options):
+        if len(calls) == after:
+            raise KeyboardInterrupt
+        calls.append(arguments)
+        return true(*arguments, **options)
+
+    monkeypatch.setattr(module, name, call)
+
+
+def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        interrupted(patched, stimuli, "write_picture", 12)
+        stopped = make("--name", "x")
+    assert stopped.status == 130
+    assert stopped.err.strip() == f"Stopped: the same command goes on in {tmp_path}/study."
+    study = tmp_path / "study"
+    assert not (study / "study.yaml").exists() and not (study / "answers.sqlite").exists()
+    with pytest.raises(UsageError, match="no study"):
+        open_study(study)
+    secret = (study / "secret").read_text()
+    before = {path: path.stat().st_mtime_ns for path in (study / "stimuli").iterdir()}
+    assert len(before) >= 10  # some pictures are alike
+    # one is cut off, as if the machine had stopped
+    lost = sorted(before)[0]
+    lost.write_bytes(lost.read_bytes()[:100])
+    with (study / "rendered.csv").open("a") as record:
+        record.write("17,abc")
+    assert make("--name", "x").status == 0
+    kept = {path: path.stat().st_mtime_ns for path in before if path != lost}
+    assert kept == {path: when for path, when in before.items() if path != lost}
+    assert (study / "secret").read_text() == secret
+    assert make("--name", "x", name="whole").status == 0
+    one, two = (rows_in(tmp_path / name / "answers.sqlite", SHOWN) for name in ("study", "whole"))
+    assert one == two
+    for row in one:
+        open_study(study).read_pixels(row[8], SIDE)
+
+
+def test_a_list_of_pictures_that_is_wrong_is_not_believed(make, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        interrupted(patched, stimuli, "write_picture", 12)
+        assert make().status == 130
+    record = tmp_path / "study" / "rendered.csv"
+    lines = dict(line.split(",") for line in record.read_text().split())
+    names = list(dict.fromkeys(lines.values()))
+    turned = dict(zip(names, names[1:] + names[:1], strict=True))
+    record.write_text("".join(f"{row},{turned[name]}\n" for row, name in lines.items()))
+    assert make().status == 0
+    assert make("--name", "study", name="whole").status == 0
+    one, two = (rows_in(tmp_path / name / "answers.sqlite", SHOWN) for name in ("study", "whole"))
+    assert one == two
+
+
+def test_two_runs_do_not_make_one_folder_together(make, tmp_path):
+    (tmp_path / "study").mkdir()
+    with claimed(tmp_path / "study" / "making.json"):
+        assert_refused(make(), "Another run")
+    assert make().status == 0
+
+
+def test_a_stop_after_the_database_was_written_does_not_write_twice(make, tmp_path, monkeypatch):
+    url = ("--database", f"sqlite:///{tmp_path}/all.sqlite")
+    with monkeypatch.context() as patched:
+        interrupted(patched, making, "config_text", 0)
+        assert make(*url).status == 130
+    before = rows_in(tmp_path / "all.sqlite", SHOWN)
+    assert before and not (tmp_path / "study" / "study.yaml").exists()
+    assert make(*url).status == 0
+    assert rows_in(tmp_path / "all.sqlite", SHOWN) == before
+    assert rows_in(tmp_path / "all.sqlite", "select name from study") == [("study",)]
+
+
+def test_beginnings_with_other_settings_are_refused_and_kept(make, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        interrupted(patched, stimuli, "write_picture", 3)
+        assert make().status == 130
+    before = sorted((tmp_path / "study").rglob("*"))
+    assert_refused(make("--k", 9), "other settings")
+    assert_refused(make("--seed", 9), "other settings")
+    assert sorted((tmp_path / "study").rglob("*")) == before
+    assert make().status == 0
+
+
+def test_a_study_that_is_there_is_never_changed(make, tmp_path):
+    assert make().status == 0
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "study").rglob("*")}
+    for more in ((), ("--k", 9)):
+        assert_refused(make(*more), "a study already")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "study").rglob("*")} == before
+
+
+def test_pictures_that_were_damaged_are_found_and_mended(make, tmp_path):
+    assert make().status == 0
+    folder = open_study(tmp_path / "study")
+    shown = rows_in(tmp_path / "study" / "answers.sqlite", SHOWN)
+    names = sorted({row[8] for row in shown})[:4]
+    folder.picture_path(names[0]).unlink()
+    folder.picture_path(names[1]).write_bytes(b"no picture")
+    Image.new("RGB", (SIDE, SIDE)).save(folder.picture_path(names[2]))
+    Image.new("RGB", (SIDE, SIDE + 1)).save(folder.picture_path(names[3]))
+    words = ("is missing", "is damaged", "other pixels", "other pixels")
+    for name, word in zip(names, words, strict=True):
+        with pytest.raises(UsageError, match=f"{word}.*experiment new"):
+            folder.read_pixels(name, SIDE)
+    good = sorted({row[8] for row in shown})[4]
+    with pytest.raises(UsageError, match="damaged"):
+        folder.read_pixels(good, SIDE + 1)
+    result = make()
+    assert result.status == 0 and "are good now" in result.out
+    for name in names:
+        assert hashlib.sha256(folder.read_pixels(name, SIDE)).hexdigest() == name
+    assert rows_in(tmp_path / "study" / "answers.sqlite", SHOWN) == shown
+
+
+# What is refused
+
+
+def test_a_test_set_without_labels_is_refused(make, tmp_path):
+    mixed = save_photographs(tmp_path / "mixed", 4, ("x",))
+    for path in (mixed / "x").iterdir():
+        path.rename(mixed / path.name)
+    testset = draw_testset(mixed, tmp_path / "t.parquet", 8)
+    assert_refused(make(images=mixed, testset=testset), "4 of 4", "no label", "0.png")
+    assert not (tmp_path / "study").exists()
+
+
+def test_categories_outside_the_16_are_refused(make, tmp_path):
+    mixed = save_photographs(tmp_path / "mixed", 3, ("cat", "otter"))
+    testset = draw_testset(mixed, tmp_path / "t.parquet", 8)
+    result = make(images=mixed, testset=testset)
+    assert_refused(result, "3 of 6", "otter/0.png", "'otter'", "--labels entry16")
+
+
+def test_too_few_photographs_are_refused_with_the_numbers(make, tmp_path):
+    result = make(small=())
+    assert_refused(result, "64 photographs", "needs 148", "100 trials", "--trials")
+    assert not (tmp_path / "study").exists()
+
+
+def test_pictures_of_several_sizes_are_refused(make, run, tmp_path):
+    mixed = save_photographs(tmp_path / "mixed", 4)
+    picture(mixed / "cat" / "odd.png", 1, (24, 30))
+    draw_testset(mixed, tmp_path / "t.parquet", 100, corruptions=TWO[1:])
+    result = make(images=mixed, testset=tmp_path / "t.parquet")
+    assert_refused(result, "squares", "cat/odd.png", "30 × 24", "--stimulus 224")
+    picture(mixed / "cat" / "odd.png", 1, (24, 24))
+    draw_testset(mixed, tmp_path / "u.parquet", 100, corruptions=TWO[1:])
+    result = make(images=mixed, testset=tmp_path / "u.parquet")
+    assert_refused(result, "one size", "32 px", "--stimulus 224")
+    assert not (tmp_path / "study").exists()
+
+
+def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
+    others = save_photographs(tmp_path / "others", 4, side=40)
+    result = make(images=others)
+    assert_refused(result, "drawn from other pictures")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--k", 0), ("k must be at least 1",)),
+        (("--trials", 0), ("trials must be at least 1",)),
+        (("--kind", "sort"), ("Unknown kind of experiment 'sort'",)),
+        (("--name", "Not This"), ("small letters", "'Not This'")),
+        (("--catch-pool", 1), ("catch-pool must be at least catch",)),
+        (("--pay", -1), ("pay must be",)),
+        (("--expect-excluded", 1), ("expect-excluded must be",)),
+        (("--pair", "a:b"), ("same-different",)),
+        (("--kind", "same-different", "--clean-k", 1), ("--clean-k",)),
+        (("--kind", "same-different", "--pair", "blur"), ("A:B",)),
+        (("--kind", "same-different", "--pair", "brightness:brightness"), ("A:B",)),
+        (("--kind", "same-different", "--pair", "brightness:gausian_noise"), ("gaussian_noise",)),
+        (("--kind", "same-different", "--trials", 2, "--per-pair", 7), ("even number",)),
+        (("--settings", "none.yaml"), ("No such file",)),
+        (("--settings", "odd.yaml"), ("Unknown setting", "blocks", "block")),
+        (("--settings", "list.yaml"), ("must hold settings",)),
+        (("--settings", "broken.yaml"), ("cannot be read",)),
+        (("--settings", "text.yaml"), ("block", "must be int")),
+        (("--consent", "empty.txt"), ("empty.txt is empty",)),
+        (("--consent", "none.txt"), ("No such file",)),
+        (("--secret", "empty.txt"), ("64 hexadecimal digits",)),
+        (("--secret", "none"), ("no secret",)),
+        (("--database", "mysql://x"), ("postgresql+psycopg://", "mysql")),
+        (("--database", "answers"), ("'answers' is no database",)),
+        (("--database", "sqlite:///none/a.sqlite"), ("No such folder",)),
+        (("--database", "sqlite:///file:a.sqlite"), ("must be a file",)),
+        (("--database", "sqlite://"), ("must be a file",)),
+        (("--database", "postgresql+psycopg://a:b@c:port/d"), ("is no database",)),
+        (("--device", "tpu"), ("cpu or cuda",)),
+        (("--seed", -1), ("--seed",)),
+    ],
+)
+def test_what_cannot_be_a_study_is_refused_and_leaves_nothing(
+    make, tmp_path, monkeypatch, arguments, words
+):
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "odd.yaml": "blocks: 3\n", "list.yaml": "- 1\n", "broken.yaml": "a: [\n",
+        "text.yaml": "block: many\n", "empty.txt": "\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert_refused(make(*arguments), *words)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
+def test_a_folder_or_file_of_something_else_is_kept(make, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("precious")
+    (tmp_path / "file").write_text("precious")
+    assert_refused(make(name="full"), "something else")
+    assert_refused(make(name="file"), "is a file")
+    assert_refused(make(name="none/study"), "No such folder")
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine.txt"]
+    (tmp_path / "empty").mkdir()
+    assert make(name="empty").status == 0
+
+
+def test_a_side_other_than_the_test_sets_is_refused(make, photos, tmp_path):
+    testset = draw_testset(photos, tmp_path / "t.parquet", stimulus="24")
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"side": 30}))
+    result = make("--settings", tmp_path / "own.yaml", testset=testset)
+    assert_refused(result, "side", "24 px", "30")
+    assert make(testset=testset).status == 0
+    assert open_study(tmp_path / "study").config.side == 24
+
+
+def test_a_test_set_of_images_that_are_not_square_is_rejected(make, photos, tmp_path):
+    wide = draw_testset(photos, tmp_path / "wide.parquet", stimulus="48x24")
+    assert_refused(make(testset=wide), "square", "48x24", "--stimulus 48")
+    square = draw_testset(photos, tmp_path / "square.parquet", stimulus="24x24")
+    assert make(testset=square).status == 0
+    assert open_study(tmp_path / "study").config.side == 24
+
+
+def test_what_is_no_study_is_not_opened(make, tmp_path):
+    with pytest.raises(UsageError, match="No such folder"):
+        open_study(tmp_path / "none")
+    with pytest.raises(UsageError, match="no study: make one with eyechart experiment new"):
+        open_study(tmp_path)
+    assert make().status == 0
+    study = tmp_path / "study"
+    folder = open_study(study)
+    for name in ("../secret", "", "A" * 64, f"{'a' * 64}/x"):
+        with pytest.raises(UsageError, match="64 hexadecimal digits"):
+            folder.picture_path(name)
+    (study / "secret").write_text("short")
+    with pytest.raises(UsageError, match="is no secret"):
+        open_study(study)
+    (study / "secret").unlink()
+    with pytest.raises(UsageError, match="There is no secret"):
+        open_study(study)
+
+
+def test_a_folder_whose_name_means_something_in_an_address_works(make, tmp_path):
+    assert make(name="100% ?#&").status == 0
+    assert (tmp_path / "100% ?#&" / "answers.sqlite").exists()
+    assert open_study(tmp_path / "100% ?#&").config.name == "100"

@@ -1,0 +1,48 @@
+"""What a second reader of the experiment found wrong."""
+
+import pytest
+
+from eyechart.experiment.config import StudyConfig
+from eyechart.experiment.folder import open_study
+from eyechart.experiment.rules import find_rules
+from eyechart.experiment.rules_v1 import odd
+from eyechart.experiment.stimuli import RENDERED
+from filled_studies import Robot, always, sitting_of
+from study_inputs import SMALL, draw_testset, save_photographs
+
+PAIRS = StudyConfig("s", "S", kind="same-different", show_ms=1000)
+
+
+@pytest.mark.parametrize("shown, is_odd", [(1000, False), (1016, False), (1034, True), (900, True)])
+def test_two_pictures_that_were_shown_too_long_or_too_short_do_not_count(shown, is_odd):
+    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).answers[0]
+    # of two pictures the browser says when they came and when, after them, only the buttons stayed
+    answer.stamps.update({"stimulus": 300.0, "response": 300.0 + shown, "hz": 60.0})
+    assert odd(answer, 60.0, PAIRS) == (("timing",) if is_odd else ())
+
+
+def test_who_answers_before_the_two_pictures_are_gone_has_seen_enough_of_them():
+    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).answers[0]
+    answer.stamps.update({"stimulus": 300.0, "end": 700.0, "hz": 60.0})
+    assert odd(answer, 60.0, PAIRS) == ()
+
+
+def test_the_rules_do_not_read_as_if_every_answer_were_right():
+    text = find_rules(1).text
+    assert "No answer is wrong" not in text and "without an answer counts as wrong" in text
+
+
+def test_pictures_are_mended_where_the_list_of_them_was_lost_too(run, tmp_path):
+    photos = save_photographs(tmp_path / "photos")
+    manifest = draw_testset(photos, tmp_path / "t.parquet")
+    new = ("experiment", "new", tmp_path / "study", "--testset", manifest, "--images", photos)
+    assert run(*new, *SMALL).status == 0
+    study = open_study(tmp_path / "study")
+    before = {path.name for path in study.stimuli.iterdir()}
+    (study.path / RENDERED).unlink()
+    for path in list(study.stimuli.iterdir())[:3]:
+        path.unlink()
+    result = run(*new, *SMALL)
+    assert result.status == 0 and "are good now" in result.out
+    assert {path.name for path in study.stimuli.iterdir()} == before
+    assert "already" in run(*new, *SMALL).err

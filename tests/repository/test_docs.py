@@ -1,0 +1,131 @@
+"""What the documentation shows works: its Python and its commands are run."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+
+from eyechart.cli.app import app, main
+from eyechart.suites.suite import all_entries
+from places import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for name, text in BLOCK.findall(page.read_text("utf-8")) if name == language]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the files that the examples speak of."""
+    levels = np.random.default_rng(0).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+    Image.fromarray(levels).save(tmp_path / "photo.jpg")
+    (tmp_path / "photos").mkdir()
+    Image.fromarray(levels[:32]).save(tmp_path / "photos" / "one.png")
+    (table,) = blocks(ROOT / "docs" / "overlap.md", "csv")
+    (tmp_path / "accuracies.csv").write_text(table, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_examples_run(page, folder):
+    names: dict[str, object] = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_command_examples_run(page, folder):
+    for block in blocks(page, "bash"):
+        for line in block.splitlines():
+            if line.startswith("eyechart "):
+                with pytest.raises(SystemExit) as stop:
+                    main(shlex.split(line, comments=True)[1:])
+                assert stop.value.code == 0, line
+
+
+def test_there_are_examples():
+    assert blocks(ROOT / "README.md", "python")
+    assert len(blocks(ROOT / "docs" / "quickstart.md", "python")) > 3
+    assert blocks(ROOT / "docs" / "quickstart.md", "bash")
+
+
+def test_the_table_of_packages_names_each_of_them():
+    rows = re.findall(
+        r"^\| ((?:`\w+`,? ?)+) \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M
+    )
+    named = re.findall(r"`(\w+)`", " ".join(rows))
+    packages = {path.parent.name for path in (ROOT / "src" / "eyechart").glob("*/__init__.py")}
+    assert len(packages) > 15
+    assert sorted(named) == sorted(packages)
+
+
+def test_the_quickstart_names_what_the_demo_writes():
+    recipe = (ROOT / "Makefile").read_text("utf-8")
+    written = set(re.findall(r"\$\(DEMO\)/(\w+\.html)", recipe))
+    page = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    assert written == set(re.findall(r"`build/demo/(\w+\.html)`", page)) != set()
+
+
+def test_the_tables_hold_every_corruption(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    sys.modules.pop("generate", None)
+    import generate
+
+    page = generate.on_page_markdown((ROOT / "docs" / "corruptions.md").read_text("utf-8"))
+    assert "<!--" not in page
+    for name in all_entries():
+        assert page.count(f"### `{name}`\n") == 1, name
+    assert "| `sigma` |" in page
+    suites = generate.on_page_markdown((ROOT / "docs" / "suites.md").read_text("utf-8"))
+    assert "`saturate`" in suites.split("not for these")[1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text("utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), target
+
+
+def named_commands(page: Path) -> list[str]:
+    """Commands that a page names without running them, each in one line."""
+    text = page.read_text("utf-8").replace("\\\n", " ")
+    shown = [line.strip() for block in re.findall(r"^```text\n(.*?)^```", text, re.M | re.S)
+             for line in block.splitlines()]  # fmt: skip
+    inline = re.findall(r"`(eyechart [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    return [" ".join(line.split()) for line in (*shown, *inline) if "eyechart " in line]
+
+
+def check_command(line: str) -> None:
+    """The subcommand and its options exist."""
+    words = re.split(r"\s+(?:&&|;|\||>|#)\s|…", line[line.index("eyechart ") :])[0].split()[1:]
+    command = typer.main.get_command(app)
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    if hasattr(command, "commands"):
+        assert not words or words[0].startswith(("-", "[")), line
+        return
+    known = {name for own in command.params for name in (*own.opts, *own.secondary_opts)}
+    for word in words:
+        option = word.strip("[],.()").partition("=")[0]
+        if re.fullmatch(r"--[a-z][a-z0-9-]*", option):
+            assert option in {*known, "--help"}, f"{option} in: {line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_that_are_named_exist_with_their_options(page):
+    for line in named_commands(page):
+        check_command(line)
+
+
+def test_many_commands_are_named():
+    assert sum(len(named_commands(page)) for page in PAGES) > 80

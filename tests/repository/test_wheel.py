@@ -1,0 +1,178 @@
+"""The wheel: all that the package needs is in it, with the experiment's pages, or none is built."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from browser import launched, opened, skip_without_browser
+from places import ROOT
+
+STATIC = Path("src", "eyechart", "experiment", "static")
+PAGES = ("app.css", "app.js")
+TOP = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
+
+NPM = """#!/bin/sh
+case "$*" in
+ci*) mkdir -p node_modules ;;
+*build*) mkdir -p ../{static} && touch ../{static}/app.js ../{static}/app.css ;;
+esac
+"""
+"""Stands in for npm where only the way to it is tested."""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of what git has, as far as a build needs it: no pages."""
+    pytest.importorskip("hatchling")
+    folder = tmp_path / "checkout"
+    left_out = shutil.ignore_patterns("node_modules", "static", "__pycache__")
+    for name in ("src", "frontend"):
+        shutil.copytree(ROOT / name, folder / name, ignore=left_out)
+    for name in TOP:
+        if (ROOT / name).exists():
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def build(checkout, target="wheel", programs=None):
+    """Build as `python -m build` does, in the environment of the tests; return what was said.
+
+    `programs`: a folder with an npm; without it there is none.
+    """
+    tools = checkout.parent / "tools"
+    tools.mkdir(exist_ok=True)
+    for name in ("sh", "dirname", "du", "tail", "cut", "mkdir", "touch"):
+        if not (tools / name).exists():
+            (tools / name).symlink_to(shutil.which(name))
+    path = os.pathsep.join([*([str(programs)] if programs else []), str(tools)])
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", "../dist"]
+    return subprocess.run(
+        command, cwd=checkout, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+
+
+def names_in(folder):
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_the_pages(checkout):
+    (checkout / STATIC).mkdir()
+    for name in PAGES:
+        (checkout / STATIC / name).write_text("built")
+    done = build(checkout)
+    assert done.returncode == 0, done.stderr
+    held = {name for name in names_in(checkout.parent / "dist") if ".dist-info/" not in name}
+    source = checkout / "src"
+    assert held == {str(p.relative_to(source)) for p in source.rglob("*") if p.is_file()}
+    assert {f"eyechart/experiment/static/{name}" for name in PAGES} < held
+
+
+@pytest.mark.parametrize("target", ["wheel", "sdist"])
+def test_without_npm_and_pages_nothing_is_built_and_a_sentence_says_why(checkout, target):
+    done = build(checkout, target)
+    assert done.returncode != 0
+    assert "there is no npm here" in done.stderr and "install Node 20" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(checkout.parent.glob("dist/*"))
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_pages_that_are_missing_or_old_are_built_first(checkout, tmp_path, old):
+    if old:
+        (checkout / STATIC).mkdir()
+        for name in PAGES:
+            (checkout / STATIC / name).write_text("older than its sources")
+            os.utime(checkout / STATIC / name, (0, 0))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "npm").write_text(NPM.format(static=STATIC))
+    (programs / "npm").chmod(0o755)
+    done = build(checkout, programs=programs)
+    assert done.returncode == 0, done.stderr
+    held = names_in(checkout.parent / "dist")
+    assert {f"eyechart/experiment/static/{name}" for name in PAGES} < held
+    assert all((checkout / STATIC / name).stat().st_mtime > 1 for name in PAGES)
+
+
+def call(*command, cwd):
+    """Run a command without any help of this checkout, and return what it printed."""
+    free = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+    texts = [str(each) for each in command]
+    done = subprocess.run(texts, cwd=cwd, env=free, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(texts)}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def save_photos(folder):
+    chance = np.random.default_rng(0)
+    for category in ("dog", "cat", "car", "clock"):
+        (folder / category).mkdir(parents=True)
+        for number in range(8):
+            levels = chance.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(levels).resize((240, 240)).save(folder / category / f"{number}.png")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_wheel_of_a_fresh_clone_evaluates_reports_and_serves_a_study(tmp_path):
+    skip_without_browser()
+    pytest.importorskip("build")
+    if shutil.which("npm") is None:
+        pytest.skip("no npm, which builds the pages")
+    clone = tmp_path / "clone"
+    call("git", "clone", "--quiet", ROOT, clone, cwd=tmp_path)
+    call(sys.executable, "-m", "build", "--outdir", tmp_path / "dist", cwd=clone)
+    assert {f"eyechart/experiment/static/{name}" for name in PAGES} < names_in(tmp_path / "dist")
+    (wheel,) = tmp_path.glob("dist/*.whl")
+    call(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    programs = tmp_path / "venv" / "bin"
+    call(
+        *(programs / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+        *("-c", clone / "constraints.txt", f"{wheel}[demo,experiment]"),
+        cwd=tmp_path,
+    )
+    shutil.rmtree(clone)
+    eyechart = programs / "eyechart"
+    small = ("--n", 24, "--corruption", "brightness", "--bins", 6, "--least", 2)
+    call(eyechart, "evaluate", "efficientnet_lite0", *small, "--out", "run", cwd=tmp_path)
+    assert (tmp_path / "run" / "results.json").is_file()
+    call(eyechart, "report", "run", "--out", "report.html", cwd=tmp_path)
+    with launched() as browser, opened(browser, tmp_path / "report.html") as shown:
+        assert "efficientnet_lite0" in shown.page.inner_text("body")
+        assert shown.problems == []
+    save_photos(tmp_path / "photos")
+    few = ("--labels", "entry16", "--corruption", "brightness", "--n", 64, "--out", "t.parquet")
+    call(eyechart, "testset", "make", "photos", *few, cwd=tmp_path)
+    sizes = {"trials": 10, "practice": 4, "qualification": 4, "catch": 2, "k": 1, "clean-k": 1}
+    options = [each for name, size in sizes.items() for each in (f"--{name}", size)]
+    given = ("--testset", "t.parquet", "--images", "photos", "--contact", "lab@example.org")
+    call(eyechart, "experiment", "new", "study", *given, *options, cwd=tmp_path)
+    serve_and_open(eyechart, tmp_path)
+
+
+def serve_and_open(eyechart, folder):
+    """Serve the study and open its first page, in Chromium."""
+    server = subprocess.Popen(
+        [eyechart, "experiment", "serve", "study", "--port", "0"],
+        cwd=folder, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        address = server.stdout.readline().split()[-1]
+        with launched() as browser:
+            page = browser.new_page()
+            page.goto(address)
+            page.wait_for_selector('#app[data-screen="consent"]', timeout=30_000)
+            page.click('[data-action="agree"]')
+            page.wait_for_selector('#app[data-screen="instructions"]', timeout=30_000)
+    finally:
+        server.terminate()
+        server.communicate()

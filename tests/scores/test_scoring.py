@@ -1,0 +1,569 @@
+"""From outcomes to scores: curves against a known truth, anchors, intervals, people, verdicts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+import eyechart as ec
+import small_models
+from eyechart.evaluation.prepare import people_of
+from eyechart.evaluation.task import Task
+from eyechart.humans.importers import import_answers
+from eyechart.humans.records import write_answers
+from eyechart.humans.reference import find_reference
+from eyechart.labels.categories import CATEGORIES
+from eyechart.labels.imagenet import wordnet_ids
+from eyechart.predictions.outcomes import Outcomes
+from eyechart.scores.estimate import mean_estimate
+from eyechart.scores.evaluation import values_of
+from eyechart.scores.ranking import paired_difference
+from eyechart.scores.scoring import (
+    Fit,
+    class_weights,
+    estimate_mean,
+    is_too_few,
+    score_corruption,
+)
+from eyechart.testsets.drawing import Plan
+from known_outcomes import CLEAN_ACCURACY, TRUE_AREAS, outcomes
+from small_models import save_pictures
+
+QUICK = {"replicates": 40}
+
+
+def score(own=None, fit=None, **options):
+    given = {
+        "geometric": False, "classes": 16, "labelled": True, "reference": None,
+        "why_no_reference": "none was asked for", **options,
+    }  # fmt: skip
+    own = outcomes() if own is None else own
+    return score_corruption("vcr/gaussian_noise", own, fit or Fit(**QUICK), **given)
+
+
+# Areas and anchors
+
+
+@pytest.mark.parametrize("method", ["least-squares", "cobs", "pava"])
+def test_areas_of_a_known_truth_are_found(method):
+    found = score(fit=Fit(method=method, **QUICK))
+    for letter, own in found.properties.items():
+        assert own.robustness.value == pytest.approx(TRUE_AREAS[letter], abs=0.015)
+        low, high = own.robustness.interval
+        assert low - 0.01 < TRUE_AREAS[letter] < high + 0.01 and high - low < 0.06
+        assert low <= own.robustness.narrow_interval[0] <= own.robustness.narrow_interval[1] <= high
+        assert own.answers == 8000
+
+
+def test_curves_start_at_clean_accuracy_and_at_one():
+    found = score()
+    assert found.accuracy.curve.left == pytest.approx(CLEAN_ACCURACY, abs=1e-12)
+    assert float(found.accuracy.curve(0.0)) == pytest.approx(CLEAN_ACCURACY, abs=1e-6)
+    assert found.consistency.curve.left == 1.0
+    assert float(found.consistency.curve(0.0)) == pytest.approx(1.0, abs=1e-6)
+    assert found.accuracy.curve.right is None and found.consistency.curve.right is None
+
+
+@pytest.mark.parametrize(
+    ("end", "a", "p"),
+    [("chance", 1 / 16, 1 / 16), (0.05, 0.05, 0.05), ("measured", 0.02, 0.02), (0, 0, 0)],
+)
+def test_curves_end_where_they_are_told_to(end, a, p):
+    found = score(outcomes(lost=0.02), Fit(right_anchor=end, **QUICK))
+    for own, value in ((found.accuracy, a), (found.consistency, p)):
+        assert own.curve.right == pytest.approx(value, abs=1e-12)
+        assert float(own.curve(1.0)) == pytest.approx(value, abs=1e-6)
+
+
+@pytest.mark.parametrize("end", ["measured", 0.97])
+def test_no_curve_ends_above_its_start(end):
+    found = score(outcomes(lost=0.97), Fit(right_anchor=end, **QUICK))
+    assert found.accuracy.curve.right == pytest.approx(CLEAN_ACCURACY, abs=1e-12)
+    assert found.consistency.curve.right == pytest.approx(0.97, abs=1e-12)
+
+
+def test_what_was_not_observed_widens_the_bounds_and_not_the_value():
+    """Beyond 0.5 anything from nothing to the last value may be; sampling error comes on top."""
+    near = score(outcomes(reach=0.5)).accuracy
+    ((start, end),) = near.observed
+    assert start == 0 and end == pytest.approx(0.5, abs=1 / 39)
+    seen = quad(near.curve, 0, end, limit=200)[0]
+    level = (1 - end) * float(near.curve(end))
+    low, high = near.bounds
+    assert seen - 0.02 < low <= seen + 1e-6
+    assert seen + level - 1e-6 <= high < seen + level + 0.03
+    assert low <= near.robustness.value <= high
+    far = score().accuracy
+    assert far.bounds[1] - far.bounds[0] < 0.03
+
+
+# What has no curve
+
+
+def test_moved_pictures_have_rates_and_no_curve():
+    own = outcomes()
+    found = score(own, geometric=True)
+    for which, hits in ((found.accuracy, own.correct), (found.consistency, own.consistent)):
+        assert which.curve is None and which.robustness is None and which.people is None
+        assert "move" in which.why
+        assert which.rate.value == pytest.approx(hits.mean())
+    assert {name: each.value for name, each in values_of(found).items()} == {
+        "error": pytest.approx(1 - own.correct.mean())
+    }
+
+
+def test_without_labels_there_is_consistency_alone():
+    own = outcomes()
+    bare = Outcomes(**{**vars(own), "label": np.full(8000, -1), "correct": np.full(8000, np.nan),
+                       "clean_correct": np.full(8000, np.nan)})  # fmt: skip
+    for found in (score(bare, labelled=False), score(bare, labelled=True)):
+        assert found.accuracy is None and set(found.properties) == {"p"}
+        assert found.consistency.robustness.value == pytest.approx(TRUE_AREAS["p"], abs=0.015)
+
+
+def test_pictures_without_a_label_count_for_consistency_only():
+    own = outcomes()
+    some = own.label.copy()
+    some[own.picture % 4 == 0] = -1
+    part = Outcomes(**{**vars(own), "label": some,
+                       "correct": np.where(some == -1, np.nan, own.correct),
+                       "clean_correct": np.where(some == -1, np.nan, own.clean_correct),
+                       "lost_correct": np.where(some == -1, np.nan, own.lost_correct)})  # fmt: skip
+    found = score(part)
+    assert found.accuracy.answers == 6000 and found.consistency.answers == 8000
+    assert found.accuracy.rate.value == pytest.approx(own.correct[some != -1].mean())
+
+
+def test_too_few_answers_for_a_curve_are_said_and_the_rate_is_there():
+    found = score(outcomes(count=30), Fit(least=20, **QUICK))
+    assert found.consistency.curve is None and "Fewer than" in found.consistency.why
+    assert 0 <= found.consistency.rate.value <= 1
+
+
+def test_answers_without_a_visual_change_are_counted_and_left_out():
+    own = outcomes()
+    gaps = own.delta_v.copy()
+    gaps[:100] = np.nan
+    found = score(Outcomes(**{**vars(own), "delta_v": gaps}))
+    assert found.unmeasurable == 100
+    assert found.consistency.curve.bins.counts.sum() == 7900
+    rest = own.take(np.arange(8000) >= 100)
+    assert found.consistency.robustness.value == pytest.approx(
+        score(rest).consistency.robustness.value, abs=1e-9
+    )
+
+
+def test_errors_at_published_levels_are_counted_by_hand():
+    own = outcomes(count=10, pictures=2)
+    levels = np.tile([1.0, 2.0, 3.0, 4.0, 5.0], 2)
+    correct = np.array([1, 1, 1, 0, 0, 1, 1, 0, 1, 0], dtype=float)
+    found = score(Outcomes(**{**vars(own), "severity": levels, "correct": correct}))
+    assert found.error_by_severity == {1.0: 0.0, 2.0: 0.0, 3.0: 0.5, 4.0: 0.5, 5.0: 1.0}
+    assert score().error_by_severity == {}
+
+
+# Means and their intervals
+
+
+def of_pictures(picture, universe=None):
+    """Outcomes of which only the pictures matter."""
+    nothing = np.zeros(len(picture))
+    label = np.zeros(len(picture), dtype=np.int64)
+    return Outcomes(
+        nothing, nothing, picture, label, *(nothing for _ in range(5)), universe=universe
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dropped", [0.0, 0.02, 0.3])
+def test_equal_models_are_rarely_called_different_when_corruptions_lack_other_pictures(dropped):
+    """Nine corruptions, each without some pictures: resampling must still move pictures as one."""
+    random, fit, everyone = np.random.default_rng(1), Fit(replicates=200), np.arange(300)
+    called, held = [], []
+    for _ in range(100):
+        hard = random.random(300)
+        skills = [random.normal(0, 0.25, 300) for _ in range(2)]
+        means = []
+        kept = [
+            np.sort(random.choice(300, round(300 * (1 - dropped)), replace=False)) for _ in range(9)
+        ]
+        for skill in skills:
+            own = []
+            for places in kept:
+                rates = np.clip(hard[places] + skill[places], 0, 1)
+                hits = (random.random(len(places)) < rates).astype(float)
+                own.append(estimate_mean(hits, of_pictures(places, everyone), fit))
+            means.append(mean_estimate(own))
+        called.append(paired_difference(*means).p_value < 0.05)
+        low, high = means[0].interval
+        held.append(low <= 0.5 <= high)
+    # 5 and 95 %, give or take three standard errors of 100 simulations
+    assert np.mean(called) <= 0.12
+    assert np.mean(held) >= 0.88
+
+
+def test_the_interval_of_a_mean_is_that_of_resampled_pictures():
+    """Equal groups: the mean of n group means has the standard error s / √n, and is normal."""
+    random = np.random.default_rng(0)
+    rates = random.uniform(0.2, 0.9, 200)
+    hits = (random.uniform(size=(200, 30)) < rates[:, None]).astype(float)
+    found = estimate_mean(
+        hits.ravel(), of_pictures(np.repeat(np.arange(200), 30)), Fit(replicates=4000)
+    )
+    assert found.value == pytest.approx(hits.mean(), abs=1e-12)
+    error = hits.mean(axis=1).std() / np.sqrt(200)
+    for ends, quantile in ((found.interval, 1.95996), (found.narrow_interval, 1.37220)):
+        expected = hits.mean() + np.array([-1, 1]) * quantile * error
+        # Wilson's interval leans towards one half by z² / n of the way
+        leaning = quantile**2 / 200 * abs(0.5 - hits.mean())
+        np.testing.assert_allclose(ends, expected, atol=0.12 * error + leaning)
+
+
+def test_five_pictures_that_are_all_right_do_not_make_a_sure_thing():
+    """Wilson's interval of 5 of 5, from tables: 0.566 to 1."""
+    found = estimate_mean(np.ones(20), of_pictures(np.repeat(np.arange(5), 4)), Fit(replicates=200))
+    assert found.value == 1 and found.interval[1] == 1
+    assert found.interval[0] == pytest.approx(0.5655, abs=1e-4)
+    assert found.interval[0] < found.narrow_interval[0] < 1
+
+
+def test_a_perfect_score_has_the_width_that_its_images_leave_it():
+    """271 of 271: Wilson's lower end is n / (n + z²), with z = 1.95996 and 1.37220."""
+    own = replace(outcomes(271 * 20, 271), label=np.zeros(271 * 20, dtype=np.int64))
+    ones = np.ones(len(own))
+    perfect = replace(own, correct=ones, consistent=ones, clean_correct=ones)
+    found = score(perfect)
+    shares = [found.error, found.clean_error]
+    shares = [(1 - own.interval[1], 1 - own.narrow_interval[1]) for own in shares]
+    for each in found.properties.values():
+        for own in (each.rate, each.robustness):
+            assert own.value == pytest.approx(1) and own.interval[1] == pytest.approx(1)
+            shares.append((own.interval[0], own.narrow_interval[0]))
+    assert len(shares) == 6
+    for wide, narrow in shares:
+        assert wide == pytest.approx(271 / (271 + 1.95996**2), abs=1e-5)
+        assert narrow == pytest.approx(271 / (271 + 1.37220**2), abs=1e-5)
+    mean = mean_estimate([found.accuracy.rate, found.consistency.rate], 271)
+    assert mean.interval[0] == pytest.approx(0.98602, abs=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [1, 2, 30, 135, 270])
+def test_one_answer_to_each_image_has_at_least_wilsons_interval(wrong):
+    """Wilson's ends are where the score test of the share rejects at just 5 %: p̂ − p = z s(p)."""
+    hits = (np.arange(271) >= wrong).astype(float)
+    low, high = estimate_mean(hits, of_pictures(np.arange(271)), Fit(replicates=300)).interval
+    for end, side in ((low, 1), (high, -1)):
+        statistic = side * (hits.mean() - end) / np.sqrt(max(end * (1 - end), 1e-12) / 271)
+        assert statistic >= 1.95996 - 1e-4
+
+
+@pytest.mark.parametrize("count", [5, 12, 30])
+def test_intervals_from_few_pictures_hold_the_truth_as_often_as_they_say(count):
+    random = np.random.default_rng(count)
+    picture = np.repeat(np.arange(count), 6)
+    held = []
+    for _ in range(200):
+        # pictures that are mostly right or mostly wrong, four of five the former
+        rates = np.where(random.random(count) < 0.8, 0.95, 0.1)
+        hits = (random.random((count, 6)) < rates[:, None]).astype(float).ravel()
+        low, high = estimate_mean(hits, of_pictures(picture), Fit(replicates=100)).interval
+        held.append(low <= 0.8 * 0.95 + 0.2 * 0.1 <= high)
+    assert np.mean(held) >= 0.93
+
+
+def test_pictures_with_more_answers_weigh_more():
+    hits = np.array([1.0] * 9 + [0.0])
+    found = estimate_mean(hits, of_pictures(np.array([3] * 9 + [8])), Fit(replicates=2000))
+    assert found.value == 0.9
+    # half of the draws hold both pictures, a quarter each only the one or the other
+    assert found.interval == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("space", "counts", "few"),
+    [
+        ("entry16", [5] * 8, False),
+        ("entry16", [5] * 7 + [4] * 9, True),
+        ("entry16", [100], True),
+        ("entry16", [], True),
+        ("native", [5] * 8, False),
+        ("native", [5] * 7 + [4], True),
+        ("native", [1] * 39, True),
+        ("native", [1] * 40, False),
+        ("native", [2] * 20, False),
+        ("native", [2] * 19, True),
+    ],
+)
+def test_under_eight_categories_of_five_pictures_are_too_few(space, counts, few):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    labels = np.concatenate([labels, np.full(500, -1)])
+    assert is_too_few(space, labels) == few
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("fit", "word"),
+    [
+        ({"right_anchor": "nowhere"}, "right_anchor"),
+        ({"right_anchor": 1.5}, "right_anchor"),
+        ({"right_anchor": float("nan")}, "right_anchor"),
+        ({"bins": 2}, "bins"),
+        ({"least": 0}, "least"),
+        ({"method": "splines"}, "method"),
+        ({"binning": "papers"}, "binning"),
+        ({"replicates": 0}, "replicates"),
+    ],
+)
+def test_curves_that_cannot_be_drawn_are_refused_before_the_work(fit, word):
+    with pytest.raises(ec.UsageError, match=word):
+        Fit(**fit).check()
+
+
+# Next to people
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return find_reference("geirhos")
+
+
+def next_to_people(reference, own=None):
+    return score(own, reference=reference, why_no_reference="")
+
+
+def test_areas_people_and_model_satisfy_the_papers_identity(reference):
+    """HMRI = O / A_h and MRSI = 1 − O / A_m, hence A_h = A_m (1 − MRSI) / HMRI."""
+    found = next_to_people(reference).accuracy
+    people, area = found.people, found.robustness.value
+    identity = area * (1 - people.mrsi.value) / people.hmri.value
+    assert identity == pytest.approx(people.areas.human, abs=1e-9)
+    assert people.areas.human == pytest.approx(people.curve.area, abs=1e-9)
+
+
+def overlap(one, two, low=0.0, high=1.0):
+    steps = np.linspace(low, high, 20_001)
+    return float(np.trapezoid(np.minimum(one(steps), two(steps)), steps))
+
+
+def test_hmri_and_mrsi_are_those_of_a_plain_integration(reference):
+    own = next_to_people(reference).accuracy
+    shared = overlap(own.people.curve, own.curve)
+    human = quad(own.people.curve, 0, 1, limit=200)[0]
+    assert own.people.hmri.value == pytest.approx(shared / human, abs=1e-4)
+    assert own.people.mrsi.value == pytest.approx(1 - shared / own.robustness.value, abs=1e-4)
+    for estimate in (own.people.hmri, own.people.mrsi):
+        assert estimate.interval[0] <= estimate.narrow_interval[0] + 1e-12
+        assert estimate.narrow_interval[1] <= estimate.interval[1] + 1e-12
+
+
+@pytest.mark.parametrize("reach", [0.5, 0.7, 1.0])
+def test_hmri_lies_within_its_bounds(reference, reach):
+    people = next_to_people(reference, outcomes(reach=reach)).accuracy.people
+    low, high = people.hmri_bounds
+    assert low - 1e-3 <= people.hmri.value <= high + 1e-3
+
+
+def test_a_model_that_was_seen_only_where_people_were_not_is_still_scored(reference):
+    """People's answers to noise begin at a Δv of about 0.4; mild pictures alone are no error."""
+    found = next_to_people(reference, outcomes(reach=0.2)).accuracy
+    assert found.robustness is not None
+    assert found.people is not None or found.why_no_people
+
+
+def test_the_bounds_of_hmri_are_a_curve_that_drops_and_one_that_stays(reference):
+    own = next_to_people(reference, outcomes(reach=0.5)).accuracy
+    human, curve = own.people.curve, own.curve
+    edge = own.observed[-1][1]
+    seen = overlap(human, curve, 0, edge)
+    level = overlap(human, lambda v: np.full_like(v, float(curve(edge))), edge, 1)
+    low, high = own.people.hmri_bounds
+    assert low == pytest.approx(seen / human.area, abs=2e-3)
+    assert high == pytest.approx((seen + level) / human.area, abs=2e-3)
+
+
+def test_a_corruption_that_people_never_met_says_so(reference):
+    known = {"geometric": False, "classes": 16, "labelled": True, "reference": reference,
+             "why_no_reference": ""}  # fmt: skip
+    found = score_corruption("mine/wavy_lines", outcomes(), Fit(**QUICK), **known)
+    assert found.accuracy.people is None and "no human reference" in found.accuracy.why_no_people
+    assert found.accuracy.robustness is not None
+
+
+# A whole evaluation
+
+
+@pytest.fixture(scope="module")
+def evaluation(tmp_path_factory):
+    """A thousand classes: 2 cats, 2 dogs, and 2 fish, which are outside people's categories."""
+    home = tmp_path_factory.mktemp("classes")
+    save_pictures(home, each=2, tints=("blue", "green", "red"))
+    for tint, place in (("blue", 281), ("green", 207), ("red", 0)):
+        (home / tint).rename(home / wordnet_ids()[place])
+    return ec.evaluate(
+        small_models.thousand, home, n=60, corruptions=["gaussian_noise", "brightness"],
+        stimulus="native", bins=9, least=3, replicates=30,
+    )  # fmt: skip
+
+
+def test_an_evaluation_has_both_label_spaces_and_says_who_is_left_out(evaluation):
+    (model,) = evaluation.models
+    native, entry16 = model.spaces
+    assert (native.space, native.pictures, native.classes, native.left_out) == ("native", 6, 3, 0)
+    assert (entry16.space, entry16.pictures, entry16.classes) == ("entry16", 4, 2)
+    assert entry16.left_out == 2 and "too few" in entry16.verdict
+    assert model.classes == 1000 and len(CATEGORIES) == 16
+    # classes are drawn equally: 20 rows for the fish, 40 for cats and dogs
+    for corruption in entry16.corruptions:
+        assert corruption.consistency.answers == 40
+    for corruption in native.corruptions:
+        assert corruption.consistency.answers == 60
+
+
+def test_the_identity_holds_in_an_evaluation(evaluation):
+    checked = 0
+    for score in evaluation.models[0].space("entry16").corruptions:
+        for own in score.properties.values():
+            if own.people is None or not own.people.hmri.value:
+                continue
+            area = own.robustness.value * (1 - own.people.mrsi.value) / own.people.hmri.value
+            assert area == pytest.approx(own.people.areas.human, abs=1e-9)
+            checked += 1
+    assert checked
+
+
+def test_means_are_over_the_corruptions(evaluation):
+    space = evaluation.models[0].space("native")
+    areas = [score.consistency.robustness.value for score in space.corruptions]
+    assert len(areas) == 2
+    assert space.means["r_p"].value == pytest.approx(sum(areas) / 2, abs=1e-12)
+    # both corruptions see the same resampled pictures, so the mean's replicates are their mean
+    each = [score.consistency.robustness.replicates for score in space.corruptions]
+    assert space.means["r_p"].replicates == pytest.approx((each[0] + each[1]) / 2)
+
+
+def test_two_models_are_compared_on_the_same_answers(tmp_path):
+    home = save_pictures(tmp_path, each=2)
+    found = ec.evaluate(
+        [small_models.pale_colours, small_models.Blocks(4)], home, n=40,
+        corruptions=["color_jitter"], stimulus="native", bins=9, least=3, replicates=20,
+    )  # fmt: skip
+    assert {paired.property for paired in found.paired} == {"a", "p"}
+    one, two = (model.space("native").corruptions[0].properties for model in found.models)
+    for paired in found.paired:
+        areas = [own[paired.property].robustness.value for own in (one, two)]
+        assert paired.difference.area_difference == pytest.approx(areas[0] - areas[1], abs=1e-9)
+        assert (paired.first, paired.second) == ("Colours", "Blocks")
+
+
+def test_by_top1_the_measured_end_of_consistency_is_not_its_start(tmp_path):
+    """Many answers have no category; were they left out of the end, it would be put at 1."""
+    save_pictures(tmp_path, each=2, tints=("blue", "green"))
+    (tmp_path / "blue").rename(tmp_path / wordnet_ids()[281])
+    (tmp_path / "green").rename(tmp_path / wordnet_ids()[207])
+    found = ec.evaluate(
+        small_models.thousand, tmp_path, n=40, corruptions=["gaussian_noise"], rule="top1",
+        stimulus="native", bins=9, least=3, replicates=20, labels="entry16",
+        right_anchor="measured",
+    )  # fmt: skip
+    (score,) = found.models[0].space("entry16").corruptions
+    assert score.consistency.rate.value < 0.95
+    assert score.consistency.robustness.value < 0.99
+
+
+def test_what_cannot_be_evaluated_is_refused(tmp_path):
+    home = save_pictures(tmp_path, each=1)
+    options = {"stimulus": "native", "n": 40, "corruptions": ["brightness"]}
+    for model, more, word in (
+        (small_models.colours, {"n": 39}, "too small for curves"),
+        (small_models.colours, {"labels": "entry16"}, "No picture belongs to the 16"),
+        (small_models.colours, {"smoothness": 3}, "Unknown argument"),
+        (small_models.colours, {"humans": "nobody"}, "nobody"),
+        (small_models.colours, {"rule": "best"}, "Unknown rule"),
+        ([], {}, "at least one model"),
+        ([small_models.colours, small_models.colours], {}, "given twice"),
+        (small_models.Blocks(3), {}, "4 pictures have labels unknown to a model of 3 classes"),
+        (small_models.colours, {"batch": 0}, "batch must be"),
+    ):
+        with pytest.raises(ec.UsageError, match=word):
+            ec.evaluate(model, home, **{**options, **more})
+
+
+def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_error(reference):
+    """Two kinds of noise that people meet alike, one mild and one strong on these pictures."""
+    from eyechart.evaluation.score import _similar
+    from eyechart.humans.transfer import published_classes
+
+    scores = []
+    for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):
+        own = outcomes()
+        moved = Outcomes(**{**vars(own), "delta_v": low + (high - low) * own.delta_v})
+        known = {"geometric": False, "classes": 16, "labelled": True, "reference": reference,
+                 "why_no_reference": ""}  # fmt: skip
+        scores.append(score_corruption(name, moved, Fit(**QUICK), **known))
+    assert all(score.accuracy.people is not None for score in scores)
+    list(_similar(scores, published_classes()))
+
+
+def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
+    """900 answers to dogs that are all right, 100 to cats that are all wrong."""
+    random = np.random.default_rng(0)
+    label = np.r_[np.zeros(900, dtype=np.int64), np.ones(100, dtype=np.int64)]
+    right, ones = 1.0 - label, np.ones(1000)
+    own = Outcomes(
+        random.random(1000), np.full(1000, np.nan), np.arange(1000), label, right, ones, right,
+        ones * 0, ones * 0,
+    )  # fmt: skip
+    options = dict(geometric=False, classes=16, labelled=True, reference=None, why_no_reference="")
+    fit = Fit(bins=11, least=5, replicates=20)
+    plain = score_corruption("x", own, fit, **options)
+    weighted = replace(own, weights=class_weights(label))
+    even = score_corruption("x", weighted, fit, **options)
+    assert plain.accuracy.robustness.value == pytest.approx(0.9, abs=0.02)
+    assert even.accuracy.robustness.value == pytest.approx(0.5, abs=0.03)
+    assert even.accuracy.rate.value == pytest.approx(0.5)
+    assert even.accuracy.curve.left == pytest.approx(0.5)
+
+
+def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
+    (tmp_path / "counts.csv").write_text(
+        "IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.8,0.5,40,20\n"
+    )
+    told = {"corruption": "gaussian_noise", "choices": 2}
+    answers = import_answers([tmp_path / "counts.csv"], "counts", **told)
+    write_answers(tmp_path / "two.parquet", answers)
+    humans = str(tmp_path / "two.parquet")
+    assert people_of(Task(Plan(), Fit(), humans=humans)) == (
+        None,
+        "people chose between 2 answers, not 16",
+    )
+    with pytest.raises(ec.UsageError, match="--match-choices"):
+        people_of(Task(Plan(labels="entry16"), Fit(), humans=humans))
+    with pytest.raises(ec.UsageError, match="Of several human references people chose between 2"):
+        people_of(Task(Plan(), Fit(), humans=("geirhos", humans)))
+    both, _ = people_of(Task(Plan(), Fit(), humans=humans, match_choices=True))
+    (found,) = both.parts
+    assert found.corrected and "corrected for chance" in found.about("gaussian_noise")
+
+
+@pytest.mark.parametrize("write", [ec.draw_curves, ec.write_results])
+def test_files_are_written_into_a_folder_that_is_made_or_one_sentence(evaluation, write, tmp_path):
+    paths = write(evaluation, tmp_path / "missing" / "folder")
+    assert paths and all(path.stat().st_size for path in paths)
+    assert {path.parent for path in paths} == {tmp_path / "missing" / "folder"}
+    (tmp_path / "file").write_text("kept")
+    for out, words in (
+        (tmp_path / "file", "is a file"),
+        (tmp_path / "file" / "below", "Cannot write|must be"),
+        (5, "path of a folder, got 5"),
+        ("a\0b", "path of a folder"),
+        (None, "path of a folder, got None"),
+    ):
+        with pytest.raises(ec.UsageError, match=words) as error:
+            write(evaluation, out)
+        assert ".tmp" not in str(error.value) and str(error.value).endswith(".")
+    with pytest.raises(ec.UsageError, match="what evaluate returns, got str"):
+        write("results", tmp_path)
+    assert (tmp_path / "file").read_text() == "kept"

@@ -1,0 +1,68 @@
+"""A model next to people under several corruptions: p-values hold for all of them together."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eyechart.curves.curve import fit_curve
+from eyechart.scores.evaluation import CorruptionScore
+from eyechart.scores.scenario import VERDICTS, scenario
+from eyechart.scores.scoring import Fit, score_corruption
+from eyechart.scores.several import correct_for_number
+
+
+def curve(fall, seed, answers=600):
+    """A curve fitted to answers whose true rate falls from 0.95 by `fall` at Δv = 1."""
+    random = np.random.default_rng(seed)
+    change = random.uniform(size=answers)
+    hits = (random.uniform(size=answers) < 0.95 - fall * change).astype(float)
+    return fit_curve(change, hits, bins=14, replicates=200, seed=seed)
+
+
+def test_the_p_value_is_below_the_level_exactly_where_the_verdict_says_so():
+    for seed in range(12):
+        found = scenario(curve(0.5, 2 * seed), curve(0.4 + 0.05 * seed, 2 * seed + 1))
+        people, model = found.p_people < 0.05, found.p_model < 0.05
+        # a share of 200 replicates next to a quantile between two of them
+        if min(abs(found.p_people - 0.05), abs(found.p_model - 0.05)) > 0.011:
+            assert found.name == VERDICTS[people, model]
+
+
+def test_equal_curves_are_rarely_told_apart():
+    found = [scenario(curve(0.5, 2 * seed + 100), curve(0.5, 2 * seed + 101)) for seed in range(60)]
+    wrong = sum(min(each.p_people, each.p_model) < 0.05 for each in found)
+    assert wrong <= 8  # of 60 with a chance of 1 in 20 each: more than 8 in 1 of 500 cases
+
+
+@pytest.fixture
+def scores(monkeypatch):
+    """Three corruptions next to people, with these p-values."""
+    from eyechart.humans.reference import find_reference
+    from known_outcomes import outcomes
+
+    own = score_corruption(
+        "vcr/gaussian_noise", outcomes(count=1500, pictures=100), Fit(replicates=20),
+        geometric=False, classes=16, labelled=True, reference=find_reference("geirhos"),
+        why_no_reference="",
+    )  # fmt: skip
+    assert own.accuracy is not None and own.accuracy.people is not None
+
+    def with_p(people: float, model: float) -> CorruptionScore:
+        near = replace(own.accuracy.people, p_people=people, p_model=model)
+        return replace(own, accuracy=replace(own.accuracy, people=near))
+
+    return [with_p(0.01, 0.9), with_p(0.04, 0.02), with_p(0.03, 0.5)]
+
+
+def test_p_values_are_corrected_by_holms_method(scores):
+    found = [own.accuracy.people for own in correct_for_number(scores)]
+    assert [each.p_people for each in found] == pytest.approx([0.03, 0.06, 0.06])
+    assert [each.p_model for each in found] == pytest.approx([1, 0.06, 1])
+
+
+def test_corruptions_without_people_do_not_count(scores):
+    alone = replace(scores[1], accuracy=replace(scores[1].accuracy, people=None))
+    found = correct_for_number([scores[0], alone, replace(alone, accuracy=None)])
+    assert found[0].accuracy.people.p_people == pytest.approx(0.01)
+    assert found[1].accuracy.people is None and found[2].accuracy is None

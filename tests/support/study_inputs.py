@@ -1,0 +1,33 @@
+"""Photographs and test sets that studies are made of."""
+
+import numpy as np
+from PIL import Image
+from skimage import data
+
+import eyechart as ec
+from eyechart.labels.categories import CATEGORIES
+
+SIDE = 32
+SMALL = ("--trials", 20, "--practice", 4, "--qualification", 5, "--catch", 3)
+TWO = ("gaussian_noise", "brightness")
+
+
+def save_photographs(folder, each=4, labels=CATEGORIES, side=SIDE):
+    """Write parts of photographs, so many for each label, and return the folder."""
+    random = np.random.default_rng(7)
+    for label in labels:
+        (folder / label).mkdir(parents=True, exist_ok=True)
+        for number in range(each):
+            name = ("astronaut", "chelsea", "coffee", "rocket")[number % 4]
+            whole = Image.fromarray(getattr(data, name)())
+            left, top = (int(random.integers(0, room - 90)) for room in whole.size)
+            part = whole.crop((left, top, left + 90, top + 90)).resize((side, side))
+            part.save(folder / label / f"{number}.png")
+    return folder
+
+
+def draw_testset(folder, path, n=64, stimulus="native", corruptions=TWO, **more):
+    ec.draw(folder, n=n, corruptions=list(corruptions), stimulus=stimulus, seed=3, **more).save(
+        path
+    )
+    return path
