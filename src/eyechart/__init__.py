@@ -12,11 +12,11 @@ from eyechart.core.version import __version__
 
 if TYPE_CHECKING:
     from eyechart.curves.curve import Curve, fit_curve
-    from eyechart.evaluation.evaluate import evaluate
     from eyechart.images.imageset import ImageSet, load_images
     from eyechart.models.find import load_model
     from eyechart.overlap.scores import OverlapMatrix, overlap_matrix
     from eyechart.overlap.selection import Selection, select_non_overlapping
+    from eyechart.pipeline.evaluate import evaluate
     from eyechart.reports.curve_plot import draw_curves
     from eyechart.reports.results import write_results
     from eyechart.scores.baselines import Baseline, measured_baseline
@@ -125,7 +125,7 @@ _HOMES = {
     "error_consistency": "eyechart.scores.error_consistency",
     "error_consistency_of_people": "eyechart.scores.error_consistency",
     "error_consistency_with_people": "eyechart.scores.error_consistency",
-    "evaluate": "eyechart.evaluation.evaluate",
+    "evaluate": "eyechart.pipeline.evaluate",
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.people",
     "list_corruptions": "eyechart.suites.catalogue",

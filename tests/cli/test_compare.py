@@ -15,10 +15,10 @@ import pytest
 import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.app import main
-from eyechart.evaluation.comparison import stand
-from eyechart.evaluation.rankings import fixed_against_continuous, two_benchmarks
-from eyechart.evaluation.runs import make_boards, read_run
 from eyechart.labels.imagenet import wordnet_ids
+from eyechart.pipeline.comparison import stand
+from eyechart.pipeline.rankings import fixed_against_continuous, two_benchmarks
+from eyechart.pipeline.runs import make_boards, read_run
 from eyechart.reports.leaderboard import board_tables, shown
 from eyechart.reports.names import short_names
 from small_models import save_pictures

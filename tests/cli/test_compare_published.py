@@ -14,8 +14,8 @@ import pytest
 import published_scores as published
 from commands import assert_refused
 from eyechart.cli.app import main
-from eyechart.evaluation.published_rows import is_comparable
-from eyechart.evaluation.runs import Board, make_boards, read_run
+from eyechart.pipeline.published_rows import is_comparable
+from eyechart.pipeline.runs import Board, make_boards, read_run
 from eyechart.scores.published_results import FOLDER, find_published
 from small_models import save_pictures
 

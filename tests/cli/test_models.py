@@ -8,9 +8,9 @@ import torch
 from scipy.stats import binom
 
 from commands import assert_refused
-from eyechart.evaluation.model_check import NORMALISATIONS, _compared, check_model
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
+from eyechart.pipeline.model_check import NORMALISATIONS, _compared, check_model
 from outside import outside
 from small_models import save_pictures
 

@@ -7,10 +7,10 @@ import pytest
 
 import eyechart as ec
 from eyechart.curves.density import Density
-from eyechart.evaluation.normalise import people_error
-from eyechart.evaluation.score import experiments_of
 from eyechart.humans.records import CLEAN, Answers, make_answers
 from eyechart.humans.reference import Reference, find_reference
+from eyechart.pipeline.normalise import people_error
+from eyechart.pipeline.score import experiments_of
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.reports.results import to_json
 from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore

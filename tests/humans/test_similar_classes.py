@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import eyechart as ec
 from commands import assert_refused
-from eyechart.evaluation.saved import Line, PeopleLine, SavedExperiment
 from eyechart.humans.records import make_answers, write_answers
 from eyechart.humans.reference import Reference
 from eyechart.humans.same_different import holm
@@ -20,6 +19,7 @@ from eyechart.humans.transfer import (
     read_classes,
     write_classes,
 )
+from eyechart.pipeline.saved import Line, PeopleLine, SavedExperiment
 from eyechart.reports.charts.people import _of_run
 from eyechart.scores.similar_pairs import compare_curves, find_similar
 

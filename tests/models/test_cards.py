@@ -308,8 +308,8 @@ def test_a_map_of_the_wrong_length_is_one_sentence_and_status_2(tmp_path, run, m
 @pytest.mark.parametrize("labels", ["native", "entry16"])
 def test_more_outputs_than_imagenet_has_classes_need_a_map(tmp_path, run, classes, hint, labels):
     model, _ = outputs(classes)
-    from eyechart.evaluation.prepare import check_labels
     from eyechart.images.imageset import load_images
+    from eyechart.pipeline.prepare import check_labels
     from eyechart.testsets.drawing import Plan
 
     save_pictures(tmp_path, 3, tints=("red", "green"))

@@ -26,11 +26,11 @@ from eyechart.cli.overlap_run import benchmarks_of, entries_of
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed
 from eyechart.core.settings import read_settings
-from eyechart.evaluation.task import Silent
 from eyechart.images.identity import named_keys
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.overlap.study import Study
+from eyechart.pipeline.task import Silent
 from eyechart.suites.apply import draw_random
 from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain

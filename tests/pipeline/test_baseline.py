@@ -13,12 +13,12 @@ import eyechart as ec
 import published_scores as published
 from commands import assert_refused
 from eyechart.curves.curve import fit_curve
-from eyechart.evaluation.baseline import choose_baseline
-from eyechart.evaluation.normalise import Divisor, normalise
 from eyechart.images.dataset import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.labels.imagenet import wordnet_ids
+from eyechart.pipeline.baseline import choose_baseline
+from eyechart.pipeline.normalise import Divisor, normalise
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.scores.baselines import find_baseline
 from eyechart.scores.estimate import Estimate, complement, make_estimate

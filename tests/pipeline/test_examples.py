@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
-from eyechart.evaluation.examples import choose_rows
-from eyechart.evaluation.saved import read_results
+from eyechart.pipeline.examples import choose_rows
+from eyechart.pipeline.saved import read_results
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.reports.results import write_results
 from small_models import colours, save_pictures

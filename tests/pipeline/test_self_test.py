@@ -8,9 +8,9 @@ from torch import nn
 
 import eyechart as ec
 import small_models
-from eyechart.evaluation.self_test import self_test
-from eyechart.evaluation.task import Silent
 from eyechart.models.find import load_model
+from eyechart.pipeline.self_test import self_test
+from eyechart.pipeline.task import Silent
 from small_models import save_pictures
 
 CPU = torch.device("cpu")

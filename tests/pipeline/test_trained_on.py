@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from eyechart.cli.app import main
-from eyechart.evaluation.saved import read_results
-from eyechart.evaluation.trained_on import MARK, MEANING, met_in_training
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
+from eyechart.pipeline.saved import read_results
+from eyechart.pipeline.trained_on import MARK, MEANING, met_in_training
 from eyechart.reports.figures.tables import plan_tables
 from eyechart.reports.model_card import card_of
 from eyechart.reports.page.render import render_report

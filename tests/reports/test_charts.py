@@ -13,8 +13,8 @@ from skimage.color import rgb2lab
 
 import report_runs
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.runs import Board
 from eyechart.models.study import CATEGORIES
+from eyechart.pipeline.runs import Board
 from eyechart.reports.charts.build import charts_of
 from eyechart.reports.charts.chart import labels, slug
 from eyechart.reports.charts.colours import CATEGORY_COLOURS, CATEGORY_PATTERNS

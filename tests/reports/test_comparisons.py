@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from eyechart.evaluation.comparison import HIGHER_IS_BETTER, stand
-from eyechart.evaluation.rankings import fixed_against_continuous, rank_in_ways
-from eyechart.evaluation.runs import make_boards, read_run
+from eyechart.pipeline.comparison import HIGHER_IS_BETTER, stand
+from eyechart.pipeline.rankings import fixed_against_continuous, rank_in_ways
+from eyechart.pipeline.runs import make_boards, read_run
 from eyechart.reports.page.render import render_report
 from report_pages import KINDS, Page, maker
 from report_runs import BLIND, DULL, SHARP

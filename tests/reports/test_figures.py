@@ -20,8 +20,8 @@ from matplotlib.text import Text
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.saved import Number, SavedErrors
 from eyechart.models.study import CATEGORIES
+from eyechart.pipeline.saved import Number, SavedErrors
 from eyechart.reports import latex
 from eyechart.reports.charts.overlap import Overlap
 from eyechart.reports.figures import (

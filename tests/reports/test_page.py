@@ -17,8 +17,8 @@ import pytest
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.comparison import stand
-from eyechart.evaluation.runs import Board
+from eyechart.pipeline.comparison import stand
+from eyechart.pipeline.runs import Board
 from eyechart.reports.charts.build import charts_of
 from eyechart.reports.page.numbers import chance, count, delta, hundredths, percent, score
 from eyechart.reports.page.render import render_report, write_report

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from eyechart.evaluation.saved import SavedLead
+from eyechart.pipeline.saved import SavedLead
 from eyechart.reports.page.numbers import Numbers
 from eyechart.reports.page.verdict import _below_crowd, _near, about_people, verdict_on
 from report_pages import Node, Page, at, files_of, maker, with_results

@@ -7,7 +7,7 @@ import pytest
 
 from commands import assert_refused
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.saved import read_results
+from eyechart.pipeline.saved import read_results
 from report_runs import make_once, people_run
 
 

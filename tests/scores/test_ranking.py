@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 import eyechart as ec
-from eyechart.evaluation.saved import Number
+from eyechart.pipeline.saved import Number
 from eyechart.reports.card_tables import in_words
 from eyechart.reports.leaderboard import shown
 from eyechart.reports.overlap_tables import percent_range

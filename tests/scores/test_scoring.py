@@ -8,13 +8,13 @@ from scipy.integrate import quad
 
 import eyechart as ec
 import small_models
-from eyechart.evaluation.prepare import people_of
-from eyechart.evaluation.task import Task
 from eyechart.humans.importers import import_answers
 from eyechart.humans.records import write_answers
 from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
+from eyechart.pipeline.prepare import people_of
+from eyechart.pipeline.task import Task
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.scores.estimate import mean_estimate
 from eyechart.scores.evaluation import values_of
@@ -493,8 +493,8 @@ def test_what_cannot_be_evaluated_is_refused(tmp_path):
 
 def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_error(reference):
     """Two kinds of noise that people meet alike, one mild and one strong on these pictures."""
-    from eyechart.evaluation.score import _similar
     from eyechart.humans.transfer import published_classes
+    from eyechart.pipeline.score import _similar
 
     scores = []
     for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):

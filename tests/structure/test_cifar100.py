@@ -10,8 +10,8 @@ import pytest
 
 from commands import assert_refused
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.task import Silent
 from eyechart.models.checkpoint import read_checkpoint
+from eyechart.pipeline.task import Silent
 from eyechart.structure.cifar100 import PUBLISHED, load_cifar100, published_order
 from eyechart.structure.folds import subclass_folds
 from eyechart.training.data import training_data

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import eyechart as ec
 from commands import picture
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.task import Silent
 from eyechart.images.dataset import find_images
 from eyechart.models.model import Model
+from eyechart.pipeline.task import Silent
 from eyechart.structure.folds import style_folds, subclass_folds
 from eyechart.structure.kinds import load_kinds
 from eyechart.training.answers import answers_of

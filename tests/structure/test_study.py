@@ -20,8 +20,8 @@ from commands import assert_refused, picture
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed
-from eyechart.evaluation.task import Silent
 from eyechart.models.find import load_model
+from eyechart.pipeline.task import Silent
 from eyechart.structure.folds import Fold, style_folds
 from eyechart.structure.kinds import load_kinds
 from eyechart.structure.scores import keep_examples, read_results, score_study

@@ -17,7 +17,6 @@ import tinted_contrasts
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.core.plain import from_plain
-from eyechart.evaluation.task import Silent
 from eyechart.images.dataset import Picture, find_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
@@ -25,6 +24,7 @@ from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
 from eyechart.models.find import load_model
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.networks import NETWORKS
+from eyechart.pipeline.task import Silent
 from eyechart.scores.estimate import wilson_interval
 from eyechart.structure import superclass_study
 from eyechart.structure.hypernyms import Hypernyms, find_cycle, nearest, read_hypernyms

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from eyechart.evaluation.saved import Results
 from eyechart.humans.importers import import_answers
 from eyechart.humans.records import write_answers
+from eyechart.pipeline.saved import Results
 from eyechart.reports.page.render import render_report
 from eyechart.reports.report import Report, load_report
 from published_files import publish

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import eyechart as ec
-from eyechart.evaluation.task import Silent
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
+from eyechart.pipeline.task import Silent
 from eyechart.suites.suite import find_entry
 from eyechart.training import blocks, loop
 from eyechart.training.data import training_data

@@ -11,11 +11,11 @@ from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.core.files import only_writer_in
-from eyechart.evaluation.task import Silent, Task
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.networks import NETWORKS, build_network
+from eyechart.pipeline.task import Silent, Task
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.drawing import Plan
 from eyechart.training import enhancements

@@ -19,11 +19,11 @@ from commands import assert_refused
 from eyechart.cli import train as command
 from eyechart.cli.app import main
 from eyechart.core.files import only_writer_in
-from eyechart.evaluation.task import Silent
 from eyechart.images.imageset import load_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
+from eyechart.pipeline.task import Silent
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.reports.retraining_table import (
     RetrainedRow,

@@ -557,7 +557,7 @@ def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, t
 
 
 def loop_silent():
-    from eyechart.evaluation.task import Silent
+    from eyechart.pipeline.task import Silent
 
     return Silent()
 

@@ -14,8 +14,8 @@ Result = TypeVar("Result")
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eyechart.evaluation.comparison import Standings
-    from eyechart.evaluation.rankings import Discrete, Rankings
+    from eyechart.pipeline.comparison import Standings
+    from eyechart.pipeline.rankings import Discrete, Rankings
     from eyechart.scores.published_results import PublishedTable
 
 
@@ -73,9 +73,9 @@ def compare(
     """
     from eyechart.cli.tables import wide_console
     from eyechart.core.registry import unknown_name
-    from eyechart.evaluation.comparison import HIGHER_IS_BETTER, stand
-    from eyechart.evaluation.published_rows import check_baseline, choose_published
-    from eyechart.evaluation.runs import make_boards, read_run
+    from eyechart.pipeline.comparison import HIGHER_IS_BETTER, stand
+    from eyechart.pipeline.published_rows import check_baseline, choose_published
+    from eyechart.pipeline.runs import make_boards, read_run
 
     if not runs and not published:
         raise UsageError(
@@ -108,7 +108,7 @@ def _print_runs(
     markdown: bool,
 ) -> dict[str, str]:
     """Print the boards and how rankings differ; return what files would hold."""
-    from eyechart.evaluation.rankings import (
+    from eyechart.pipeline.rankings import (
         fixed_against_continuous,
         pictures_note,
         two_benchmarks,
@@ -137,7 +137,7 @@ def _print_published(
     markdown: bool,
 ) -> dict[str, str]:
     """Print published results, ranked with runs or apart; return what files would hold."""
-    from eyechart.evaluation.published_rows import rank_together
+    from eyechart.pipeline.published_rows import rank_together
     from eyechart.reports.leaderboard import csv_text
     from eyechart.reports.published_tables import (
         error_lines,
@@ -193,7 +193,7 @@ def print_board(
     console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
 ) -> None:
     """Print one board, and what its last column means."""
-    from eyechart.evaluation.trained_on import MARK
+    from eyechart.pipeline.trained_on import MARK
     from eyechart.reports.leaderboard import board_tables, board_title
 
     print(board_title(standings))

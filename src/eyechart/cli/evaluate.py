@@ -28,7 +28,7 @@ from eyechart.core.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eyechart.evaluation.task import Task
+    from eyechart.pipeline.task import Task
     from eyechart.predictions.check import Comparison
     from eyechart.scores.evaluation import Evaluation, SpaceScore
 
@@ -193,14 +193,14 @@ def evaluate(
     floors = [parse_floor(text) for text in fail_under or ()]
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
-    from eyechart.evaluation.baseline import with_baseline
-    from eyechart.evaluation.evaluate import run_task
-    from eyechart.evaluation.loading import find_source
-    from eyechart.evaluation.prepare import prepare
-    from eyechart.evaluation.task import Task
     from eyechart.models.find import load_model
     from eyechart.models.label_map import find_map
     from eyechart.models.model import Model
+    from eyechart.pipeline.baseline import with_baseline
+    from eyechart.pipeline.evaluate import run_task
+    from eyechart.pipeline.loading import find_source
+    from eyechart.pipeline.prepare import prepare
+    from eyechart.pipeline.task import Task
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
     from eyechart.training.defences import (
@@ -349,8 +349,8 @@ def _unusual(evaluation: "Evaluation") -> list[str]:
 def _rank(console: "Console", out: Path) -> None:
     """Print the models of the run in order."""
     from eyechart.cli.compare import print_board
-    from eyechart.evaluation.comparison import stand
-    from eyechart.evaluation.runs import make_boards, read_run
+    from eyechart.pipeline.comparison import stand
+    from eyechart.pipeline.runs import make_boards, read_run
 
     print()
     for board in make_boards([read_run(out)]):

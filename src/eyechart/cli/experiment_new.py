@@ -131,8 +131,8 @@ def new(
 
 def _make(plan: "Plan", images: Path | None, device: "torch.device") -> None:
     from eyechart.cli.progress import Bars
-    from eyechart.evaluation.loading import find_source
     from eyechart.experiment.making import carry_out, prepare, side_of
+    from eyechart.pipeline.loading import find_source
     from eyechart.testsets.drawing import Plan as Drawing
 
     order = plan.order

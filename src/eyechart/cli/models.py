@@ -11,9 +11,9 @@ from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
     from eyechart.cli.progress import Bars
-    from eyechart.evaluation.model_check import ModelCheck
     from eyechart.images.imageset import ImageSet
     from eyechart.models.model import Model
+    from eyechart.pipeline.model_check import ModelCheck
 
 FAILED = 1
 
@@ -68,9 +68,9 @@ def check(
     """
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
-    from eyechart.evaluation.model_check import check_model, passes
     from eyechart.models.find import load_model, refuse_unused
     from eyechart.models.label_map import find_map
+    from eyechart.pipeline.model_check import check_model, passes
 
     where = find_device(device)
     maps = [find_map(name) for name in label_map or ()]

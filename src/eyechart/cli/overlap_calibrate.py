@@ -114,9 +114,9 @@ def _chosen(suites: Sequence[str], names: Sequence[str], own: str) -> "Suite":
 
 def _load(images: Path, stimulus: str, pictures: int, seed: int, bars: "Bars") -> "ImageSet":
     """Return the labelled pictures that are used; others are not even read."""
-    from eyechart.evaluation.loading import find_source
     from eyechart.images.dataset import find_images
     from eyechart.images.imageset import load_pictures
+    from eyechart.pipeline.loading import find_source
     from eyechart.testsets.choosing import choose_pictures
     from eyechart.testsets.drawing import Plan
 

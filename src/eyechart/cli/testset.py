@@ -66,7 +66,7 @@ def make(
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
     from eyechart.core.files import only_writer
-    from eyechart.evaluation.loading import find_source
+    from eyechart.pipeline.loading import find_source
     from eyechart.testsets.drawing import Plan
     from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
 
@@ -204,7 +204,7 @@ def render(
     """Write the pictures of a test set as PNG files, each checked against its digest."""
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
-    from eyechart.evaluation.loading import find_source
+    from eyechart.pipeline.loading import find_source
     from eyechart.testsets.drawing import Plan
     from eyechart.testsets.render import render_testset
     from eyechart.testsets.testset import read_testset

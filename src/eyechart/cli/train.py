@@ -120,10 +120,10 @@ def retrain(
     command goes on with what was stopped.
     """
     from eyechart.core.devices import find_device
-    from eyechart.evaluation.loading import find_source
-    from eyechart.evaluation.task import Task
     from eyechart.models.find import load_model
     from eyechart.models.label_map import find_map
+    from eyechart.pipeline.loading import find_source
+    from eyechart.pipeline.task import Task
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan
     from eyechart.training.distributed import own_device
@@ -187,7 +187,7 @@ def retrain(
 def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":
     from eyechart.cli.progress import Bars
     from eyechart.core.files import only_writer_in
-    from eyechart.evaluation.task import Silent
+    from eyechart.pipeline.task import Silent
     from eyechart.training.distributed import for_first, is_first_process
     from eyechart.training.retrain import retrain
 

@@ -116,8 +116,8 @@ def enhancements(
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
     from eyechart.core.files import only_writer_in
-    from eyechart.evaluation.task import Task
     from eyechart.models.find import load_model
+    from eyechart.pipeline.task import Task
     from eyechart.reports.results import write_results
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.drawing import Plan

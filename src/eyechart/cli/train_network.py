@@ -37,8 +37,8 @@ from eyechart.core.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
-    from eyechart.evaluation.task import Progress
     from eyechart.images.imageset import ImageSet
+    from eyechart.pipeline.task import Progress
     from eyechart.training.data import Labelled
 
 
@@ -100,8 +100,8 @@ def network(
     from eyechart.cli.progress import Bars
     from eyechart.core.devices import find_device
     from eyechart.core.files import only_writer
-    from eyechart.evaluation.task import Silent
     from eyechart.models.preprocessing import Preprocessing
+    from eyechart.pipeline.task import Silent
     from eyechart.training.data import mean_and_deviation, training_data
     from eyechart.training.distributed import for_first, is_first_process, own_device
     from eyechart.training.loop import new_network, train

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.prepare import check_labels, check_models
 from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model, is_out_of_memory
 from eyechart.overlap.strengths import Scale
+from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.predictions.destroyed import too_large
 from eyechart.suites.apply import corrupt_batch
 from eyechart.suites.assets import assets_of

@@ -17,9 +17,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed, remove_leftovers
 from eyechart.core.parts import read_parquet
 from eyechart.core.settings import difference, first_difference, read_settings, write_settings
-from eyechart.evaluation.task import Progress, Silent
 from eyechart.overlap.study import MODELS, TESTS, Job, Study, Test, Tester, Trainer
 from eyechart.overlap.tables import FILE, AccuracyTable, make_table, write_accuracies
+from eyechart.pipeline.task import Progress, Silent
 from eyechart.suites.suite import Suite
 from eyechart.suites.write import write_suite
 from eyechart.testsets.drawing import Step

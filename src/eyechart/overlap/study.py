@@ -16,12 +16,12 @@ import torch
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name, read_header, read_parquet, write_parquet
 from eyechart.core.randomness import hash64
-from eyechart.evaluation.task import Shared
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.tables import ALL, CLEAN, STANDARD
+from eyechart.pipeline.task import Shared
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.testsets.drawing import Step

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from eyechart.evaluation.saved import Number, SavedCorruption, SavedSpace
-from eyechart.evaluation.trained_on import MARK
+from eyechart.pipeline.saved import Number, SavedCorruption, SavedSpace
+from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.interval_text import interval_text
 from eyechart.reports.leaderboard import PERCENT, TITLES
 from eyechart.reports.markdown import escape, table

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.evaluation.comparison import Standings
-from eyechart.evaluation.rankings import Discrete, Rankings
-from eyechart.evaluation.trained_on import MARK
+from eyechart.pipeline.comparison import Standings
+from eyechart.pipeline.rankings import Discrete, Rankings
+from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.columns import stacked
 from eyechart.reports.interval_text import interval_text, known
 from eyechart.reports.names import short_names

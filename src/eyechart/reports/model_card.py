@@ -8,9 +8,9 @@ from markupsafe import Markup
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.evaluation.runs import Run
-from eyechart.evaluation.saved import SavedSpace
 from eyechart.images.stimulus import FILES, find_stimulus
+from eyechart.pipeline.runs import Run
+from eyechart.pipeline.saved import SavedSpace
 from eyechart.reports.card_tables import by_corruption, heading, leaderboards
 from eyechart.reports.leaderboard import TITLES
 from eyechart.reports.markdown import block, bullets, code, escape, table

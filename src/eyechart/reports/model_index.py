@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from eyechart.evaluation.runs import Run
-from eyechart.evaluation.saved import Number, SavedSpace
+from eyechart.pipeline.runs import Run
+from eyechart.pipeline.saved import Number, SavedSpace
 from eyechart.reports.leaderboard import PERCENT, TITLES
 from eyechart.reports.markdown import one_line
 from eyechart.reports.report import Part, Report, Shown

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eyechart.evaluation.published_rows import RankedBoard
+from eyechart.pipeline.published_rows import RankedBoard
 from eyechart.reports.columns import stacked
 from eyechart.reports.leaderboard import PERCENT, TITLES, shown
 from eyechart.scores.published_results import PublishedModel, PublishedTable

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.comparison import Standings, stand
-from eyechart.evaluation.rankings import (
+from eyechart.models.study import CATEGORIES
+from eyechart.pipeline.comparison import Standings, stand
+from eyechart.pipeline.rankings import (
     Discrete,
     Rankings,
     fixed_against_continuous,
     two_benchmarks,
 )
-from eyechart.evaluation.runs import Board, Run, make_boards, read_run
-from eyechart.evaluation.saved import SavedModel, SavedSpace
-from eyechart.models.study import CATEGORIES
+from eyechart.pipeline.runs import Board, Run, make_boards, read_run
+from eyechart.pipeline.saved import SavedModel, SavedSpace
 from eyechart.reports.names import short_names
 
 PEOPLE_COLOUR = "#444444"

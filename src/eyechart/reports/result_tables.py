@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from eyechart.evaluation.trained_on import MARK
+from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.columns import stacked
 from eyechart.reports.interval_text import interval_text
 from eyechart.scores.estimate import Estimate

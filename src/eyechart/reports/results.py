@@ -15,10 +15,10 @@ from typing import Any
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
 from eyechart.curves.curve import Curve
-from eyechart.evaluation.saved import RESULTS_FILE
-from eyechart.evaluation.scores_file import SCORES_FILE, write_scores
 from eyechart.humans.reference import Point
 from eyechart.labels.categories import NONE
+from eyechart.pipeline.saved import RESULTS_FILE
+from eyechart.pipeline.scores_file import SCORES_FILE, write_scores
 from eyechart.reports.interval_text import known
 from eyechart.scores.by_class import ClassScore
 from eyechart.scores.estimate import Estimate

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from eyechart.evaluation.runs import Run
-from eyechart.evaluation.saved import SavedModel
-from eyechart.evaluation.trained_on import MARK, MEANING
+from eyechart.pipeline.runs import Run
+from eyechart.pipeline.saved import SavedModel
+from eyechart.pipeline.trained_on import MARK, MEANING
 from eyechart.reports.model_index import averaged
 
 NOTE = f"{MARK} {MEANING}."

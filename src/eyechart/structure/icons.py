@@ -16,8 +16,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.registry import unknown_name
 from eyechart.core.settings import refuse_other, write_settings
-from eyechart.evaluation.task import Progress
 from eyechart.models.model import in_one_line
+from eyechart.pipeline.task import Progress
 from eyechart.structure.drawings import Emoji, Licence, Style, drawn, find_emoji, rasterise
 from eyechart.structure.duplicates import Pixels, near_duplicates
 from eyechart.structure.icon_classes import icon_classes

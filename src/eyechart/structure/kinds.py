@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.task import Progress, Silent
 from eyechart.images.dataset import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.pipeline.task import Progress, Silent
 from eyechart.structure.duplicates import as_small, near_duplicates
 from eyechart.training.data import Labelled, pictures_have, training_data
 

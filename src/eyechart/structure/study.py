@@ -17,9 +17,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed, remove_leftovers
 from eyechart.core.parts import file_name, read_parquet, write_parquet
 from eyechart.core.randomness import hash64
-from eyechart.evaluation.task import Progress, Shared
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
+from eyechart.pipeline.task import Progress, Shared
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
 from eyechart.structure.study_folder import MODELS, TESTS, open_folder

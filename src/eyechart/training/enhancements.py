@@ -13,16 +13,16 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.core.settings import refuse_other, write_settings
-from eyechart.evaluation.baseline import AUTO, NONE, PEOPLE, choose_baseline, with_baseline
-from eyechart.evaluation.evaluate import run_task
-from eyechart.evaluation.prepare import check_labels, check_models
-from eyechart.evaluation.task import Progress, Task
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
+from eyechart.pipeline.baseline import AUTO, NONE, PEOPLE, choose_baseline, with_baseline
+from eyechart.pipeline.evaluate import run_task
+from eyechart.pipeline.prepare import check_labels, check_models
+from eyechart.pipeline.task import Progress, Task
 from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.evaluation import Evaluation
 from eyechart.testsets.choosing import choose_pictures

@@ -10,10 +10,6 @@ import torch
 from torch import nn
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.evaluate import run_task
-from eyechart.evaluation.loading import Source
-from eyechart.evaluation.prepare import check_labels, check_models, people_of
-from eyechart.evaluation.task import ENTRY16, Progress, Task
 from eyechart.images.dataset import find_images
 from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
@@ -23,6 +19,10 @@ from eyechart.models.checkpoint import Checkpoint, read_checkpoint
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.probabilities import refuse_probabilities
+from eyechart.pipeline.evaluate import run_task
+from eyechart.pipeline.loading import Source
+from eyechart.pipeline.prepare import check_labels, check_models, people_of
+from eyechart.pipeline.task import ENTRY16, Progress, Task
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.scores.evaluation import Evaluation
 from eyechart.testsets.choosing import choose_pictures

@@ -20,10 +20,10 @@ from eyechart.core.files import write_torch
 from eyechart.core.randomness import hash64
 from eyechart.core.settings import difference, first_difference
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
-from eyechart.evaluation.task import Progress
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import load
 from eyechart.models.model import Model
+from eyechart.pipeline.task import Progress
 from eyechart.training.augment import generator
 from eyechart.training.state import interrupt_noticed, state_path
 

@@ -8,7 +8,7 @@ names; a trace whose `meta.same` names another has that one's values.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eyechart.evaluation.saved import SavedPeople
+from eyechart.pipeline.saved import SavedPeople
 from eyechart.reports.charts.chart import (
     INK,
     PEOPLE,

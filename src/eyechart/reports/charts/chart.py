@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape as escape_html
 from typing import Any
 
-from eyechart.evaluation.saved import Number
+from eyechart.pipeline.saved import Number
 from eyechart.reports.report import Shown
 
 Spec = dict[str, Any]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from eyechart.evaluation.saved import Numbers, SavedCurve, SavedPeople, SavedProperty
+from eyechart.pipeline.saved import Numbers, SavedCurve, SavedPeople, SavedProperty
 from eyechart.reports.charts.chart import PROPERTY_NAMES, PROPERTY_TITLES
 from eyechart.reports.report import Part, Shown
 from eyechart.reports.words import corruption_words, listed, places, space_title

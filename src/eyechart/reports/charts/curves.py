@@ -7,7 +7,7 @@ A trace is a curve; what charts.js draws around it when it is looked at stands i
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from eyechart.evaluation.saved import Line, SavedPeople
+from eyechart.pipeline.saved import Line, SavedPeople
 from eyechart.reports.charts.chart import (
     INK,
     MUTED,

@@ -6,9 +6,9 @@ ImageNet-C's fixed strengths stand above VCR's continuous ones where a report ha
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eyechart.evaluation.rankings import SHARED
-from eyechart.evaluation.saved import SavedCoverage
 from eyechart.humans.transfer import bare_name
+from eyechart.pipeline.rankings import SHARED
+from eyechart.pipeline.saved import SavedCoverage
 from eyechart.reports.charts.chart import (
     HATCH,
     Chart,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from eyechart.evaluation.saved import PeopleLine, SavedExperiment
+from eyechart.pipeline.saved import PeopleLine, SavedExperiment
 from eyechart.reports.charts.chart import (
     INTERVAL,
     PEOPLE,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eyechart.evaluation.saved import Number
+from eyechart.pipeline.saved import Number
 from eyechart.reports.charts.chart import (
     BARS,
     INK,

@@ -5,7 +5,7 @@ Scores and ranks come from comparing runs; no results.json has them.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from eyechart.evaluation.rankings import Discrete, Rankings
+from eyechart.pipeline.rankings import Discrete, Rankings
 from eyechart.reports.charts.chart import (
     BARS,
     Chart,

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from eyechart.evaluation.saved import SavedPeople
+from eyechart.pipeline.saved import SavedPeople
 from eyechart.reports.charts.colours import AREAS
 from eyechart.reports.figures.curves import property_of
 from eyechart.reports.figures.lines import (

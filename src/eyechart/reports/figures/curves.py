@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.evaluation.saved import SavedPeople, SavedProperty
+from eyechart.pipeline.saved import SavedPeople, SavedProperty
 from eyechart.reports.figures.lines import (
     FEW,
     MARK,

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from eyechart.evaluation.saved import Number
+from eyechart.pipeline.saved import Number
 from eyechart.reports.figures.errors import BASELINE, Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import DENSE, PAGE, drawable, legend, looks_of

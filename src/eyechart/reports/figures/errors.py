@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from eyechart.evaluation.saved import Number, SavedErrors, SavedSpace
+from eyechart.pipeline.saved import Number, SavedErrors, SavedSpace
 from eyechart.reports.figures.lines import key, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, Look, drawable, legend, looks_of

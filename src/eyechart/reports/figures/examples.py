@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from eyechart.evaluation.saved import EXAMPLES_FOLDER, SavedAnswer
 from eyechart.humans.transfer import bare_name
 from eyechart.images.files import UNREADABLE
+from eyechart.pipeline.saved import EXAMPLES_FOLDER, SavedAnswer
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
 from eyechart.reports.report import Part, Report, Shown

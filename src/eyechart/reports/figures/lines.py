@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from eyechart.evaluation.saved import Line
+from eyechart.pipeline.saved import Line
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, PEOPLE, SMALL
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"

@@ -5,7 +5,7 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from eyechart.evaluation.saved import PeopleLine, SavedExperiment
+from eyechart.pipeline.saved import PeopleLine, SavedExperiment
 from eyechart.reports.figures.lines import (
     VISUAL_CHANGE,
     draw_line,

@@ -11,8 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.evaluation.saved import Number, SavedProperty
 from eyechart.humans.transfer import bare_name
+from eyechart.pipeline.saved import Number, SavedProperty
 from eyechart.reports.figures.curves import people_of, property_of, size
 from eyechart.reports.figures.lines import (
     FEW,

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.evaluation.rankings import Rankings
+from eyechart.pipeline.rankings import Rankings
 from eyechart.reports.figures.lines import key, letters
 from eyechart.reports.figures.people_index import thickness
 from eyechart.reports.figures.plan import Plan, Plans

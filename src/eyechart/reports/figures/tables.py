@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from eyechart.evaluation.saved import Number
-from eyechart.evaluation.trained_on import MEANING
+from eyechart.pipeline.saved import Number
+from eyechart.pipeline.trained_on import MEANING
 from eyechart.reports.figures.errors import Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.latex import MADE, plain, row, tex, upright

@@ -10,8 +10,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from eyechart.evaluation.saved import SavedCoverage
 from eyechart.humans.transfer import bare_name
+from eyechart.pipeline.saved import SavedCoverage
 from eyechart.reports.figures.lines import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import COLUMN, INK, SMALL, drawable, legend

@@ -2,7 +2,7 @@
 
 from markupsafe import Markup
 
-from eyechart.evaluation.saved import SavedClass
+from eyechart.pipeline.saved import SavedClass
 from eyechart.reports.page.numbers import NOTHING, Numbers, count, hundredths, percent
 from eyechart.reports.page.tables import MANY, Choice, Column, Row, Shaded, Table
 from eyechart.reports.report import Part, Report, Shown

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from eyechart.evaluation.saved import SavedSimilar
+from eyechart.pipeline.saved import SavedSimilar
 from eyechart.reports.page.numbers import (
     NOTHING,
     Estimated,

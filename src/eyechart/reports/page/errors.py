@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.evaluation.saved import SavedErrors
+from eyechart.pipeline.saved import SavedErrors
 from eyechart.reports.interval_text import UNDETERMINED
 from eyechart.reports.names import short_names
 from eyechart.reports.page.leaderboard import model_label

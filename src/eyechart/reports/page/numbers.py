@@ -6,8 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.evaluation.saved import Results
-from eyechart.evaluation.trained_on import MARK, MEANING
+from eyechart.pipeline.saved import Results
+from eyechart.pipeline.trained_on import MARK, MEANING
 from eyechart.reports.charts.chart import pointer
 from eyechart.reports.interval_text import UNDETERMINED, known
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.evaluation.runs import Run
-from eyechart.evaluation.saved import RESULTS_FILE
 from eyechart.images.stimulus import FILES, find_stimulus
+from eyechart.pipeline.runs import Run
+from eyechart.pipeline.saved import RESULTS_FILE
 from eyechart.reports.page.numbers import NOTHING, Numbers, count, counted
 from eyechart.reports.page.tables import Column, Row, Table
 from eyechart.reports.report import Report

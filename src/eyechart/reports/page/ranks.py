@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
-from eyechart.evaluation.rankings import Rankings
+from eyechart.pipeline.rankings import Rankings
 from eyechart.reports.page.numbers import Cell, compared, count, counted
 from eyechart.reports.page.tables import Column, Row, Table
 from eyechart.reports.report import Report

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.evaluation.trained_on import MARK, MEANING
+from eyechart.pipeline.trained_on import MARK, MEANING
 from eyechart.reports.charts.chart import Chart
 from eyechart.reports.human_sources import NONE, source_in_words
 from eyechart.reports.page.breakdown import breakdowns

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.evaluation.saved import SavedAnswer, SavedExample
+from eyechart.pipeline.saved import SavedAnswer, SavedExample
 from eyechart.reports.page.numbers import Cell, Numbers, delta, percent
 from eyechart.reports.page.pictures import Key
 from eyechart.reports.report import Part, Report, Shown

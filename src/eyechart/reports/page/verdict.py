@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from eyechart.evaluation.saved import SavedPeople
-from eyechart.evaluation.trained_on import MARK
 from eyechart.humans.transfer import bare_name
+from eyechart.pipeline.saved import SavedPeople
+from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.page.alone import without_people
 from eyechart.reports.page.numbers import (
     Cell,

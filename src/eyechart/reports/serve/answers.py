@@ -9,13 +9,13 @@ import pyarrow.compute as pc
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts, file_name
-from eyechart.evaluation.runs import Run
-from eyechart.evaluation.saved import SavedModel
-from eyechart.evaluation.task import ENTRY16
 from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
 from eyechart.labels.spaces import native_labels
+from eyechart.pipeline.runs import Run
+from eyechart.pipeline.saved import SavedModel
+from eyechart.pipeline.task import ENTRY16
 from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
 from eyechart.predictions.run import PREDICTIONS
 from eyechart.predictions.unreadable import left_out, without

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.runs import Run
 from eyechart.images.dataset import Picture, find_images
 from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.identity import content_keys, file_digest, named_keys
 from eyechart.images.imageset import load_pictures
+from eyechart.pipeline.runs import Run
 from eyechart.testsets.drawing import Plan
 from eyechart.testsets.making import Chunk
 from eyechart.testsets.table import from_table

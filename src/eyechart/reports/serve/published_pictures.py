@@ -8,12 +8,12 @@ import pyarrow as pa
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.runs import Run
 from eyechart.images.arrays import open_pictures, to_planes
 from eyechart.images.dataset import Picture, find_images
 from eyechart.images.files import SUFFIXES, read_picture
 from eyechart.images.identity import file_digest
 from eyechart.images.stimulus import find_stimulus
+from eyechart.pipeline.runs import Run
 from eyechart.reports.serve.photographs import WHERE, checked
 from eyechart.testsets.published import Published, find_published
 

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.saved import SavedCurve, SavedProperty, SavedSpace
-from eyechart.evaluation.task import ENTRY16
 from eyechart.labels.categories import NONE
+from eyechart.pipeline.saved import SavedCurve, SavedProperty, SavedSpace
+from eyechart.pipeline.task import ENTRY16
 from eyechart.predictions.outcomes import Real
 from eyechart.reports.report import Part, Report
 from eyechart.reports.serve.answers import Answers, Said

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.baseline import PEOPLE, Choice
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
+from eyechart.pipeline.baseline import PEOPLE, Choice
 from eyechart.predictions.outcomes import Outcomes
 from eyechart.scores.baselines import measured_baseline
 from eyechart.scores.corruption_error import corruption_error, mean_corruption_error_replicates

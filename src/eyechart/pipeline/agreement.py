@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.evaluation.task import Progress, Silent
 from eyechart.humans.combined import References
 from eyechart.humans.importers import plain_condition, stimulus_of
 from eyechart.humans.records import Answers
+from eyechart.pipeline.task import Progress, Silent
 from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
 from eyechart.scores.error_consistency import (
     ErrorConsistency,

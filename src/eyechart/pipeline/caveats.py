@@ -4,15 +4,15 @@ from collections.abc import Iterator, Sequence
 from math import isnan
 
 from eyechart.curves.density import UNIFORM, to_density
-from eyechart.evaluation.baseline import Choice
-from eyechart.evaluation.trained_on import MARK
+from eyechart.pipeline.baseline import Choice
+from eyechart.pipeline.trained_on import MARK
 from eyechart.predictions.loop import Job
 from eyechart.scores.evaluation import ModelScore, SpaceScore
 from eyechart.scores.human_caution import is_packaged, packaged_caution
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 
 
-def notes_on(job: Job, models: Sequence[ModelScore], choice: Choice, fit: Fit) -> Iterator[str]:
+def caveats_of(job: Job, models: Sequence[ModelScore], choice: Choice, fit: Fit) -> Iterator[str]:
     """Yield a sentence for everything that limits what the scores say."""
     yield from job.images.notes
     spaces = [space for model in models for space in model.spaces]

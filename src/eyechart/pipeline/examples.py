@@ -9,9 +9,9 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
-from eyechart.evaluation.saved import EXAMPLES_FOLDER
 from eyechart.images.files import write_picture
 from eyechart.labels.categories import NONE
+from eyechart.pipeline.saved import EXAMPLES_FOLDER
 from eyechart.predictions.loop import Job
 from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
 from eyechart.scores.evaluation import Example, Said

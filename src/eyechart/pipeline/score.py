@@ -12,15 +12,6 @@ import pyarrow.compute as pc
 
 from eyechart.core.provenance import git_hash, versions
 from eyechart.curves.density import to_density
-from eyechart.evaluation.agreement import agreements
-from eyechart.evaluation.baseline import PEOPLE, choose_baseline
-from eyechart.evaluation.examples import Answered
-from eyechart.evaluation.normalise import Divisor, normalise, people_error
-from eyechart.evaluation.notes import notes_on
-from eyechart.evaluation.prepare import people_of
-from eyechart.evaluation.runs import AUTO, HUMAN_BINS
-from eyechart.evaluation.task import ENTRY16, Progress, Task
-from eyechart.evaluation.trained_on import met_in_training
 from eyechart.humans.combined import References
 from eyechart.humans.reference import WHICH, Reference, title
 from eyechart.humans.transfer import PUBLISHED, SimilarClasses
@@ -29,6 +20,15 @@ from eyechart.labels.imagenet import class_names
 from eyechart.labels.spaces import category_labels, native_labels, output_names
 from eyechart.models.model import Model
 from eyechart.models.study import category_of_model
+from eyechart.pipeline.agreement import agreements
+from eyechart.pipeline.baseline import PEOPLE, choose_baseline
+from eyechart.pipeline.caveats import caveats_of
+from eyechart.pipeline.examples import Answered
+from eyechart.pipeline.normalise import Divisor, normalise, people_error
+from eyechart.pipeline.prepare import people_of
+from eyechart.pipeline.runs import AUTO, HUMAN_BINS
+from eyechart.pipeline.task import ENTRY16, Progress, Task
+from eyechart.pipeline.trained_on import met_in_training
 from eyechart.predictions.loop import Job
 from eyechart.predictions.outcomes import Recorded, Whole
 from eyechart.predictions.unreadable import left_out, read_rows
@@ -106,7 +106,7 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
         models=tuple(models),
         coverage=coverage,
         paired=tuple(_paired(models)),
-        warnings=tuple(notes_on(job, models, choice, task.fit)),
+        warnings=tuple(caveats_of(job, models, choice, task.fit)),
         agreements=tuple(agreements(answers, entries, people[0], task.fit, progress)),
         provenance={
             "versions": versions(),

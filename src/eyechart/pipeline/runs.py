@@ -9,8 +9,8 @@ from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import BINS
-from eyechart.evaluation.saved import Results, SavedCoverage, SavedModel, read_results
-from eyechart.evaluation.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
+from eyechart.pipeline.saved import Results, SavedCoverage, SavedModel, read_results
+from eyechart.pipeline.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
 from eyechart.scores.estimate import Estimate, mean_estimate
 
 OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")

@@ -12,17 +12,17 @@ import torch
 from eyechart.core.arguments import as_flag, as_path, as_paths
 from eyechart.core.devices import find_device
 from eyechart.core.registry import unknown_name
-from eyechart.evaluation.baseline import with_baseline
-from eyechart.evaluation.examples import keep_examples
-from eyechart.evaluation.loading import find_source
-from eyechart.evaluation.prepare import prepare
-from eyechart.evaluation.score import answered, score_run
-from eyechart.evaluation.self_test import self_test
-from eyechart.evaluation.task import Progress, Silent, Task
 from eyechart.humans.transfer import PUBLISHED
 from eyechart.images.imageset import ImageSet
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
+from eyechart.pipeline.baseline import with_baseline
+from eyechart.pipeline.examples import keep_examples
+from eyechart.pipeline.loading import find_source
+from eyechart.pipeline.prepare import prepare
+from eyechart.pipeline.score import answered, score_run
+from eyechart.pipeline.self_test import self_test
+from eyechart.pipeline.task import Progress, Silent, Task
 from eyechart.predictions.loop import parts_of, predict
 from eyechart.scores.evaluation import Evaluation
 from eyechart.scores.scoring import Fit
