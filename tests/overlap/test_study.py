@@ -25,12 +25,12 @@ from eyechart.cli.app import main
 from eyechart.cli.overlap_run import benchmarks_of, entries_of
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed
+from eyechart.core.progress import NoProgress
 from eyechart.core.settings import read_settings
 from eyechart.images.identity import named_keys
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.overlap.study import Study
-from eyechart.pipeline.task import Silent
 from eyechart.suites.apply import draw_random
 from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain
@@ -654,7 +654,7 @@ def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monk
 
 
 def sources(home, **given):
-    train, test = Sources(**{"images": home, "stimulus": "native", **given}).load(Silent())
+    train, test = Sources(**{"images": home, "stimulus": "native", **given}).load(NoProgress())
     return train, test
 
 

@@ -8,9 +8,9 @@ from torch import nn
 
 import eyechart as ec
 import small_models
+from eyechart.core.progress import NoProgress
 from eyechart.models.find import load_model
 from eyechart.pipeline.self_test import self_test
-from eyechart.pipeline.task import Silent
 from small_models import save_pictures
 
 CPU = torch.device("cpu")
@@ -97,7 +97,7 @@ DOUBTFUL = {
 
 
 def notes_on(spec, images):
-    return self_test([load_model(spec, CPU)], images, Silent())
+    return self_test([load_model(spec, CPU)], images, NoProgress())
 
 
 @pytest.mark.parametrize("name", DOUBTFUL)

@@ -20,8 +20,8 @@ from commands import assert_refused, picture
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed
+from eyechart.core.progress import NoProgress
 from eyechart.models.find import load_model
-from eyechart.pipeline.task import Silent
 from eyechart.structure.folds import Fold, style_folds
 from eyechart.structure.kinds import load_kinds
 from eyechart.structure.scores import keep_examples, read_results, score_study
@@ -554,12 +554,12 @@ def test_styles_that_would_share_a_file_are_kept_apart_or_refused(run, tmp_path)
 
 
 def test_a_study_needs_seeds_each_once(home, tmp_path):
-    kinds = load_kinds(home / "colours" / "list.csv", "style", "native", Silent())
+    kinds = load_kinds(home / "colours" / "list.csv", "style", "native", NoProgress())
     folds = tuple(style_folds(kinds, ["pale"]))
     for seeds in ((), (1, 1)):
         own = Study("style", folds, "textures:network", Recipe(epochs=1), seeds)
         with pytest.raises(UsageError, match="Seeds must be whole numbers, each once"):
-            run_study(own, kinds, CPU, tmp_path / "out", Silent())
+            run_study(own, kinds, CPU, tmp_path / "out", NoProgress())
     assert not (tmp_path / "out").exists()
 
 

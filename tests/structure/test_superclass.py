@@ -17,6 +17,7 @@ import tinted_contrasts
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.core.plain import from_plain
+from eyechart.core.progress import NoProgress
 from eyechart.images.dataset import Picture, find_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
@@ -24,7 +25,6 @@ from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
 from eyechart.models.find import load_model
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.networks import NETWORKS
-from eyechart.pipeline.task import Silent
 from eyechart.scores.estimate import wilson_interval
 from eyechart.structure import superclass_study
 from eyechart.structure.hypernyms import Hypernyms, find_cycle, nearest, read_hypernyms
@@ -115,7 +115,7 @@ def hypernyms(home):
 def data(home, hypernyms):
     listed = find_images(home / "images")
     chosen = sort_pictures(listed, "images", hypernyms)
-    return load_split(chosen, "images", "native", Silent())
+    return load_split(chosen, "images", "native", NoProgress())
 
 
 def load(spec, half=None):
@@ -124,7 +124,7 @@ def load(spec, half=None):
 
 def tune(data, out, progress=None, **changes):
     recipe = replace(RECIPE, **{**LEARN, **changes})
-    promises = run_superclasses([MODEL], data, recipe, load, CPU, out, progress or Silent())
+    promises = run_superclasses([MODEL], data, recipe, load, CPU, out, progress or NoProgress())
     return score_superclasses([MODEL], data, recipe, promises, out)
 
 
@@ -314,7 +314,7 @@ def test_a_seen_synset_of_one_picture_is_trained_with(home, hypernyms):
     found = [
         each for each in find_images(images) if each.label != "n02085782" or each.path.stem == "0"
     ]
-    made = load_split(sort_pictures(found, "here", hypernyms), "here", "native", Silent())
+    made = load_split(sort_pictures(found, "here", hypernyms), "here", "native", NoProgress())
     trained, tested = (
         Counter(each.subclass for each in part.images.pictures) for part in (made.train, made.seen)
     )
@@ -330,7 +330,7 @@ def test_a_superclass_of_which_nothing_can_be_tested_is_refused(home, hypernyms)
     ]
     chosen = sort_pictures(found, "here", hypernyms)
     with pytest.raises(UsageError, match="Nothing of the superclass 'dog' is left to test with"):
-        load_split(chosen, "here", "native", Silent())
+        load_split(chosen, "here", "native", NoProgress())
 
 
 def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
@@ -350,7 +350,7 @@ def test_files_of_seen_and_unseen_kinds_are_told_and_no_file_is_on_both_sides(
             path = tmp_path / "images" / "n02085782" / each.path.name
             path.write_bytes(each.path.read_bytes())
     chosen = sort_pictures(find_images(tmp_path / "images"), "here", hypernyms)
-    made = load_split(chosen, "here", "native", Silent())
+    made = load_split(chosen, "here", "native", NoProgress())
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]
     assert any("Not tested with" in note and "1 picture of" in note for note in made.notes)
@@ -513,7 +513,7 @@ def small():
 def trained(data, path, **recipe):
     start = Start(small(), base="nowhere:none")
     own = Recipe(**{"epochs": 2, "batch": 8, "rate": 0.1, **recipe})
-    train(start, data, Mixture(), own, CPU, path, Silent())
+    train(start, data, Mixture(), own, CPU, path, NoProgress())
     return read_checkpoint(path).weights
 
 
@@ -666,7 +666,7 @@ def test_a_model_can_be_tuned_from_a_checkpoint_of_ours(data, finished, tmp_path
         return load_model(spec, CPU, half, trust=True)
 
     recipe = replace(RECIPE, **LEARN)
-    run_superclasses([str(path)], data, recipe, trusted, CPU, tmp_path, Silent())
+    run_superclasses([str(path)], data, recipe, trusted, CPU, tmp_path, NoProgress())
     (made,) = (tmp_path / "models").glob("*.pt")
     assert read_checkpoint(made).base == MODEL
     assert load_model(str(made), CPU, trust=True).classes == 3
@@ -676,7 +676,7 @@ def test_a_pretrained_efficientnet_learns_superclasses_and_is_loaded_again(data,
     spec = "efficientnet_lite0"
     few = replace(data, train=data.train.take(range(0, 48, 6)), unseen=data.unseen.take(range(4)))
     recipe = replace(RECIPE, batch=4)
-    promises = run_superclasses([spec], few, recipe, load, CPU, tmp_path, Silent())
+    promises = run_superclasses([spec], few, recipe, load, CPU, tmp_path, NoProgress())
     assert promises == {spec: SIZES[spec].promise}
     before, after = load(spec), load(str(tmp_path / "models" / f"{spec}.pt"))
     assert (after.classes, after.promise, after.class_names) == (3, None, ("bird", "dog", "fish"))
@@ -834,7 +834,7 @@ def test_images_to_test_seen_kinds_with_are_not_trained_with(home, hypernyms, tm
     (folder / "n01440764" / "copy.png").write_bytes(own)
     chosen = sort_pictures(find_images(home / "images"), "images", hypernyms)
     chosen = with_seen_test(chosen, find_images(folder), "test", hypernyms)
-    made = load_split(chosen, "images", "native", Silent(), "test")
+    made = load_split(chosen, "images", "native", NoProgress(), "test")
     digests = [set(part.images.digests) for part in (made.train, made.seen, made.unseen)]
     assert list(map(len, digests)) == [59, 19, 40]
     assert not digests[0] & digests[1] and not (digests[0] | digests[1]) & digests[2]

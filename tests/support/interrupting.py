@@ -8,7 +8,7 @@ from eyechart.cli import progress
 
 def stopping(title, after, monkeypatch):
     """Press Ctrl-C after so many steps of the part of the work that begins with a title."""
-    begin = progress.Bars.begin
+    begin = progress.ProgressBars.begin
     # where tests run in the background, Ctrl-C would count for nothing
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -23,4 +23,4 @@ def stopping(title, after, monkeypatch):
 
         return count
 
-    monkeypatch.setattr(progress.Bars, "begin", hooked)
+    monkeypatch.setattr(progress.ProgressBars, "begin", hooked)

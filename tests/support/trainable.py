@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import eyechart as ec
+from eyechart.core.progress import NoProgress
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.pipeline.task import Silent
 from eyechart.suites.suite import find_entry
 from eyechart.training import blocks, loop
 from eyechart.training.data import training_data
@@ -55,7 +55,7 @@ def train(data, path, network="small", mixture=NOISE, progress=None, steps=STEPS
     """Return the weights at the end of a training; what is not said is as usual here."""
     own = Recipe(**{**USUAL, **recipe})
     start = loop.new_network(f"trainable:{network}", data, 0, steps)
-    loop.train(start, data, mixture, own, CPU, Path(path), progress or Silent())
+    loop.train(start, data, mixture, own, CPU, Path(path), progress or NoProgress())
     return read_checkpoint(Path(path)).weights
 
 

@@ -11,11 +11,12 @@ from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
 from eyechart.core.files import only_writer_in
+from eyechart.core.progress import NoProgress
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.networks import NETWORKS, build_network
-from eyechart.pipeline.task import Silent, Task
+from eyechart.pipeline.task import Task
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.drawing import Plan
 from eyechart.training import enhancements
@@ -236,19 +237,19 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
         is_pretrained=True,
     )  # fmt: skip
     asked.out.mkdir()
-    enhancements._train_all(asked, model, data, CPU, Silent())
+    enhancements._train_all(asked, model, data, CPU, NoProgress())
     # once the first images are looked at, at most 64; then come the batches
     assert [own.whole for own in given] == [None] and sizes == [48, *[8] * 6]
     plain = training_data(load_images(tmp_path / "equalised", "native"))
     start = enhancements._tuned_start(asked, model, plain)
-    train(start, plain, Mixture(), recipe, CPU, tmp_path / "plain.pt", Silent())
+    train(start, plain, Mixture(), recipe, CPU, tmp_path / "plain.pt", NoProgress())
     made, expected = (read_checkpoint(path).weights for path in
                       (tmp_path / "out" / "clahe.pt", tmp_path / "plain.pt"))  # fmt: skip
     assert all(torch.equal(made[key], own) for key, own in expected.items())
     # a training with images as they are is another one
     with pytest.raises(UsageError, match="transform: clahe, now None"):
         start = enhancements._tuned_start(asked, model, data)
-        train(start, data, Mixture(), recipe, CPU, tmp_path / "out" / "clahe.pt", Silent())
+        train(start, data, Mixture(), recipe, CPU, tmp_path / "out" / "clahe.pt", NoProgress())
 
 
 @pytest.mark.slow

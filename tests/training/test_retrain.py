@@ -19,11 +19,11 @@ from commands import assert_refused
 from eyechart.cli import train as command
 from eyechart.cli.app import main
 from eyechart.core.files import only_writer_in
+from eyechart.core.progress import NoProgress
 from eyechart.images.imageset import load_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
-from eyechart.pipeline.task import Silent
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.reports.retraining_table import (
     RetrainedRow,
@@ -73,7 +73,7 @@ def home(tmp_path_factory):
     start = Start(deepcopy(tinted_contrasts.untrained), base="tinted_contrasts:untrained")
     recipe = Recipe(epochs=20, batch=32, rate=0.05, weight_decay=0, schedule="cosine", flip=0)
     data = training_data(load_images(folder / "train", "native"))
-    train(start, data, Mixture(), recipe, CPU, folder / "standard.pt", Silent())
+    train(start, data, Mixture(), recipe, CPU, folder / "standard.pt", NoProgress())
     return folder
 
 

@@ -557,9 +557,9 @@ def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, t
 
 
 def loop_silent():
-    from eyechart.pipeline.task import Silent
+    from eyechart.core.progress import NoProgress
 
-    return Silent()
+    return NoProgress()
 
 
 def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_path):

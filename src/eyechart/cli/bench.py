@@ -86,7 +86,7 @@ def corruptions(
     with bench.threads(threads), progress_bar("timing", len(entries)) as step:
         for entry in entries:
             speeds.append(bench.measure(entry, plan, opponent))
-            step("")
+            step(1, "")
     _print(speeds, plan)
     if out is not None:
         text = json.dumps(bench.figures(speeds, plan, opponent), indent=2)

@@ -193,7 +193,7 @@ def _corrupt_layout(
 def _write_arrays(pictures: list[Path], parts: "Sequence[Settings]", out: Path) -> None:
     from functools import partial
 
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.suites.array_layout import load_stack, write_arrays
 
     if len(pictures) != 1:
@@ -201,7 +201,7 @@ def _write_arrays(pictures: list[Path], parts: "Sequence[Settings]", out: Path) 
             f"--layout cifar-c takes one folder, list or .npy file, got {len(pictures)}."
         )
     try:
-        with Bars() as bars:
+        with ProgressBars() as bars:
             stack = load_stack(pictures[0], parts[0].stimulus or "", partial(bars.begin, "images"))
             step = bars.begin(out.name, len(stack.images) * len(parts))
             written = write_arrays(stack, parts, out, step)
@@ -248,7 +248,7 @@ def _work(work: "Generator[Outcome]", done: "Tally", title: str, total: int, out
                 written += outcome.what == "written"
                 kept += outcome.what == "kept"
                 left_out += outcome.what == "left out"
-                step(outcome.why)
+                step(1, outcome.why)
     except KeyboardInterrupt:
         raise Stop(
             f"Stopped: {done.count} of {_count(total)} are done;"

@@ -191,7 +191,7 @@ def evaluate(
 ) -> None:
     """Print R_a and R_p, and HMRI and MRSI next to people, of models under every corruption."""
     floors = [parse_floor(text) for text in fail_under or ()]
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
     from eyechart.models.label_map import find_map
@@ -244,7 +244,7 @@ def evaluate(
         load_one,
     )
     task = replace(task, baseline=divisor, label_maps=maps)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         try:
             own = source.load(task.plan, bars)
             evaluation = run_task(task, loaded, own, where, out, bars)
@@ -260,7 +260,7 @@ def evaluate(
     if check:
         from eyechart.predictions.check import check as check_rows
 
-        with Bars() as bars:
+        with ProgressBars() as bars:
             _say_check(check_rows(*prepare(task, loaded, own, where, out, bars)))
     failures = [line for name, floor in floors for line in _below(evaluation, name, floor)]
     if failures:

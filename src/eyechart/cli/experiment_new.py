@@ -130,7 +130,7 @@ def new(
 
 
 def _make(plan: "Plan", images: Path | None, device: "torch.device") -> None:
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.experiment.making import carry_out, prepare, side_of
     from eyechart.pipeline.loading import find_source
     from eyechart.testsets.drawing import Plan as Drawing
@@ -138,7 +138,7 @@ def _make(plan: "Plan", images: Path | None, device: "torch.device") -> None:
     order = plan.order
     begun = prepare(order)
     source = find_source(images, order.testset.header["stimulus"], leave_out=order.folder)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         loaded = source.load(Drawing(), bars)
         text = plan.text(side_of(order, loaded))
         print(text, end="")

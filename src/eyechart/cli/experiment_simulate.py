@@ -30,7 +30,7 @@ def simulate(
 ) -> None:
     """Let robots with a known curve take part in a copy of a study, in a real browser."""
     need_experiment()
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.experiment.folder import open_study
     from eyechart.experiment.robots import Psychometric, kinds_of
     from eyechart.experiment.simulate import copy_study, simulate_fast, write_robots
@@ -48,7 +48,7 @@ def simulate(
         run = simulate_in_browser
     copy = copy_study(found, out)
     kinds = kinds_of(participants, spammers, seed)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         outcomes = run(copy, kinds, curve, seed, bars.begin("robots", len(kinds)))
     write_robots(out, outcomes, curve)
     ends: dict[str, int] = {}

@@ -10,7 +10,7 @@ from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.images.imageset import ImageSet
     from eyechart.models.model import Model
     from eyechart.pipeline.model_check import ModelCheck
@@ -66,7 +66,7 @@ def check(
 
     Ends with 1 if top-1 is below what is promised, or if another input is clearly better.
     """
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, refuse_unused
     from eyechart.models.label_map import find_map
@@ -78,7 +78,7 @@ def check(
         load_model(spec, where, trust=trust, download=download, label_maps=maps) for spec in models
     ]
     failures: list[str] = []
-    with Bars() as bars:
+    with ProgressBars() as bars:
         pictures = _pictures(images, bars)
         for model in loaded:
             model(pictures.batch([0]))
@@ -94,7 +94,7 @@ def check(
         raise Stop(" ".join(failures), FAILED)
 
 
-def _pictures(images: Path | None, bars: "Bars") -> "ImageSet":
+def _pictures(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     """Return the labelled pictures, or the demo's; others are not even read."""
     from eyechart.images.dataset import find_images
     from eyechart.images.demo import SOURCE, demo_pictures

@@ -12,7 +12,7 @@ from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.images.imageset import ImageSet
     from eyechart.overlap.calibration import Calibrated, End
     from eyechart.overlap.judge import Judge
@@ -78,7 +78,7 @@ def calibrate(
 
     For every corruption: where R, accuracy divided by clean accuracy, is 0.95 and where it is 0.5.
     """
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, refuse_unused
     from eyechart.models.label_map import find_map
@@ -93,7 +93,7 @@ def calibrate(
     where = find_device(device)
     maps = [find_map(name) for name in label_map or ()]
     loaded = load_model(model, where, trust=trust, download=download, label_maps=maps)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         judge = Judge(loaded, _load(images, stimulus, pictures, seed, bars), pictures, seed)
         refuse_unused(maps, [loaded])
         found = _calibrate(judge, chosen, lower, upper, out, bars)
@@ -112,7 +112,9 @@ def _chosen(suites: Sequence[str], names: Sequence[str], own: str) -> "Suite":
     return choose_entries(loaded, names or every, own, title, source)
 
 
-def _load(images: Path, stimulus: str, pictures: int, seed: int, bars: "Bars") -> "ImageSet":
+def _load(
+    images: Path, stimulus: str, pictures: int, seed: int, bars: "ProgressBars"
+) -> "ImageSet":
     """Return the labelled pictures that are used; others are not even read."""
     from eyechart.images.dataset import find_images
     from eyechart.images.imageset import load_pictures
@@ -136,7 +138,7 @@ def _load(images: Path, stimulus: str, pictures: int, seed: int, bars: "Bars") -
 
 
 def _calibrate(
-    judge: "Judge", chosen: "Suite", lower: float, upper: float, out: Path, bars: "Bars"
+    judge: "Judge", chosen: "Suite", lower: float, upper: float, out: Path, bars: "ProgressBars"
 ) -> list["Calibrated"]:
     """Return what was found for every corruption, before or now."""
     from eyechart.overlap.calibration import STEPS, calibrate_entry

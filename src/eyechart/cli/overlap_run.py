@@ -133,7 +133,7 @@ def run(
     if seeds < 1:
         raise UsageError(f"seeds must be a whole number from 1, got {seeds}.")
     from eyechart.cli.overlap_tables import show_study
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.overlap.presets import IMAGENET_CLASSES, preset_line
     from eyechart.overlap.run import run_study
     from eyechart.overlap.study import Study
@@ -158,7 +158,7 @@ def run(
     sources = Sources(images, train_images, stimulus, every, leave_out=out, n_classes=n_classes)
     if preset is not None:
         print(preset_line(preset, values))
-    with Bars() as bars:
+    with ProgressBars() as bars:
         try:
             run_study(study, sources, [name.strip() for name in device.split(",")], out, bars)
         except KeyboardInterrupt:

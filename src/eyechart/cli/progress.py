@@ -4,23 +4,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Protocol
+
+from eyechart.core.progress import Advance
 
 
-class Step(Protocol):
-    """Counts so many more as done and prints a message, if there is one."""
-
-    def __call__(self, message: str, count: int = 1) -> None:
-        """Count and print."""
-
-
-class Bars:
+class ProgressBars:
     """One bar after the other, for work that has several parts."""
 
     def __init__(self) -> None:
         self._open = ExitStack()
 
-    def __enter__(self) -> "Bars":
+    def __enter__(self) -> "ProgressBars":
         return self
 
     def __exit__(
@@ -31,26 +25,14 @@ class Bars:
     ) -> None:
         self._open.close()
 
-    def begin(self, title: str, total: int) -> "Counter":
-        """End the bar before and return what is told of the steps of the next."""
+    def begin(self, title: str, total: int) -> Advance:
+        """End the bar before and return the callback of the next."""
         self._open.close()
-        return Counter(self._open.enter_context(progress_bar(title, total)))
-
-
-class Counter:
-    """Told how many more are done, and a message or ""; remembers the sum."""
-
-    def __init__(self, step: Step) -> None:
-        self.step, self.done = step, 0
-
-    def __call__(self, count: int, message: str) -> None:
-        """Count and print."""
-        self.done += count
-        self.step(message, count)
+        return self._open.enter_context(progress_bar(title, total))
 
 
 @contextmanager
-def progress_bar(title: str, total: int) -> Iterator[Step]:
+def progress_bar(title: str, total: int) -> Iterator[Advance]:
     """Give a function that counts what is done and prints a message, if there is one."""
     if not sys.stderr.isatty():
         yield _print_message
@@ -81,14 +63,14 @@ def progress_bar(title: str, total: int) -> Iterator[Step]:
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task(escape(title), total=total)
 
-        def step(message: str, count: int = 1) -> None:
+        def advance(n_done: int, message: str) -> None:
             if message:
                 progress.console.print(escape(message), highlight=False, soft_wrap=True)
-            progress.advance(task, count)
+            progress.advance(task, n_done)
 
-        yield step
+        yield advance
 
 
-def _print_message(message: str, count: int = 1) -> None:
+def _print_message(n_done: int, message: str) -> None:
     if message:
         print(message, file=sys.stderr)

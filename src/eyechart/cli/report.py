@@ -125,10 +125,10 @@ def report(
     target = _target(out, runs, kind)
     _check_target(target)
     if figures is not None:
-        from eyechart.cli.progress import Bars
+        from eyechart.cli.progress import ProgressBars
         from eyechart.reports.figures.write import plan_figures, write_figures
 
-        with Bars() as bars:
+        with ProgressBars() as bars:
             made = write_figures(found, Path(figures), table, partial(bars.begin, "figures"))
         for note in plan_figures(found, table).notes:
             print(f"Note: {note}")

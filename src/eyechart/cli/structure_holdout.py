@@ -242,7 +242,7 @@ def _run(
     device: str,
     out: Path,
 ) -> None:
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.structure.cifar100 import load_cifar100
     from eyechart.structure.kinds import load_kinds
@@ -253,7 +253,7 @@ def _run(
         raise UsageError(f"seeds must be a whole number from 1, got {seeds}.")
     recipe.check()
     where = find_device(device)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         try:
             if cifar100 is not None:
                 kinds = load_cifar100(cifar100, bars)

@@ -42,7 +42,7 @@ def build(
     Without --from, npm fetches nine packages (27 MB) from the registry that it is set to, into
     FOLDER.npm, where the next run finds them. The same command goes on with what was stopped.
     """
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.structure.icons import LICENCES, LIST, build_icons
     from eyechart.structure.packages import STYLES
 
@@ -55,7 +55,7 @@ def build(
     packages = source or named.parent / f"{named.name}.npm"
     if source is None:
         print(f"Packages come from npm, into {packages}.")
-    with Bars() as bars:
+    with ProgressBars() as bars:
         try:
             built = build_icons(
                 out, packages, size, style or list(STYLES), source is None, progress=bars
@@ -82,11 +82,11 @@ def original(
     ] = Path("icons50"),
 ) -> None:
     """Make the original ICONS-50 ready: with a list of styles and subclasses, as build writes."""
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.structure.icons import LIST
     from eyechart.structure.icons50 import import_icons50
 
-    with Bars() as bars:
+    with ProgressBars() as bars:
         try:
             count = import_icons50(source, out, bars)
         except KeyboardInterrupt:

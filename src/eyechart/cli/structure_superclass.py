@@ -198,13 +198,13 @@ def _run(
     device: "torch.device",
     out: Path,
 ) -> "SuperclassResults":
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.structure.superclass_pictures import load_split
     from eyechart.structure.superclass_scores import score_superclasses
     from eyechart.structure.superclass_study import run_superclasses
     from eyechart.training.retrain import trainable
 
-    with Bars() as bars:
+    with ProgressBars() as bars:
         try:
             for spec in specs:
                 # rather now than after hours of work on the others

@@ -63,7 +63,7 @@ def make(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Draw a test set: a manifest from which anybody makes the same pictures."""
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.files import only_writer
     from eyechart.pipeline.loading import find_source
@@ -86,7 +86,7 @@ def make(
         )
     where = find_device(device)
     # from here to the end nobody else makes this test set, nor removes what is gathered for it
-    with only_writer(out), Bars() as bars:
+    with only_writer(out), ProgressBars() as bars:
         if out.exists():
             raise UsageError(f"{out} is there already: delete it, or choose another --out.")
         own = source.load(plan, bars)
@@ -202,7 +202,7 @@ def render(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Write the pictures of a test set as PNG files, each checked against its digest."""
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.pipeline.loading import find_source
     from eyechart.testsets.drawing import Plan
@@ -211,7 +211,7 @@ def render(
 
     found = read_testset(testset).only(corruption or ())
     where = find_device(device)
-    with Bars() as bars:
+    with ProgressBars() as bars:
         pictures = find_source(images, found.header["stimulus"]).load(Plan(), bars)
         step = bars.begin("pictures", len(found))
         try:

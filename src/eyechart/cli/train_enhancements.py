@@ -113,7 +113,7 @@ def enhancements(
     CLAHE, denoising, stability training, ten-crop and other networks. The network is trained first,
     or with --pretrained taken as it is. The same command goes on with what was stopped.
     """
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.files import only_writer_in
     from eyechart.models.find import load_model
@@ -161,7 +161,7 @@ def enhancements(
         is_own = Path(spec).parent == out and spec not in (arch, baseline, *(larger or ()))
         return load_model(spec, where, half, trust=trust or is_own, download=download)
 
-    with only_writer_in(out), Bars() as bars:
+    with only_writer_in(out), ProgressBars() as bars:
         try:
             compared = compare_enhancements(
                 asked, Sources(images, train_images, stimulus, leave_out=out), load, where, bars

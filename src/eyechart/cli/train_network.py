@@ -37,8 +37,8 @@ from eyechart.core.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
+    from eyechart.core.progress import Progress
     from eyechart.images.imageset import ImageSet
-    from eyechart.pipeline.task import Progress
     from eyechart.training.data import Labelled
 
 
@@ -97,11 +97,11 @@ def network(
 
     The same command goes on with what was stopped.
     """
-    from eyechart.cli.progress import Bars
+    from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.files import only_writer
+    from eyechart.core.progress import NoProgress
     from eyechart.models.preprocessing import Preprocessing
-    from eyechart.pipeline.task import Silent
     from eyechart.training.data import mean_and_deviation, training_data
     from eyechart.training.distributed import for_first, is_first_process, own_device
     from eyechart.training.loop import new_network, train
@@ -126,8 +126,8 @@ def network(
     mixture = Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v))
     mixture.check()
     where = own_device(find_device(device))
-    with for_first(only_writer(out)), Bars() as bars:
-        progress = bars if is_first_process() else Silent()
+    with for_first(only_writer(out)), ProgressBars() as bars:
+        progress = bars if is_first_process() else NoProgress()
         try:
             train_set, test_set = _load(train_images, images, stimulus, every, progress)
             data = training_data(train_set)

@@ -116,7 +116,7 @@ def _work(
                 elif single:
                     raise UsageError(outcome.why)
                 outcomes.append(outcome)
-                step(outcome.why)
+                step(1, outcome.why)
     except KeyboardInterrupt:
         _print([outcome.row for outcome in outcomes if outcome.row is not None])
         advice = "the same command goes on from there" if table else "with --csv it could go on"

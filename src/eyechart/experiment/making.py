@@ -12,6 +12,7 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, claimed, remove_leftovers
+from eyechart.core.progress import Advance
 from eyechart.experiment import folder as place
 from eyechart.experiment.config import StudyConfig, config_text, read_config
 from eyechart.experiment.database import open_database
@@ -19,7 +20,6 @@ from eyechart.experiment.design import Planned
 from eyechart.experiment.stimuli import good_pictures, make_pictures, recorded_pictures
 from eyechart.experiment.storing import Entry, is_stored, store
 from eyechart.images.imageset import ImageSet
-from eyechart.testsets.drawing import Step
 from eyechart.testsets.testset import TestSet
 
 RECORD = "making.json"
@@ -97,7 +97,9 @@ def prepare(order: Order) -> Begun:
     return Begun(order, secret, created_at, finished)
 
 
-def carry_out(begun: Begun, images: ImageSet, device: torch.device, text: str, step: Step) -> int:
+def carry_out(
+    begun: Begun, images: ImageSet, device: torch.device, text: str, step: Advance
+) -> int:
     """Make the study and return how many pictures it shows; `step` is told of each.
 
     `text`: the plan in words, which is kept with it.

@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ from sqlalchemy import insert, select
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
+from eyechart.core.progress import Advance
 from eyechart.experiment.allocation import allocate
 from eyechart.experiment.choices import choices_of
 from eyechart.experiment.database import Database, open_database
@@ -45,8 +46,6 @@ AT_ONCE = 8
 """How many robots take part at the same time."""
 
 DESIGN = (Installation, Study, SourceImage, Stimulus, Picture)
-
-Step = Callable[[int, str], None]
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def write_robots(out: Path, outcomes: Sequence[Outcome], curve: Psychometric) ->
 
 
 def simulate_fast(
-    folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Step
+    folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Advance
 ) -> list[Outcome]:
     """Let robots take part without a browser, through what the server itself calls.
 

@@ -11,12 +11,13 @@ from typing import Any
 from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
 from eyechart.experiment.choices import choices_of
 from eyechart.experiment.database import Database
 from eyechart.experiment.folder import StudyFolder
 from eyechart.experiment.robots import Kind, Psychometric, Robot
 from eyechart.experiment.serve import listen, make_server
-from eyechart.experiment.simulate import Outcome, Step, asked
+from eyechart.experiment.simulate import Outcome, asked
 from eyechart.experiment.studies import open_answers
 from eyechart.experiment.tables import Session
 
@@ -56,7 +57,7 @@ def find_browser() -> str:
 
 
 def simulate_in_browser(
-    folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Step
+    folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Advance
 ) -> list[Outcome]:
     """Let robots take part one after another, each in a new browser profile."""
     from playwright.sync_api import sync_playwright

@@ -13,11 +13,11 @@ import torch
 from PIL import Image
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
 from eyechart.experiment.folder import STIMULI, picture_path, read_pixels
 from eyechart.images.files import write_picture
 from eyechart.images.identity import content_keys
 from eyechart.images.imageset import ImageSet
-from eyechart.testsets.drawing import Step
 from eyechart.testsets.render import each_picture
 from eyechart.testsets.testset import TestSet
 
@@ -32,7 +32,7 @@ def make_pictures(
     device: torch.device,
     study: Path,
     side: int,
-    step: Step,
+    step: Advance,
 ) -> dict[int, str]:
     """Make the pictures of these rows that are not there, and return the SHA-256 of all of them."""
     done = good_pictures(testset, rows, study, side)

@@ -1,7 +1,7 @@
 """Pictures decoded to stimuli once, known by their digests, kept while memory allows."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch import Tensor
 from eyechart.core.arguments import as_path
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
 from eyechart.images.corrupted import Corrupted
 from eyechart.images.dataset import Picture, find_images
@@ -134,13 +135,12 @@ def load_pictures(
     listed: Sequence[Picture],
     source: str,
     stimulus: str = "224",
-    step: Callable[[int, str], None] | None = None,
+    advance: Advance = no_advance,
     notes: tuple[str, ...] = (),
 ) -> ImageSet:
-    """Return these pictures, decoded; `step` is told of each, and of the `notes` on them."""
-    if step is not None:
-        for note in notes:
-            step(0, note)
+    """Return these pictures, decoded; `advance` is told of each, and of the `notes` on them."""
+    for note in notes:
+        advance(0, note)
     how = find_stimulus(stimulus)
     good: list[tuple[Picture, str, tuple[int, int]]] = []
     damaged: list[Damaged] = []
@@ -172,7 +172,6 @@ def load_pictures(
                         kept[len(good)] = made
                     height, width = made.shape[1:]
                     good.append((picture, digest, (height, width)))
-                if step is not None:
-                    step(1, "")
+                advance(1, "")
     pictures, digests, sizes = zip(*good, strict=True)
     return ImageSet(source, how, pictures, digests, sizes, tuple(damaged), kept, notes=notes)

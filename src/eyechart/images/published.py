@@ -5,7 +5,7 @@ stay. Names are the same in every folder, so only those of one and what differs 
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance, no_advance
 from eyechart.images.corrupted import SEVERITIES, Readings
 from eyechart.images.dataset import Picture, printable
 from eyechart.images.files import SUFFIXES, read_picture
@@ -151,11 +152,11 @@ def _folders(folder: Path) -> list[Path]:
 def list_published(
     root: Path,
     folders: Mapping[str, Path],
-    step: Callable[[int, str], None] | None = None,
+    advance: Advance = no_advance,
 ) -> PublishedFolder:
     """Return the pictures that all these folders have; half-downloaded ones are refused.
 
-    `step` is told of every folder of a corruption and severity that was listed.
+    `advance` is told of every folder of a corruption and severity that was listed.
     """
     listed: dict[tuple[str, int], Names] = {}
     absent: list[tuple[str, int]] = []
@@ -174,8 +175,7 @@ def list_published(
                     for name in own.keys() | first.keys()
                     if own.get(name) != first.get(name)
                 }
-            if step is not None:
-                step(1, "")
+            advance(1, "")
     first = first or {}
     stems = _all_stems(root, first, listed)
     _check_whole(root, stems, first, listed, absent)

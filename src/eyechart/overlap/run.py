@@ -16,13 +16,12 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed, remove_leftovers
 from eyechart.core.parts import read_parquet
+from eyechart.core.progress import Advance, NoProgress, Progress
 from eyechart.core.settings import difference, first_difference, read_settings, write_settings
 from eyechart.overlap.study import MODELS, TESTS, Job, Study, Test, Tester, Trainer
 from eyechart.overlap.tables import FILE, AccuracyTable, make_table, write_accuracies
-from eyechart.pipeline.task import Progress, Silent
 from eyechart.suites.suite import Suite
 from eyechart.suites.write import write_suite
-from eyechart.testsets.drawing import Step
 from eyechart.training.data import Labelled, training_data
 from eyechart.training.sources import Sources
 
@@ -170,7 +169,7 @@ class _Worker:
                 time.sleep(WAIT)
             jobs = left
 
-    def _train(self, job: Job, step: Step) -> None:
+    def _train(self, job: Job, step: Advance) -> None:
         told = 0
 
         def count(number: int, message: str) -> None:
@@ -242,7 +241,7 @@ def _work(
     errors: "Queue[str]",
 ) -> None:
     try:
-        _Worker(study, train_data, test_data, find_device(name), out, Silent()).work()
+        _Worker(study, train_data, test_data, find_device(name), out, NoProgress()).work()
     except UsageError as error:
         errors.put(str(error))
     except KeyboardInterrupt:

@@ -15,16 +15,15 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name, read_header, read_parquet, write_parquet
+from eyechart.core.progress import Advance, JointProgress
 from eyechart.core.randomness import hash64
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.tables import ALL, CLEAN, STANDARD
-from eyechart.pipeline.task import Shared
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
-from eyechart.testsets.drawing import Step
 from eyechart.training.answers import right_answers
 from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.loop import Start, new_network, settings_of, train
@@ -177,7 +176,7 @@ class Trainer:
     def _recipe(self, seed: int) -> Recipe:
         return replace(self.study.recipe, seed=seed)
 
-    def __call__(self, job: Job, step: Step) -> None:
+    def __call__(self, job: Job, step: Advance) -> None:
         """Make one training, if it is not made; `step` is told of every picture."""
         self.held = self.held or Held(self.data, self.device)
         recipe = self._recipe(job.seed)
@@ -185,7 +184,7 @@ class Trainer:
         path.parent.mkdir(parents=True, exist_ok=True)
         train(
             self._start(job.seed), self.data, job.mixture, recipe, self.device, path,
-            Shared(step), self.held,
+            JointProgress(step), self.held,
         )  # fmt: skip
 
     def _start(self, seed: int) -> Start:
@@ -234,7 +233,7 @@ class Tester:
         self.paths: dict[str, Path] = {}
         self.marks: dict[str, str] = {}
 
-    def __call__(self, test: Test, step: Step) -> None:
+    def __call__(self, test: Test, step: Advance) -> None:
         """Make one test, if it is not made: a row per picture, a column per model, right or not."""
         path = test.path(self.out)
         self._look_at(test.seed)

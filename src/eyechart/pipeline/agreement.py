@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import NoProgress, Progress
 from eyechart.humans.combined import References
 from eyechart.humans.importers import plain_condition, stimulus_of
 from eyechart.humans.records import Answers
-from eyechart.pipeline.task import Progress, Silent
 from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
 from eyechart.scores.error_consistency import (
     ErrorConsistency,
@@ -77,7 +77,7 @@ def agreements(
     as they are, within the experiment's conditions.
     """
     pairs = sum(comb(len(own), 2) for own in recorded.values())
-    step = progress.begin("agreement", pairs) if pairs else Silent().begin("", 0)
+    step = progress.begin("agreement", pairs) if pairs else NoProgress().begin("", 0)
     for space, own in recorded.items():
         trials = {model: _trials(answers, model, entries) for model, answers in own.items()}
         for one, two in combinations(trials, 2):

@@ -11,6 +11,7 @@ import torch
 
 from eyechart.core.arguments import as_flag, as_path, as_paths
 from eyechart.core.devices import find_device
+from eyechart.core.progress import NoProgress, Progress
 from eyechart.core.registry import unknown_name
 from eyechart.humans.transfer import PUBLISHED
 from eyechart.images.imageset import ImageSet
@@ -22,7 +23,7 @@ from eyechart.pipeline.loading import find_source
 from eyechart.pipeline.prepare import prepare
 from eyechart.pipeline.score import answered, score_run
 from eyechart.pipeline.self_test import self_test
-from eyechart.pipeline.task import Progress, Silent, Task
+from eyechart.pipeline.task import Task
 from eyechart.predictions.loop import parts_of, predict
 from eyechart.scores.evaluation import Evaluation
 from eyechart.scores.scoring import Fit
@@ -101,12 +102,12 @@ def evaluate(
 
     models, divisor = with_baseline([load(each) for each in given], baseline, load)
     task = replace(task, baseline=divisor)
-    own = source.load(task.plan, Silent())
+    own = source.load(task.plan, NoProgress())
     if out is not None:
-        return run_task(task, models, own, where, Path(out), Silent())
+        return run_task(task, models, own, where, Path(out), NoProgress())
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
         # what is kept to be looked at would be dropped with the folder
-        found = run_task(task, models, own, where, Path(folder), Silent())
+        found = run_task(task, models, own, where, Path(folder), NoProgress())
         return replace(found, examples=())
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from eyechart.core.arguments import as_path, brief
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.images.dataset import find_images
 from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
-from eyechart.pipeline.task import Progress, Task
+from eyechart.pipeline.task import Task
 from eyechart.suites.from_files import KNOWN, is_read
 from eyechart.testsets.choosing import choose_pictures
 from eyechart.testsets.drawing import Plan

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance, no_advance
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import NONE
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
 from eyechart.scores.estimate import wilson_interval
-from eyechart.testsets.drawing import Step
 
 LEVEL = 0.95
 TOLERANCE = 0.01
@@ -104,7 +104,7 @@ def check_model(
     *,
     expect: float | None = None,
     n: int = 500,
-    step: Step | None = None,
+    step: Advance = no_advance,
 ) -> ModelCheck:
     """Return how well a model knows labelled pictures, and up to `n` of them fed otherwise.
 
@@ -142,15 +142,14 @@ def passes(model: Model, images: ImageSet, n: int) -> int:
 
 
 def _answers(
-    model: Model, images: ImageSet, places: Sequence[int] | Answers, step: Step | None
+    model: Model, images: ImageSet, places: Sequence[int] | Answers, step: Advance
 ) -> Answers:
     found = []
     for start in range(0, len(places), BATCH):
         part = [int(place) for place in places[start : start + BATCH]]
         # The first of the best, however many are equally good.
         found.append(model(images.batch(part)).argmax(dim=1).cpu())
-        if step is not None:
-            step(len(part), "")
+        step(len(part), "")
     return torch.cat(found).numpy()
 
 
@@ -160,7 +159,7 @@ def _trials(
     places: Answers,
     labels: Answers,
     own: Answers,
-    step: Step | None,
+    step: Advance,
 ) -> tuple[Trial, ...]:
     found: list[tuple[str, str, Answers]] = []
     for name, advice, steps in _alternatives(model.preprocessing):

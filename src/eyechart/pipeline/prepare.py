@@ -8,6 +8,7 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import only_writer
+from eyechart.core.progress import Progress
 from eyechart.humans.combined import References, check_names
 from eyechart.humans.placement import HUMAN_DEFINITION
 from eyechart.humans.reference import Reference, find_reference
@@ -19,7 +20,7 @@ from eyechart.labels.spaces import are_numbers, map_hint, native_labels
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline import PEOPLE, choose_baseline
-from eyechart.pipeline.task import ENTRY16, Progress, Task
+from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.predictions.destroyed import by_halves, destroyed_pictures
 from eyechart.predictions.loop import Job
 from eyechart.predictions.run import open_run

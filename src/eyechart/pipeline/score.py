@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
+from eyechart.core.progress import Advance, Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.curves.density import to_density
 from eyechart.humans.combined import References
@@ -27,7 +28,7 @@ from eyechart.pipeline.examples import Answered
 from eyechart.pipeline.normalise import Divisor, normalise, people_error
 from eyechart.pipeline.prepare import people_of
 from eyechart.pipeline.runs import AUTO, HUMAN_BINS
-from eyechart.pipeline.task import ENTRY16, Progress, Task
+from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.pipeline.trained_on import met_in_training
 from eyechart.predictions.loop import Job
 from eyechart.predictions.outcomes import Recorded, Whole
@@ -57,7 +58,6 @@ from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import SimilarClass, compare_corruptions
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
-from eyechart.testsets.drawing import Step
 
 
 def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluation:
@@ -200,7 +200,7 @@ def _score_space(
     folder: Path,
     entries: Sequence[Entry],
     people: tuple[References | None, str],
-    step: Step,
+    step: Advance,
     wrong: dict[str, dict[str, Divisor]],
 ) -> SpaceScore:
     recorded = _recorded(task, job, space, labels, folder)

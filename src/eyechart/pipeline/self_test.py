@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
-from eyechart.pipeline.task import Progress
 from eyechart.predictions.destroyed import COUNT, destroyed_pictures
 
 N_IMAGES = 8

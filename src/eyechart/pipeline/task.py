@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from eyechart.core.arguments import as_flag, as_path, as_text, as_whole
 from eyechart.core.errors import UsageError
@@ -12,37 +11,11 @@ from eyechart.humans.transfer import PUBLISHED
 from eyechart.labels.categories import RULES
 from eyechart.models.label_map import LabelMap
 from eyechart.scores.scoring import Fit
-from eyechart.testsets.drawing import Plan, Step
+from eyechart.testsets.drawing import Plan
 
 ENTRY16 = "entry16"
 MAX_BATCH = 100_000
 """Images that are predicted at once, at most."""
-
-
-class Progress(Protocol):
-    """How long work is followed: `begin(title, total)` gives a function told of each step."""
-
-    def begin(self, title: str, total: int) -> Step:
-        """Begin a part of the work with so many steps."""
-
-
-class Silent:
-    """Nobody is told."""
-
-    def begin(self, title: str, total: int) -> Step:
-        """Return a function that does nothing."""
-        return lambda count, message: None
-
-
-class Shared:
-    """One step is told of many pieces of work."""
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-
-    def begin(self, title: str, total: int) -> Step:
-        """Return the shared step."""
-        return self.step
 
 
 @dataclass(frozen=True)

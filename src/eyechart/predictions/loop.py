@@ -17,6 +17,7 @@ from torch import Tensor
 
 from eyechart.core.files import one_at_a_time
 from eyechart.core.parts import Parts
+from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
@@ -29,7 +30,7 @@ from eyechart.predictions.destroyed import (
 from eyechart.predictions.record import VERSION as RECORD_VERSION
 from eyechart.predictions.record import Answers, answers_of, to_table
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
-from eyechart.testsets.drawing import Plan, Step
+from eyechart.testsets.drawing import Plan
 from eyechart.testsets.draws import Draws
 from eyechart.testsets.making import Chunk
 from eyechart.testsets.table import VERSION
@@ -90,7 +91,7 @@ class Batch:
     ready: Callable[[], None]
 
 
-def predict(job: Job, folder: Path, step: Step) -> None:
+def predict(job: Job, folder: Path, step: Advance) -> None:
     """Predict every row that is not yet in `folder`; `step` is told of each when it is on disk.
 
     Out of memory halves the batch from there on. An interrupt loses nothing that was computed.
@@ -107,7 +108,7 @@ def parts_of(job: Job, folder: Path) -> Parts:
     return Parts(folder, [*(draws.name for draws in job.groups), DESTROYED, UNREADABLE])
 
 
-def _predict(job: Job, parts: Parts, step: Step) -> None:
+def _predict(job: Job, parts: Parts, step: Advance) -> None:
     # what could not be read may have been mended
     parts.drop(UNREADABLE)
     done = parts.done()
@@ -125,7 +126,7 @@ def _predict(job: Job, parts: Parts, step: Step) -> None:
 class _Loop:
     """The loop's state: its batch size, what is on its way, and where it goes."""
 
-    def __init__(self, job: Job, parts: Parts, writer: ThreadPoolExecutor, step: Step) -> None:
+    def __init__(self, job: Job, parts: Parts, writer: ThreadPoolExecutor, step: Advance) -> None:
         self.job, self.parts, self.writer, self.step = job, parts, writer, step
         self.size = job.batch or BATCH.get(job.device.type, BATCH["cpu"])
         self.left_out = LeftOut(job.images, parts)

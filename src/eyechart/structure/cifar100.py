@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.images.dataset import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import find_stimulus
-from eyechart.pipeline.task import Progress
 from eyechart.structure.kinds import Kinds, kinds_of, subclass_of
 from eyechart.structure.pickles import read_pickle
 

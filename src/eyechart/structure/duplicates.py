@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy.fft import dctn
 
-from eyechart.testsets.drawing import Step
+from eyechart.core.progress import Advance, no_advance
 
 SIDE, KEPT = 32, 8
 """A hash looks at pictures of 32 × 32 px, and of their grey values at the 8 × 8 slowest waves."""
@@ -49,18 +49,19 @@ def perceptual_hash(picture: Pixels) -> int:
 
 
 def near_duplicates(
-    pictures: Sequence[Pixels], mirrored: bool = False, step: Step | None = None
+    pictures: Sequence[Pixels], mirrored: bool = False, advance: Advance = no_advance
 ) -> NDArray[np.int64]:
     """Return all pairs of places that hold the same drawing, (M, 2), the earlier one first.
 
-    `mirrored`: or the same drawing mirrored left to right. `step`: told of some pictures at a time.
+    `mirrored`: or the same drawing mirrored left to right. `advance` is called every so many
+    images.
     """
     hashes = np.array([perceptual_hash(each) for each in pictures], dtype=np.uint64)
     colours = [small(each) for each in pictures]
     found = []
     for place in range(len(pictures)):
-        if step is not None and (place + 1) % TOLD == 0:
-            step(TOLD, "")
+        if (place + 1) % TOLD == 0:
+            advance(TOLD, "")
         own = [(hashes[place], colours[place])]
         if mirrored:
             own.append((np.uint64(perceptual_hash(pictures[place][:, ::-1])),
@@ -74,8 +75,7 @@ def near_duplicates(
                 if other not in near and _apart(colours[other], colour) <= MOST_APART
             }
         found += [(other, place) for other in sorted(near)]
-    if step is not None:
-        step(len(pictures) % TOLD, "")
+    advance(len(pictures) % TOLD, "")
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 

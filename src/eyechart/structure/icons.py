@@ -14,10 +14,10 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.progress import Progress
 from eyechart.core.registry import unknown_name
 from eyechart.core.settings import refuse_other, write_settings
 from eyechart.models.model import in_one_line
-from eyechart.pipeline.task import Progress
 from eyechart.structure.drawings import Emoji, Licence, Style, drawn, find_emoji, rasterise
 from eyechart.structure.duplicates import Pixels, near_duplicates
 from eyechart.structure.icon_classes import icon_classes

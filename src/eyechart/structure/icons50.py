@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.images.files import find_pictures, read_picture
-from eyechart.pipeline.task import Progress
 from eyechart.structure.duplicates import Pixels
 from eyechart.structure.icons import Icon, check_folder, write_icons
 from eyechart.structure.pickles import read_pickle

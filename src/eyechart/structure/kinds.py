@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.images.dataset import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.pipeline.task import Progress, Silent
 from eyechart.structure.duplicates import as_small, near_duplicates
 from eyechart.training.data import Labelled, pictures_have, training_data
 
-SILENT = Silent()
 Trait = Literal["style", "subclass"]
 AT_ONCE = 2048
 """Pictures that are looked at together."""
@@ -32,7 +31,7 @@ class Kinds:
 
     data: Labelled
     to_test: NDArray[np.bool_]
-    progress: Progress = SILENT
+    progress: Progress = NO_PROGRESS
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -62,7 +61,7 @@ class Kinds:
             places = range(start, min(start + AT_ONCE, len(self.data)))
             pixels += [as_small(own) for own in self.data.batch(places).permute(0, 2, 3, 1).numpy()]
         step = self.progress.begin("looking for copies", len(pixels))
-        return near_duplicates(pixels, mirrored=True, step=step)
+        return near_duplicates(pixels, mirrored=True, advance=step)
 
     def with_copies(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return these places and all that hold the same as one of them."""
@@ -107,7 +106,7 @@ def load_kinds(
 
 
 def kinds_of(
-    images: ImageSet, to_test: Sequence[bool] | None = None, progress: Progress = SILENT
+    images: ImageSet, to_test: Sequence[bool] | None = None, progress: Progress = NO_PROGRESS
 ) -> Kinds:
     """Return pictures ready to hold some kinds out of."""
     data = training_data(images)

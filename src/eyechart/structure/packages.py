@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from eyechart.core.errors import UsageError
-from eyechart.pipeline.task import Progress
+from eyechart.core.progress import Progress
 
 NAMES = "unicode-emoji-json"
 """The package with the names of all emoji."""

@@ -16,14 +16,13 @@ import torch
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed, remove_leftovers
 from eyechart.core.parts import file_name, read_parquet, write_parquet
+from eyechart.core.progress import Advance, JointProgress, Progress
 from eyechart.core.randomness import hash64
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.pipeline.task import Progress, Shared
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
 from eyechart.structure.study_folder import MODELS, TESTS, open_folder
-from eyechart.testsets.drawing import Step
 from eyechart.training.answers import answers_of
 from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.loop import new_network, train
@@ -143,7 +142,7 @@ def _do(
     device: torch.device,
     out: Path,
     count: int,
-    step: Step,
+    step: Advance,
 ) -> bool:
     """Train and test one network, if that is not done; False if another process is at it."""
     told = 0
@@ -166,7 +165,7 @@ def _do(
                 steps = Preprocessing(None, *mean_and_deviation(data))
             start = new_network(study.network, data, job.seed, steps)
             recipe = replace(study.recipe, seed=job.seed)
-            train(start, data, Mixture(), recipe, device, path, Shared(tell))
+            train(start, data, Mixture(), recipe, device, path, JointProgress(tell))
             write_parquet(_answers(path, job.fold, kinds.data, device), answers)
     # one that was made before, or by another process, said nothing
     step(count - told, "")

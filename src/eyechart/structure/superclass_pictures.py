@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.pipeline.task import Progress
 from eyechart.structure.superclasses import Sorted, Superclass
 from eyechart.training.data import Labelled, split, training_data
 

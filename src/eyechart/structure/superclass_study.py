@@ -18,10 +18,10 @@ import torch
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed, remove_leftovers
 from eyechart.core.parts import ROW, Parts
+from eyechart.core.progress import Progress
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
-from eyechart.pipeline.task import Progress
 from eyechart.structure.study_folder import MODELS, TESTS, open_folder
 from eyechart.structure.superclass_pictures import Split
 from eyechart.training.answers import answers_of

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, one_at_a_time, remove_leftovers
+from eyechart.core.progress import Advance
 from eyechart.images.arrays import CLASSES, CLEAN, LABELS, open_labels, open_pictures, to_planes
 from eyechart.images.corrupted import SEVERITIES
 from eyechart.images.dataset import Picture, find_images
@@ -27,8 +28,6 @@ from eyechart.suites.layouts import ARRAYS, common_settings, folder_name
 
 PARTS = ".parts"
 AT_ONCE = 256
-
-Step = Callable[[int, str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Stack:
         return _rows(self.images.batch(places))
 
 
-def load_stack(source: Path, stimulus: str, step: Callable[[int], Step]) -> Stack:
+def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> Stack:
     """Return the images of class folders, a manifest, or a .npy file with labels.npy beside it.
 
     `step` is told how many images are to be read, and what it returns of each.
@@ -100,7 +99,7 @@ def _numbers(
     return np.searchsorted(names, list(labels)).astype(np.int64), tuple(names)  # type: ignore[arg-type]
 
 
-def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Step) -> int:
+def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advance) -> int:
     """Write the arrays of these settings that are not there yet; return how many were written.
 
     `step` is told of every so many images, also of those that an earlier run made.
@@ -133,7 +132,7 @@ def _write_labels(stack: Stack, out: Path) -> None:
             temporary.write_text("\n".join(stack.classes) + "\n", encoding="utf-8")
 
 
-def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step: Step) -> bool:
+def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step: Advance) -> bool:
     """Write the array of one corruption; return whether it was not there yet."""
     count, size = len(stack.images), (*stack.size, 3)
     shape = (len(cells) * count, *size)
@@ -162,7 +161,7 @@ def _begun(path: Path) -> Path | None:
     return path if path.exists() else next((parts for _ in parts.glob(f"{path.stem}.*.npy")), None)
 
 
-def _corrupted(stack: Stack, cell: Settings, step: Step) -> NDArray[np.uint8]:
+def _corrupted(stack: Stack, cell: Settings, step: Advance) -> NDArray[np.uint8]:
     """Return all images under one corruption at one severity."""
     made = np.empty((len(stack.images), *stack.size, 3), dtype=np.uint8)
     for start in range(0, len(made), AT_ONCE):

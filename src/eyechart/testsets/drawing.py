@@ -1,7 +1,7 @@
 """Which pictures meet which corruption at which strength: the rows of a test set."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -46,9 +46,6 @@ FEW_LEVELS = 12
 """Up to so many levels of strength are all looked at."""
 
 BATCH = {"cpu": 32, "cuda": 256}
-
-Step = Callable[[int, str], None]
-"""Told how many more rows are done, and a message or ""."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
 from eyechart.images.arrays import find_arrays, open_arrays, open_pictures, to_planes
 from eyechart.images.corrupted import Corrupted
@@ -27,7 +28,7 @@ from eyechart.suites.from_files import (
 )
 from eyechart.suites.suite import load_suite
 from eyechart.testsets.choosing import choose_pictures
-from eyechart.testsets.drawing import Plan, Step
+from eyechart.testsets.drawing import Plan
 
 FEW = 20
 """So many clean pictures are looked at to tell whether they were brought to size before."""
@@ -118,7 +119,7 @@ def load_published(
     plan: Plan,
     clean: Path | None,
     stimulus: str = "224",
-    begin: Callable[[int], Step] | None = None,
+    begin: Callable[[int], Advance] = lambda n_images: no_advance,
 ) -> ImageSet:
     """Return the pictures that a plan is about, with the clean ones if their place is given.
 
@@ -138,8 +139,8 @@ def load_published(
     elif published.is_arrays:
         found = _beside_array(str(published.root), files, clean).take(places)
     else:
-        step = None if begin is None else begin(len(places))
-        found = _beside_clean(published.root, files.take(places), clean, how, step)
+        advance = begin(len(places))
+        found = _beside_clean(published.root, files.take(places), clean, how, advance)
     return replace(found, notes=(*found.notes, *published.notes(plan)))
 
 
@@ -179,14 +180,14 @@ def _beside_array(source: str, files: Corrupted, clean: Path) -> ImageSet:
 
 
 def _beside_clean(
-    root: Path, files: Corrupted, clean: Path, how: Stimulus, step: Step | None
+    root: Path, files: Corrupted, clean: Path, how: Stimulus, advance: Advance
 ) -> ImageSet:
     """Return the pictures with the clean ones of a folder or list, brought to the stimulus."""
     listed = _match(files.pictures, clean)
     if all(_size(picture.path) == files.size for picture in listed[:FEW]):
         # brought to size before: resized once more they would not lie above the files
         how = find_stimulus("native")
-    loaded = load_pictures(listed, str(root), how.name, step, unread_notes(clean))
+    loaded = load_pictures(listed, str(root), how.name, advance, unread_notes(clean))
     for picture, size in zip(loaded.pictures, loaded.sizes, strict=True):
         if size != files.size:
             raise UsageError(

@@ -7,16 +7,9 @@ import numpy as np
 import torch
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
 from eyechart.images.imageset import ImageSet
-from eyechart.testsets.drawing import (
-    BATCH,
-    Plan,
-    Step,
-    each_chunk,
-    mildest,
-    severities_of,
-    with_values,
-)
+from eyechart.testsets.drawing import BATCH, Plan, each_chunk, mildest, severities_of, with_values
 from eyechart.testsets.draws import Draws, Real, Whole
 from eyechart.testsets.making import Chunk, rows_of
 from eyechart.testsets.uniform import choose_levels, draw_targets, find_strengths
@@ -42,7 +35,7 @@ class Reach:
 
 
 def find_reach(
-    images: ImageSet, pools: Sequence[Draws], plan: Plan, device: torch.device, step: Step
+    images: ImageSet, pools: Sequence[Draws], plan: Plan, device: torch.device, step: Advance
 ) -> dict[str, Reach]:
     """Return what every row of the pools can reach, and the targets of those that are used."""
     found = {
@@ -100,7 +93,7 @@ def _check_reach(pool: Draws, plan: Plan, target: Real, found: Real) -> None:
 
 
 def find_values(
-    images: ImageSet, chunk: Chunk, draws: Draws, reach: Reach, plan: Plan, step: Step
+    images: ImageSet, chunk: Chunk, draws: Draws, reach: Reach, plan: Plan, step: Advance
 ) -> Draws:
     """Return rows of one chunk with the strengths that bring Δv to its targets."""
     assert draws.entry is not None

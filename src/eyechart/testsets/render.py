@@ -11,16 +11,17 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.core.files import remove_leftovers
 from eyechart.core.parts import file_name
+from eyechart.core.progress import Advance
 from eyechart.images.files import is_damaged, read_note, write_picture
 from eyechart.images.imageset import ImageSet
-from eyechart.testsets.drawing import BATCH, Step, each_chunk
+from eyechart.testsets.drawing import BATCH, each_chunk
 from eyechart.testsets.draws import Draws
 from eyechart.testsets.making import rows_of
 from eyechart.testsets.testset import TestSet
 
 
 def render_testset(
-    testset: TestSet, images: ImageSet, device: torch.device, out: Path, step: Step
+    testset: TestSet, images: ImageSet, device: torch.device, out: Path, step: Advance
 ) -> int:
     """Write `CORRUPTION/LABEL/ROW.png` for every row and return how many there are.
 
@@ -70,7 +71,7 @@ def each_picture(
 
 
 def _missing(
-    draws: Draws, images: ImageSet, out: Path, digests: dict[int, int], step: Step
+    draws: Draws, images: ImageSet, out: Path, digests: dict[int, int], step: Advance
 ) -> Draws:
     """Return the rows whose pictures are not there yet; what is not ours is never replaced."""
     left = []

@@ -19,6 +19,7 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, one_at_a_time
 from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
+from eyechart.core.progress import Advance
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
@@ -28,7 +29,6 @@ from eyechart.testsets.drawing import (
     BATCH,
     FINGERPRINT,
     Plan,
-    Step,
     each_chunk,
     is_uniform,
     names_of,
@@ -203,7 +203,7 @@ def draw(
 
 
 def make_testset(
-    images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Step
+    images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Advance
 ) -> TestSet:
     """Draw, make and measure all rows; those in `folder` from an earlier run are kept.
 
@@ -214,7 +214,7 @@ def make_testset(
 
 
 def keep_testset(
-    images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, step: Step
+    images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, step: Advance
 ) -> TestSet:
     """Make a test set as `make_testset` does, write it to `target`, and remove its parts.
 
@@ -236,7 +236,9 @@ def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
         folder.rmdir()
 
 
-def _make(images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Step) -> TestSet:
+def _make(
+    images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Advance
+) -> TestSet:
     groups = plan_draws(images, plan)
     parts = Parts(folder, [draws.name for draws in groups])
     for note in parts.notes():

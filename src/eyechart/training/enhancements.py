@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.core.settings import refuse_other, write_settings
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
@@ -22,7 +23,7 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.pipeline.baseline import AUTO, NONE, PEOPLE, choose_baseline, with_baseline
 from eyechart.pipeline.evaluate import run_task
 from eyechart.pipeline.prepare import check_labels, check_models
-from eyechart.pipeline.task import Progress, Task
+from eyechart.pipeline.task import Task
 from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.evaluation import Evaluation
 from eyechart.testsets.choosing import choose_pictures

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax, softmax
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
@@ -24,7 +25,6 @@ from eyechart.models.last_layer import find_last_layer
 from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.pipeline.task import Progress
 from eyechart.training.augment import mixing_weights
 from eyechart.training.blocks import Blocks
 from eyechart.training.data import Held, Labelled

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from eyechart.core.errors import UsageError
+from eyechart.core.progress import Progress
 from eyechart.images.dataset import find_images
 from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
@@ -22,7 +23,7 @@ from eyechart.models.probabilities import refuse_probabilities
 from eyechart.pipeline.evaluate import run_task
 from eyechart.pipeline.loading import Source
 from eyechart.pipeline.prepare import check_labels, check_models, people_of
-from eyechart.pipeline.task import ENTRY16, Progress, Task
+from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.scores.evaluation import Evaluation
 from eyechart.testsets.choosing import choose_pictures

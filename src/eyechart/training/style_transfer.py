@@ -17,13 +17,13 @@ from torch.nn.functional import interpolate, l1_loss, mse_loss
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import write_torch
+from eyechart.core.progress import Progress
 from eyechart.core.randomness import hash64
 from eyechart.core.settings import difference, first_difference
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import load
 from eyechart.models.model import Model
-from eyechart.pipeline.task import Progress
 from eyechart.training.augment import generator
 from eyechart.training.state import interrupt_noticed, state_path
 

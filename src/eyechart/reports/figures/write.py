@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
+from eyechart.core.progress import Advance, no_advance
 from eyechart.reports.charts.overlap import Overlap
 from eyechart.reports.figures.areas import plan_areas
 from eyechart.reports.figures.curves import plan_curves
@@ -29,7 +30,6 @@ from eyechart.reports.figures.tables import plan_tables
 from eyechart.reports.figures.visual_change import plan_visual_change
 from eyechart.reports.latex import MADE
 from eyechart.reports.report import Report
-from eyechart.testsets.drawing import Step
 
 CREATOR = "eyechart"
 SINGLE = (".svg", ".pdf", ".png")
@@ -45,10 +45,6 @@ MARKS = {
     ".tex": rf"\A{re.escape(MADE)}",
 }
 """What a file of ours holds, as a pattern."""
-
-
-def _in_silence(count: int) -> Step:
-    return lambda count, message: None
 
 
 def plan_figures(report: Report, overlap: Overlap | None = None) -> Plans:
@@ -74,7 +70,7 @@ def write_figures(
     report: Report,
     folder: Path,
     overlap: Overlap | None = None,
-    begin: Callable[[int], Step] = _in_silence,
+    begin: Callable[[int], Advance] = lambda n_plans: no_advance,
 ) -> list[Path]:
     """Write every figure of a report, and return their paths; see `write_plans`.
 
@@ -84,7 +80,9 @@ def write_figures(
 
 
 def write_plans(
-    plans: Sequence[Plan], folder: Path, begin: Callable[[int], Step] = _in_silence
+    plans: Sequence[Plan],
+    folder: Path,
+    begin: Callable[[int], Advance] = lambda n_plans: no_advance,
 ) -> list[Path]:
     """Write every figure as SVG and PDF and every table as LaTeX, and return their paths.
 

@@ -1,0 +1,43 @@
+"""Progress of long work: the one callback type, and who may follow it.
+
+Bars on a terminal are drawn by the command line, not here.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+Advance = Callable[[int, str], None]
+"""Called with the number of steps done since the last call, and a message or ""."""
+
+
+class Progress(Protocol):
+    """Follows long work that has several parts."""
+
+    def begin(self, title: str, total: int) -> Advance:
+        """Begin a part of the work that has `total` steps."""
+
+
+def no_advance(n_done: int, message: str) -> None:
+    """Ignore the progress of one part of the work."""
+
+
+class NoProgress:
+    """Follows nothing."""
+
+    def begin(self, title: str, total: int) -> Advance:
+        """Return a callback that does nothing."""
+        return no_advance
+
+
+NO_PROGRESS = NoProgress()
+
+
+class JointProgress:
+    """Counts every part of the work on one callback."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.advance = advance
+
+    def begin(self, title: str, total: int) -> Advance:
+        """Return the one callback."""
+        return self.advance
