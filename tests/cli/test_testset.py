@@ -324,16 +324,16 @@ MAKING = """
     from eyechart.testsets import testset
 
     at_work, go_on = Path(sys.argv[1]), Path(sys.argv[2])
-    plan_draws = testset.plan_draws
+    plan_samples = testset.plan_samples
 
     def wait_before_the_first_row(images, plan):
         if list(Path(sys.argv[3]).parent.glob("*.parts/.lock")):
             at_work.touch()
             while not go_on.exists():
                 time.sleep(0.01)
-        return plan_draws(images, plan)
+        return plan_samples(images, plan)
 
-    testset.plan_draws = wait_before_the_first_row
+    testset.plan_samples = wait_before_the_first_row
     main(sys.argv[4:])
 """
 

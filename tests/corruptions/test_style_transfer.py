@@ -16,7 +16,7 @@ from eyechart.corruptions.style import statistics, with_statistics
 from eyechart.models.find import load_model
 from eyechart.suites.assets import VARIABLE, read_styles
 from eyechart.suites.suite import find_entry
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.training import style_transfer
 from eyechart.training.style_transfer import Judge
 from photographs import photographs

@@ -15,7 +15,7 @@ from eyechart.core.randomness import ImageRandom
 from eyechart.reports.words import suite_title
 from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry, load_suite
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.testset import read_testset
 from report_runs import SHARP, evaluate, save_hues
 

@@ -5,7 +5,7 @@ import pytest
 
 import eyechart as ec
 from eyechart.overlap.intervals import resampled_shares
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.by_class import ByClass
 from eyechart.scores.scoring import Fit, estimate_mean
 
@@ -16,7 +16,7 @@ def outcomes(correct, universe=None, image=None, label=None):
     count = len(correct)
     nothing = np.full(count, np.nan)
     image = np.arange(count) if image is None else image
-    return Outcomes(
+    return Predictions(
         nothing, nothing, image, image if label is None else label, correct,
         *(nothing for _ in range(4)), universe=universe, answer=np.zeros(count, dtype=np.int64),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from eyechart.humans.records import CLEAN, Answers, make_answers
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.pipeline.normalise import people_error
 from eyechart.pipeline.score import experiments_of
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.reports.results import to_json
 from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore
 from eyechart.scores.scoring import Fit, score_corruption
@@ -36,7 +36,7 @@ def name_of(options) -> str:
     return "-".join(str(options[key]) for key in ("method", "right_anchor", "binning", "bins"))
 
 
-def humans_like(own: Outcomes, corruption: str = "frost") -> Answers:
+def humans_like(own: Predictions, corruption: str = "frost") -> Answers:
     """Humans whose responses are a model's predictions, clean images included."""
     names = np.char.add("p", own.picture.astype(str))
     clean_names, first = np.unique(names, return_index=True)
@@ -53,12 +53,12 @@ def humans_like(own: Outcomes, corruption: str = "frost") -> Answers:
     )
 
 
-def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Outcomes:
+def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Predictions:
     random = np.random.default_rng(seed)
     change = random.uniform(0, 1, COUNT)
     image = np.arange(COUNT) % IMAGES
     clean = (np.arange(IMAGES) < 0.9 * IMAGES).astype(float)
-    return Outcomes(
+    return Predictions(
         delta_v=change,
         severity=np.full(COUNT, np.nan),
         picture=image,
@@ -71,7 +71,7 @@ def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Outcom
     )
 
 
-def score(own: Outcomes, reference: Reference, fit: Fit, corruption: str = "frost"):
+def score(own: Predictions, reference: Reference, fit: Fit, corruption: str = "frost"):
     return score_corruption(
         corruption, own, fit, geometric=False, classes=16, labelled=True, reference=reference,
         why_no_reference="",
@@ -92,7 +92,7 @@ def crossing():
     humans = predictions(power=2.5, seed=1)
     early = humans.delta_v < 0.35
     better = np.where(early, (np.arange(COUNT) % 10 < 9).astype(float), humans.correct)
-    changed = Outcomes(**{**vars(humans), "correct": better})
+    changed = Predictions(**{**vars(humans), "correct": better})
     return Reference("crossing", humans_like(changed))
 
 

@@ -10,7 +10,7 @@ import torch
 
 import eyechart as ec
 from commands import assert_refused
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import find_published, load_published
 from published_files import TWO, arrays, recorded
 

@@ -310,7 +310,7 @@ def test_more_outputs_than_imagenet_has_classes_need_a_map(tmp_path, run, classe
     model, _ = outputs(classes)
     from eyechart.images.imageset import load_images
     from eyechart.pipeline.prepare import check_labels
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
 
     save_pictures(tmp_path, 3, tints=("red", "green"))
     for tint, wnid in (("red", "n02123045"), ("green", "n02105855")):

@@ -19,13 +19,13 @@ from eyechart.images.stimulus import STIMULI
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.baseline import choose_baseline
 from eyechart.pipeline.normalise import Divisor, normalise
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.baselines import find_baseline
 from eyechart.scores.estimate import Estimate, complement, make_estimate
 from eyechart.scores.evaluation import CorruptionScore, ModelScore, PropertyScore, SpaceScore
 from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.suites.catalogue import list_corruptions
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import find_published, load_published
 from small_models import save_pictures
 
@@ -240,7 +240,7 @@ def outcomes(change, picture, weights=None):
     change = np.asarray(change, dtype=np.float64)
     nothing = np.zeros(len(change))
     label = np.zeros(len(change), dtype=np.int64)
-    return Outcomes(
+    return Predictions(
         change, nothing, np.asarray(picture), label, *(nothing for _ in range(5)), weights
     )
 

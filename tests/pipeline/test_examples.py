@@ -11,7 +11,7 @@ from PIL import Image
 import eyechart as ec
 from eyechart.pipeline.examples import choose_rows
 from eyechart.pipeline.saved import read_results
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.reports.results import write_results
 from small_models import colours, save_pictures
 
@@ -21,7 +21,7 @@ LABELS = ["blue", "green", "grey", "red"]
 def drawn(pictures, delta_v, severity=None):
     """Answers to these pictures at these visual changes; rows count from 100."""
     count, nothing = len(pictures), np.full(len(pictures), np.nan)
-    return Outcomes(
+    return Predictions(
         np.array(delta_v, dtype=float),
         nothing if severity is None else np.array(severity, dtype=float),
         np.array(pictures), np.zeros(count, dtype=int), np.ones(count),

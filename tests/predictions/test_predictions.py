@@ -18,15 +18,16 @@ from eyechart.images.identity import content_keys
 from eyechart.labels.categories import CATEGORIES, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
-from eyechart.predictions.check import check
 from eyechart.predictions.destroyed import DESTROYED, destroyed_pictures
-from eyechart.predictions.loop import Job, predict
-from eyechart.predictions.outcomes import Recorded, categories_of
+from eyechart.predictions.loop import PredictionTask, predict
+from eyechart.predictions.reading import PredictionReader, categories_of
+from eyechart.predictions.recheck import check
 from eyechart.predictions.record import SCHEMA, answers_of, to_table
 from eyechart.predictions.run import open_run
 from eyechart.reports.bench_loop import LoopSpeed
-from eyechart.testsets.drawing import Plan, plan_draws
-from eyechart.testsets.table import SCHEMA as ROWS
+from eyechart.testsets.manifest import SCHEMA as ROWS
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import plan_samples
 from places import SUPPORT
 from small_models import save_pictures
 
@@ -46,7 +47,7 @@ def images(tmp_path_factory):
 def job(images, *models, batch=None, n=12, corruptions=CHOSEN, suite="vcr"):
     plan = Plan(suite, n, seed=5, corruptions=corruptions)
     loaded = [each if isinstance(each, Model) else load_model(each, CPU) for each in models]
-    return Job(images, plan, plan_draws(images, plan), loaded, CPU, batch)
+    return PredictionTask(images, plan, plan_samples(images, plan), loaded, CPU, batch)
 
 
 def answers(folder):
@@ -268,13 +269,14 @@ import sys
 from pathlib import Path
 import torch, eyechart as ec, small_models
 from eyechart.models.find import load_model
-from eyechart.predictions.loop import Job, predict
+from eyechart.predictions.loop import PredictionTask, predict
 from eyechart.reports.bench_loop import LoopSpeed
-from eyechart.testsets.drawing import Plan, plan_draws
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import plan_samples
 images = ec.load_images(sys.argv[1], "native")
 plan = Plan("vcr", 12, seed=5, corruptions=("gaussian_noise", "frost", "color_jitter"))
 model = load_model("small_models:slow_colours", torch.device("cpu"))
-job = Job(images, plan, plan_draws(images, plan), [model], torch.device("cpu"), 4)
+job = PredictionTask(images, plan, plan_samples(images, plan), [model], torch.device("cpu"), 4)
 print("started", flush=True)
 predict(job, Path(sys.argv[2]), lambda count, message: print(count, flush=True))
 """
@@ -501,7 +503,7 @@ def test_outcomes_are_right_or_wrong_by_hand(images, recorded):
     labels[0] = -1  # as if it had none
     names = [picture.name for picture in images.pictures]
     truths = dict(zip(names, labels.tolist(), strict=True))
-    found = Recorded(folder, truths).outcomes("Colours", "vcr/color_jitter")
+    found = PredictionReader(folder, truths).outcomes("Colours", "vcr/color_jitter")
     clean = {r["digest"]: r["answer"] for r in rows.values() if r["corruption"] == "clean"
              and r["model"] == "Colours"}  # fmt: skip
     own = [r for (_, m), r in sorted(rows.items()) if m == "Colours"
@@ -533,7 +535,7 @@ def test_outcomes_are_right_or_wrong_by_hand(images, recorded):
 def test_shares_of_answers_to_nothing_are_counted_as_consistency_is(images, recorded, rule):
     """With "top1" an answer without a category is the same as another without one."""
     _, folder = recorded
-    found = Recorded(folder, {}, rule)
+    found = PredictionReader(folder, {}, rule)
     own = found.outcomes("Blocks", "vcr/frost")
     parts = Parts(folder)
 
@@ -581,9 +583,9 @@ def test_probabilities_and_their_logits_are_recorded_alike():
 def test_categories_need_a_model_of_1000_classes(images, recorded):
     _, folder = recorded
     with pytest.raises(ec.UsageError, match="1000 classes"):
-        Recorded(folder, {}, "max").outcomes("Colours", "vcr/frost")
+        PredictionReader(folder, {}, "max").outcomes("Colours", "vcr/frost")
     with pytest.raises(ec.UsageError, match="Unknown rule"):
-        Recorded(folder, {}, "median").outcomes("Blocks", "vcr/frost")
+        PredictionReader(folder, {}, "median").outcomes("Blocks", "vcr/frost")
 
 
 def test_of_equally_good_answers_the_first_counts():

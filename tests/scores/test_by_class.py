@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from eyechart.curves.bootstrap import replicate_weights
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.by_class import ByClass
 
 CLASSES, PICTURES = 3, 12
@@ -21,7 +21,7 @@ def answers(count, seed, unlabelled=()):
     answer = random.integers(0, CLASSES, count)
     right = np.where(label == -1, np.nan, (answer == label).astype(float))
     nothing = np.full(count, np.nan)
-    return Outcomes(
+    return Predictions(
         random.uniform(size=count), nothing, picture, label, right, *(nothing for _ in range(4)),
         row=np.arange(count), answer=answer,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.prepare import people_of
 from eyechart.pipeline.task import Task
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.estimate import mean_estimate
 from eyechart.scores.evaluation import values_of
 from eyechart.scores.ranking import paired_difference
@@ -26,7 +26,7 @@ from eyechart.scores.scoring import (
     is_too_few,
     score_corruption,
 )
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from known_outcomes import CLEAN_ACCURACY, TRUE_AREAS, outcomes
 from small_models import save_pictures
 
@@ -115,7 +115,7 @@ def test_moved_pictures_have_rates_and_no_curve():
 
 def test_without_labels_there_is_consistency_alone():
     own = outcomes()
-    bare = Outcomes(**{**vars(own), "label": np.full(8000, -1), "correct": np.full(8000, np.nan),
+    bare = Predictions(**{**vars(own), "label": np.full(8000, -1), "correct": np.full(8000, np.nan),
                        "clean_correct": np.full(8000, np.nan)})  # fmt: skip
     for found in (score(bare, labelled=False), score(bare, labelled=True)):
         assert found.accuracy is None and set(found.properties) == {"p"}
@@ -126,7 +126,7 @@ def test_pictures_without_a_label_count_for_consistency_only():
     own = outcomes()
     some = own.label.copy()
     some[own.picture % 4 == 0] = -1
-    part = Outcomes(**{**vars(own), "label": some,
+    part = Predictions(**{**vars(own), "label": some,
                        "correct": np.where(some == -1, np.nan, own.correct),
                        "clean_correct": np.where(some == -1, np.nan, own.clean_correct),
                        "lost_correct": np.where(some == -1, np.nan, own.lost_correct)})  # fmt: skip
@@ -145,7 +145,7 @@ def test_answers_without_a_visual_change_are_counted_and_left_out():
     own = outcomes()
     gaps = own.delta_v.copy()
     gaps[:100] = np.nan
-    found = score(Outcomes(**{**vars(own), "delta_v": gaps}))
+    found = score(Predictions(**{**vars(own), "delta_v": gaps}))
     assert found.unmeasurable == 100
     assert found.consistency.curve.bins.counts.sum() == 7900
     rest = own.take(np.arange(8000) >= 100)
@@ -158,7 +158,7 @@ def test_errors_at_published_levels_are_counted_by_hand():
     own = outcomes(count=10, pictures=2)
     levels = np.tile([1.0, 2.0, 3.0, 4.0, 5.0], 2)
     correct = np.array([1, 1, 1, 0, 0, 1, 1, 0, 1, 0], dtype=float)
-    found = score(Outcomes(**{**vars(own), "severity": levels, "correct": correct}))
+    found = score(Predictions(**{**vars(own), "severity": levels, "correct": correct}))
     assert found.error_by_severity == {1.0: 0.0, 2.0: 0.0, 3.0: 0.5, 4.0: 0.5, 5.0: 1.0}
     assert score().error_by_severity == {}
 
@@ -170,7 +170,7 @@ def of_pictures(picture, universe=None):
     """Outcomes of which only the pictures matter."""
     nothing = np.zeros(len(picture))
     label = np.zeros(len(picture), dtype=np.int64)
-    return Outcomes(
+    return Predictions(
         nothing, nothing, picture, label, *(nothing for _ in range(5)), universe=universe
     )
 
@@ -499,7 +499,7 @@ def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_
     scores = []
     for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):
         own = outcomes()
-        moved = Outcomes(**{**vars(own), "delta_v": low + (high - low) * own.delta_v})
+        moved = Predictions(**{**vars(own), "delta_v": low + (high - low) * own.delta_v})
         known = {"geometric": False, "classes": 16, "labelled": True, "reference": reference,
                  "why_no_reference": ""}  # fmt: skip
         scores.append(score_corruption(name, moved, Fit(**QUICK), **known))
@@ -512,7 +512,7 @@ def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
     random = np.random.default_rng(0)
     label = np.r_[np.zeros(900, dtype=np.int64), np.ones(100, dtype=np.int64)]
     right, ones = 1.0 - label, np.ones(1000)
-    own = Outcomes(
+    own = Predictions(
         random.random(1000), np.full(1000, np.nan), np.arange(1000), label, right, ones, right,
         ones * 0, ones * 0,
     )  # fmt: skip

@@ -10,8 +10,8 @@ from PIL import Image
 import eyechart as ec
 from calling import photo_levels
 from commands import assert_refused
-from eyechart.testsets.drawing import Plan
-from eyechart.testsets.making import as_jpeg
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.stimuli import as_jpeg
 from small_models import save_pictures
 
 MODEL = "small_models:pale_colours"
@@ -121,7 +121,7 @@ def test_a_test_set_of_another_quality_is_refused(run, folder, tmp_path):
     assert run(*given).status == 0
     found = ec.read_testset(made)
     images = ec.load_images(folder, "native")
-    assert found.draws(images)
+    assert found.samples(images)
 
 
 def test_imagenet_cs_extras_can_be_named_with_the_fifteen():

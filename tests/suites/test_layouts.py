@@ -14,7 +14,7 @@ from commands import assert_refused, picture
 from eyechart.images.stimulus import find_stimulus
 from eyechart.suites import array_layout, folder, work
 from eyechart.suites.suite import find_entry
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import find_published, load_published
 from layout_readers import list_folder, read_arrays, read_listed
 from small_models import save_pictures

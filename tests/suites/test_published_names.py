@@ -10,7 +10,7 @@ from PIL import Image
 
 import eyechart as ec
 from commands import assert_refused, picture
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import find_published
 from published_files import arrays, cheap_folder, publish
 from small_models import save_pictures

@@ -15,19 +15,24 @@ import torch
 from eyechart.core.parts import Parts
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
-from eyechart.predictions.loop import Job, predict
+from eyechart.predictions.loop import PredictionTask, predict
 from eyechart.reports.bench_loop import ResNet50
-from eyechart.testsets.drawing import Plan, plan_draws
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import plan_samples
 
 
 def rows(images, plan, module, device, batch, half=None):
     where = torch.device(device)
     models = [load_model(module, where, half=half)]
-    groups = plan_draws(images, plan)
+    groups = plan_samples(images, plan)
     with tempfile.TemporaryDirectory() as folder:
-        predict(Job(images, plan, groups, models, where, batch), Path(folder), lambda *_: None)
+        predict(
+            PredictionTask(images, plan, groups, models, where, batch),
+            Path(folder),
+            lambda *_: None,
+        )
         parts = Parts(Path(folder))
-        return pa.concat_tables([parts.read(draws.name) for draws in groups])
+        return pa.concat_tables([parts.read(samples.name) for samples in groups])
 
 
 def compare(name, one, two):

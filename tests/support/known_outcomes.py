@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 
 CLEAN_ACCURACY = 0.9
 
@@ -25,7 +25,7 @@ def outcomes(count=8000, pictures=400, reach=1.0, lost=0.0, seed=0):
     delta_v = random.uniform(0, reach, count)
     picture = np.arange(count) % pictures
     clean = (np.arange(pictures) < CLEAN_ACCURACY * pictures).astype(float)
-    return Outcomes(
+    return Predictions(
         delta_v=delta_v,
         severity=np.full(count, np.nan),
         picture=picture,

@@ -15,9 +15,10 @@ from commands import assert_refused
 from eyechart.images.published import list_published
 from eyechart.predictions import unreadable
 from eyechart.testsets.coverage import coverage_of
-from eyechart.testsets.drawing import Plan, plan_draws
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import find_published, load_published
-from eyechart.testsets.work import each_work
+from eyechart.testsets.samples import plan_samples
+from eyechart.testsets.stimuli import iterate_samples
 from published_files import TWO, cheap_folder, publish, recorded
 from small_models import save_pictures
 
@@ -265,22 +266,22 @@ def test_names_of_validation_pictures_are_found_without_class_folders(tmp_path):
 
 
 def test_files_are_read_a_few_at_a_time_and_ahead(cheap, monkeypatch):
-    monkeypatch.setattr("eyechart.testsets.work.AHEAD", {"cpu": 3})
+    monkeypatch.setattr("eyechart.testsets.stimuli.AHEAD", {"cpu": 3})
     images = load(cheap)
     plan = find_published(cheap).plan(Plan())
-    groups = plan_draws(images, plan)
+    groups = plan_samples(images, plan)
     read = []
-    work = each_work(images, groups, plan, torch.device("cpu"))
+    work = iterate_samples(images, groups, plan, torch.device("cpu"))
     for each in work:
-        assert each.read.shape == (len(each.draws), 3, 20, 20) and len(each.draws) <= 3
-        read += each.draws.row.tolist()
+        assert each.read.shape == (len(each.samples), 3, 20, 20) and len(each.samples) <= 3
+        read += each.samples.row.tolist()
         for place, severity, picture in zip(
-            each.draws.image, each.draws.severity, each.read, strict=True
+            each.samples.image, each.samples.severity, each.read, strict=True
         ):
-            path = images.files.path(each.draws.name, int(severity), place)
+            path = images.files.path(each.samples.name, int(severity), place)
             expected = np.asarray(Image.open(path)).transpose(2, 0, 1)
             assert (picture.numpy() == expected).all()
-    assert sorted(read) == sorted(np.concatenate([draws.row for draws in groups]).tolist())
+    assert sorted(read) == sorted(np.concatenate([samples.row for samples in groups]).tolist())
 
 
 # What is missing

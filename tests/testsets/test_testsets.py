@@ -19,11 +19,12 @@ import eyechart as ec
 from commands import picture
 from eyechart.images.identity import content_keys
 from eyechart.suites.suite import load_suite
-from eyechart.testsets import drawing, render, testset
-from eyechart.testsets.allocation import allocate
+from eyechart.testsets import render, testset
 from eyechart.testsets.coverage import coverage_of
+from eyechart.testsets.manifest import SCHEMA
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.render import render_testset
-from eyechart.testsets.table import SCHEMA
+from eyechart.testsets.samples import allocate, plan_samples
 from small_models import save_pictures
 
 CPU = torch.device("cpu")
@@ -219,8 +220,8 @@ def test_published_levels_have_every_picture_of_the_16_categories_whatever_n(tmp
 @pytest.fixture(scope="module")
 def many(images):
     """The plan of 1,500 rows per corruption: parameters without pictures."""
-    plan = drawing.Plan(n=1500, seed=1)
-    return {draws.name: draws.values for draws in drawing.plan_draws(images, plan)}
+    plan = Plan(n=1500, seed=1)
+    return {samples.name: samples.values for samples in plan_samples(images, plan)}
 
 
 def test_the_table_of_domains_names_all_corruptions_of_the_suite():
@@ -304,7 +305,7 @@ def test_pictures_are_the_same_whatever_the_batches_and_the_order(
     count = render_testset(drawn, images, CPU, tmp_path / "one", silent)
     assert count == len(drawn)
     monkeypatch.setattr(render, "BATCH", {"cpu": 3})
-    monkeypatch.setattr("eyechart.testsets.making.CHUNK_PIXELS", {"cpu": 2 * 40 * 40})
+    monkeypatch.setattr("eyechart.testsets.stimuli.CHUNK_PIXELS", {"cpu": 2 * 40 * 40})
     order = np.random.default_rng(0).permutation(len(drawn))
     shuffled = replace(drawn, table=drawn.table.take(order))
     # other places of the pictures in their set, too
@@ -375,9 +376,9 @@ def test_a_manifest_comes_back_exactly(drawn, tmp_path):
 
 def test_the_rows_of_a_manifest_are_those_that_were_drawn(images, drawn, tmp_path):
     drawn.save(tmp_path / "t.parquet")
-    groups = ec.read_testset(tmp_path / "t.parquet").draws(images)
-    planned = drawing.plan_draws(images, drawn.plan)
-    assert [draws.name for draws in groups] == [draws.name for draws in planned]
+    groups = ec.read_testset(tmp_path / "t.parquet").samples(images)
+    planned = plan_samples(images, drawn.plan)
+    assert [samples.name for samples in groups] == [samples.name for samples in planned]
     for own, theirs in zip(groups, planned, strict=True):
         for name in ("row", "image", "draw", "severity"):
             np.testing.assert_array_equal(getattr(own, name), getattr(theirs, name))
@@ -390,14 +391,14 @@ def test_a_manifest_of_other_pictures_is_refused(drawn, tmp_path):
     others = save_pictures(tmp_path / "others", each=2)
     picture(others / "red" / "noise.png", 4, (40, 40))
     with pytest.raises(ec.UsageError) as refused:
-        drawn.draws(ec.load_images(others, "native"))
+        drawn.samples(ec.load_images(others, "native"))
     assert "drawn from other pictures" in str(refused.value)
     assert "red/noise.png" in str(refused.value)
 
 
 def test_a_manifest_of_another_stimulus_is_refused(drawn, folder):
     with pytest.raises(ec.UsageError, match=r"stimulus native.*loaded as 224"):
-        drawn.draws(ec.load_images(folder))
+        drawn.samples(ec.load_images(folder))
 
 
 def test_a_corruption_that_changed_since_is_refused(drawn, images):
@@ -405,7 +406,7 @@ def test_a_corruption_that_changed_since_is_refused(drawn, images):
     column = own.table.schema.get_field_index("version")
     older = own.table.set_column(column, "version", pa.array([0] * len(own), pa.int32()))
     with pytest.raises(ec.UsageError, match="older vcr/brightness"):
-        replace(own, table=older).draws(images)
+        replace(own, table=older).samples(images)
 
 
 def foreign(path):
@@ -455,7 +456,7 @@ def test_a_plan_that_cannot_be_carried_out_is_refused(images, options, word):
 
 
 def test_a_run_that_was_stopped_goes_on_and_makes_nothing_twice(images, drawn, tmp_path):
-    plan = drawing.Plan(n=10, seed=3)
+    plan = Plan(n=10, seed=3)
     done = []
 
     def stop(count, message):

@@ -210,7 +210,7 @@ def test_noise_comes_within_a_hundredth_of_its_targets(images, monkeypatch):
         aimed.append(draw(*arguments))
         return aimed[-1]
 
-    monkeypatch.setattr("eyechart.testsets.reach.draw_targets", remembered)
+    monkeypatch.setattr("eyechart.testsets.uniform.draw_targets", remembered)
     found = ec.draw(images, n=60, sampling="uniform", corruptions=["gaussian_noise"])
     target = aimed[0][~np.isnan(aimed[0])]
     np.testing.assert_allclose(changes(found, "vcr/gaussian_noise"), target, atol=0.01, rtol=0)
@@ -247,7 +247,7 @@ def test_a_uniform_row_is_what_corrupt_makes_of_its_parameters(images):
 def test_a_uniform_set_is_the_same_twice_and_in_other_batches(images, monkeypatch):
     options = {"n": 12, "sampling": "uniform", "corruptions": ["gaussian_noise"]}
     one = ec.draw(images, **options)
-    monkeypatch.setattr("eyechart.testsets.reach.BATCH", {"cpu": 5})
+    monkeypatch.setattr("eyechart.testsets.uniform.BATCH", {"cpu": 5})
     monkeypatch.setattr("eyechart.testsets.testset.BATCH", {"cpu": 3})
     two = ec.draw(images, **options)
     assert one.table.equals(two.table)
@@ -260,7 +260,7 @@ def test_a_uniform_set_comes_back_from_its_file_with_the_same_rows(images, tmp_p
     assert again.table.equals(found.table)
     rows = found.table["row"].to_pylist()
     assert len(rows) == len(set(rows))
-    assert sum(len(draws) for draws in again.draws(images)) == len(found)
+    assert sum(len(samples) for samples in again.samples(images)) == len(found)
 
 
 def test_a_range_of_visual_change_is_kept_to(images):

@@ -18,7 +18,7 @@ from eyechart.models.find import load_model
 from eyechart.models.networks import NETWORKS, build_network
 from eyechart.pipeline.task import Task
 from eyechart.scores.scoring import Fit
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.training import enhancements
 from eyechart.training.clahe import equalise
 from eyechart.training.data import Transform, training_data

@@ -34,8 +34,8 @@ from eyechart.reports.retraining_table import (
 from eyechart.scores.estimate import make_estimate
 from eyechart.scores.ranking import paired_difference
 from eyechart.suites.apply import corrupt
-from eyechart.testsets.choosing import choose_pictures
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import Change
 from eyechart.training.data import training_data
 from eyechart.training.loop import Start, train

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eyechart.pipeline.task import Task
-    from eyechart.predictions.check import Comparison
+    from eyechart.predictions.recheck import Comparison
     from eyechart.scores.evaluation import Evaluation, SpaceScore
 
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
@@ -202,7 +202,7 @@ def evaluate(
     from eyechart.pipeline.prepare import prepare
     from eyechart.pipeline.task import Task
     from eyechart.scores.scoring import Fit
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
     from eyechart.training.defences import (
         apply_defences,
         crop_of_crop_note,
@@ -258,7 +258,7 @@ def evaluate(
         evaluation = replace(evaluation, warnings=(*evaluation.warnings, note))
     _report(evaluation, out, task, images is None)
     if check:
-        from eyechart.predictions.check import check as check_rows
+        from eyechart.predictions.recheck import check as check_rows
 
         with ProgressBars() as bars:
             _say_check(check_rows(*prepare(task, loaded, own, where, out, bars)))
@@ -334,7 +334,7 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
 def _unusual(evaluation: "Evaluation") -> list[str]:
     """Return a line on each setting that makes scores incomparable with those of a usual run."""
     from eyechart.curves.density import UNIFORM
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
 
     config, lines = evaluation.config, []
     if config["definition"] != Plan().definition:

@@ -133,7 +133,7 @@ def _make(plan: "Plan", images: Path | None, device: "torch.device") -> None:
     from eyechart.cli.progress import ProgressBars
     from eyechart.experiment.making import carry_out, prepare, side_of
     from eyechart.pipeline.loading import find_source
-    from eyechart.testsets.drawing import Plan as Drawing
+    from eyechart.testsets.plan import Plan as Drawing
 
     order = plan.order
     begun = prepare(order)

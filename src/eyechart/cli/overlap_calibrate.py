@@ -119,8 +119,8 @@ def _load(
     from eyechart.images.dataset import find_images
     from eyechart.images.imageset import load_pictures
     from eyechart.pipeline.loading import find_source
-    from eyechart.testsets.choosing import choose_pictures
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
+    from eyechart.testsets.samples import choose_pictures
 
     if pictures < 1:
         raise UsageError(f"--pictures must be at least 1, got {pictures}.")

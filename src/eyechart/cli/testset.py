@@ -67,7 +67,7 @@ def make(
     from eyechart.core.devices import find_device
     from eyechart.core.files import only_writer
     from eyechart.pipeline.loading import find_source
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
     from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
 
     if out.suffix != ".parquet":
@@ -205,7 +205,7 @@ def render(
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.pipeline.loading import find_source
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
     from eyechart.testsets.render import render_testset
     from eyechart.testsets.testset import read_testset
 

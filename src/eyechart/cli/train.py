@@ -125,7 +125,7 @@ def retrain(
     from eyechart.pipeline.loading import find_source
     from eyechart.pipeline.task import Task
     from eyechart.scores.scoring import Fit
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
     from eyechart.training.distributed import own_device
     from eyechart.training.mixture import Mixture
     from eyechart.training.recipe import Recipe

@@ -120,7 +120,7 @@ def enhancements(
     from eyechart.pipeline.task import Task
     from eyechart.reports.results import write_results
     from eyechart.scores.scoring import Fit
-    from eyechart.testsets.drawing import Plan
+    from eyechart.testsets.plan import Plan
     from eyechart.training.enhancements import (
         Comparison,
         compare_enhancements,

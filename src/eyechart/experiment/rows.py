@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eyechart.core.errors import UsageError
-from eyechart.testsets.draws import CLEAN
+from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.testset import TestSet
 
 COLUMNS = ("row", "digest", "picture", "label", "category", "corruption", "parameters", "delta_v")

@@ -39,15 +39,16 @@ def make_pictures(
     step(len(done), "")
     left = np.array(sorted(set(rows) - done.keys()), dtype=np.int64)
     groups = [
-        draws.take(np.flatnonzero(np.isin(draws.row, left))) for draws in testset.draws(images)
+        samples.take(np.flatnonzero(np.isin(samples.row, left)))
+        for samples in testset.samples(images)
     ]
     try:
         (study / STIMULI).mkdir(exist_ok=True)
         with (study / RENDERED).open("a", encoding="ascii") as record:
             # a line that was cut off is not continued
             record.write("\n")
-            for draws, place, picture in each_picture(testset, images, device, groups):
-                row, sha256 = int(draws.row[place]), hashlib.sha256(picture.tobytes()).hexdigest()
+            for samples, place, picture in each_picture(testset, images, device, groups):
+                row, sha256 = int(samples.row[place]), hashlib.sha256(picture.tobytes()).hexdigest()
                 write_picture(Image.fromarray(picture), picture_path(study, sha256))
                 record.write(f"{row},{sha256}\n")
                 record.flush()

@@ -19,8 +19,8 @@ from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.predictions.destroyed import too_large
 from eyechart.suites.apply import corrupt_batch
 from eyechart.suites.assets import assets_of
-from eyechart.testsets.choosing import choose_pictures
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import choose_pictures
 
 PIXELS = {"cpu": 32 * 224 * 224, "cuda": 256 * 224 * 224}
 MOST = {"cpu": 256, "cuda": 4096}

@@ -14,7 +14,7 @@ from eyechart.core.progress import NoProgress, Progress
 from eyechart.humans.combined import References
 from eyechart.humans.importers import plain_condition, stimulus_of
 from eyechart.humans.records import Answers
-from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
+from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.scores.error_consistency import (
     ErrorConsistency,
     error_consistency,
@@ -23,6 +23,7 @@ from eyechart.scores.error_consistency import (
 from eyechart.scores.evaluation import Agreement
 from eyechart.scores.scoring import PUBLISHED_LEVELS, Fit
 from eyechart.suites.suite import Entry
+from eyechart.testsets.samples import IntArray
 
 PEOPLE = "people"
 STEPS = 10
@@ -42,10 +43,10 @@ class Trials:
     """
 
     right: NDArray[np.float64]
-    picture: Whole
-    condition: Whole
+    picture: IntArray
+    condition: IntArray
     delta_v: NDArray[np.float64]
-    corruption: Whole
+    corruption: IntArray
 
 
 Key = tuple[str, str, str]
@@ -64,7 +65,7 @@ class Stimuli:
 
 
 def agreements(
-    recorded: Mapping[str, Mapping[str, Recorded]],
+    recorded: Mapping[str, Mapping[str, PredictionReader]],
     entries: Sequence[Entry],
     references: References | None,
     fit: Fit,
@@ -98,7 +99,7 @@ def agreements(
                 yield Agreement(space, model, PEOPLE, found.kappa, found.trials)
 
 
-def _trials(recorded: Recorded, model: str, entries: Sequence[Entry]) -> Trials:
+def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) -> Trials:
     parts = [recorded.outcomes(model, entry.name) for entry in entries]
     corruption = np.repeat(np.arange(len(parts)), [len(own) for own in parts])
     strength = np.concatenate([_strengths(own) for own in parts])
@@ -111,7 +112,7 @@ def _trials(recorded: Recorded, model: str, entries: Sequence[Entry]) -> Trials:
     )
 
 
-def _strengths(outcomes: Outcomes) -> Whole:
+def _strengths(outcomes: Predictions) -> IntArray:
     """Return the published level of each answer, or its tenth of Δv; one more for neither."""
     known = outcomes.severity[~np.isnan(outcomes.severity)]
     if len(known) and np.isin(known, PUBLISHED_LEVELS).all():
@@ -140,7 +141,7 @@ def _places(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> d
     }
 
 
-def _stimuli(clean: Outcomes, names: Sequence[str], entries: Sequence[Entry]) -> Stimuli:
+def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry]) -> Stimuli:
     """Return the answers to images that are themselves stimuli of a published experiment.
 
     Their names say which (`stimulus_of`). They were evaluated as they are, so that no Δv is needed

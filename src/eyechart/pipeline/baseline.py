@@ -26,8 +26,7 @@ from eyechart.scores.baselines import (
     measured_baseline,
 )
 from eyechart.suites.suite import all_entries
-from eyechart.testsets.drawing import Plan
-from eyechart.testsets.draws import CLEAN
+from eyechart.testsets.plan import CLEAN, Plan
 
 AUTO, NONE, PEOPLE = "auto", "none", "people"
 TABLE = ".csv"

@@ -6,13 +6,15 @@ from math import isnan
 from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.baseline import Choice
 from eyechart.pipeline.trained_on import MARK
-from eyechart.predictions.loop import Job
+from eyechart.predictions.loop import PredictionTask
 from eyechart.scores.evaluation import ModelScore, SpaceScore
 from eyechart.scores.human_caution import is_packaged, packaged_caution
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 
 
-def caveats_of(job: Job, models: Sequence[ModelScore], choice: Choice, fit: Fit) -> Iterator[str]:
+def caveats_of(
+    job: PredictionTask, models: Sequence[ModelScore], choice: Choice, fit: Fit
+) -> Iterator[str]:
     """Yield a sentence for everything that limits what the scores say."""
     yield from job.images.notes
     spaces = [space for model in models for space in model.spaces]
@@ -126,7 +128,7 @@ def _trained_on(models: Sequence[ModelScore]) -> Iterator[str]:
             )
 
 
-def _same_files(job: Job) -> Iterator[str]:
+def _same_files(job: PredictionTask) -> Iterator[str]:
     """Yield a sentence if the same file has two labels."""
     first: dict[str, int] = {}
     found = []

@@ -27,7 +27,7 @@ from eyechart.pipeline.task import Task
 from eyechart.predictions.loop import parts_of, predict
 from eyechart.scores.evaluation import Evaluation
 from eyechart.scores.scoring import Fit
-from eyechart.testsets.drawing import Plan, names_of
+from eyechart.testsets.plan import Plan, names_of
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 

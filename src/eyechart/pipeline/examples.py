@@ -12,11 +12,11 @@ from eyechart.core.parts import file_name
 from eyechart.images.files import write_picture
 from eyechart.labels.categories import NONE
 from eyechart.pipeline.saved import EXAMPLES_FOLDER
-from eyechart.predictions.loop import Job
-from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
+from eyechart.predictions.loop import PredictionTask
+from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.scores.evaluation import Example, Said
-from eyechart.testsets.draws import Draws
-from eyechart.testsets.work import each_work
+from eyechart.testsets.samples import IntArray, Samples
+from eyechart.testsets.stimuli import iterate_samples
 
 STEPS = 10
 """Parts of visual change 0…1 that each have an example, if there is any in them."""
@@ -34,45 +34,47 @@ class Answered:
     """The answers of one model: where they are recorded, and what each is called in text."""
 
     name: str
-    recorded: Recorded
+    recorded: PredictionReader
     names: Sequence[str]
 
 
-def keep_examples(job: Job, models: Sequence[Answered], out: Path) -> tuple[Example, ...]:
+def keep_examples(
+    job: PredictionTask, models: Sequence[Answered], out: Path
+) -> tuple[Example, ...]:
     """Write example pictures of every corruption into `out`, and return what is known of each."""
-    corruptions = [draws.name for draws in job.groups if draws.entry is not None]
+    corruptions = [samples.name for samples in job.groups if samples.entry is not None]
     first = models[0]
     outcomes = {name: first.recorded.outcomes(first.name, name) for name in corruptions}
-    for draws in job.groups:
-        if draws.entry is not None and draws.entry.geometric:
-            own = outcomes[draws.name]
-            outcomes[draws.name] = replace(own, delta_v=np.full(len(own), np.nan))
+    for samples in job.groups:
+        if samples.entry is not None and samples.entry.geometric:
+            own = outcomes[samples.name]
+            outcomes[samples.name] = replace(own, delta_v=np.full(len(own), np.nan))
     chosen = choose_rows(outcomes, _recognised(models))
     groups = _groups(job, np.concatenate(list(chosen.values())))
     files = _write(job, groups, out / EXAMPLES_FOLDER)
     found: list[Example] = []
-    for draws in groups:
+    for samples in groups:
         # of all answers only those to the chosen rows stay
         answers = [
-            _only(model.recorded.outcomes(model.name, draws.name), draws) for model in models
+            _only(model.recorded.outcomes(model.name, samples.name), samples) for model in models
         ]
-        rows = draws.row if draws.entry is None else chosen[draws.name]
+        rows = samples.row if samples.entry is None else chosen[samples.name]
         found += (
-            _example(draws, models, answers, int(row), files[int(row)])
+            _example(samples, models, answers, int(row), files[int(row)])
             for row in rows
             if int(row) in files
         )
     return tuple(found)
 
 
-def _only(outcomes: Outcomes, draws: Draws) -> Outcomes:
+def _only(outcomes: Predictions, samples: Samples) -> Predictions:
     assert outcomes.row is not None
-    return outcomes.take(np.isin(outcomes.row, draws.row))
+    return outcomes.take(np.isin(outcomes.row, samples.row))
 
 
-def _recognised(models: Sequence[Answered]) -> Whole | None:
+def _recognised(models: Sequence[Answered]) -> IntArray | None:
     """Return the pictures that most models recognise clean; None where nobody can say."""
-    right: list[Whole] = []
+    right: list[IntArray] = []
     for model in models:
         clean = model.recorded.clean(model.name)
         right.append(clean.picture[clean.correct == 1])
@@ -80,7 +82,9 @@ def _recognised(models: Sequence[Answered]) -> Whole | None:
     return pictures[counts == counts.max()] if len(pictures) else None
 
 
-def choose_rows(outcomes: Mapping[str, Outcomes], recognised: Whole | None) -> dict[str, Whole]:
+def choose_rows(
+    outcomes: Mapping[str, Predictions], recognised: IntArray | None
+) -> dict[str, IntArray]:
     """Return rows of every corruption, from mild to strong.
 
     They are of one photograph, the same for all corruptions where that reaches far enough, and
@@ -96,7 +100,7 @@ def choose_rows(outcomes: Mapping[str, Outcomes], recognised: Whole | None) -> d
     return {name: _rows(own, reached[name], favourite) for name, own in usable.items()}
 
 
-def _usable(outcomes: Outcomes, recognised: Whole | None) -> Outcomes:
+def _usable(outcomes: Predictions, recognised: IntArray | None) -> Predictions:
     labelled = outcomes.label != NONE
     own = outcomes.take(labelled) if labelled.any() else outcomes
     if recognised is None:
@@ -106,7 +110,7 @@ def _usable(outcomes: Outcomes, recognised: Whole | None) -> Outcomes:
     return own.take(known) if known.any() else own
 
 
-def _reach(own: Outcomes) -> dict[int, int]:
+def _reach(own: Predictions) -> dict[int, int]:
     """Return how many parts of visual change each picture's rows are in, or of how many levels."""
     part = own.severity.astype(np.int64) if _has_levels(own) else _step(own)
     pairs = np.unique(np.stack([own.picture, part]), axis=1)
@@ -114,7 +118,7 @@ def _reach(own: Outcomes) -> dict[int, int]:
     return dict(zip(pictures.tolist(), counts.tolist(), strict=True))
 
 
-def _rows(own: Outcomes, reached: Mapping[int, int], favourite: int) -> Whole:
+def _rows(own: Predictions, reached: Mapping[int, int], favourite: int) -> IntArray:
     best = max(reached, key=lambda picture: (reached[picture], -picture))
     enough = min(ENOUGH, reached[best])
     picture = favourite if reached.get(favourite, 0) >= enough else best
@@ -133,39 +137,39 @@ def _rows(own: Outcomes, reached: Mapping[int, int], favourite: int) -> Whole:
     return own.row[kept[order]]
 
 
-def _has_levels(own: Outcomes) -> bool:
+def _has_levels(own: Predictions) -> bool:
     return bool(np.isin(own.severity, LEVELS).all())
 
 
-def _step(own: Outcomes) -> Whole:
+def _step(own: Predictions) -> IntArray:
     change = np.nan_to_num(own.delta_v)
     return np.minimum(change * STEPS, STEPS - 1).astype(np.int64)
 
 
-def _groups(job: Job, wanted: Whole) -> list[Draws]:
+def _groups(job: PredictionTask, wanted: IntArray) -> list[Samples]:
     """Return the draws of these rows, after the clean pictures that they are of."""
     groups = [
-        draws.take(np.flatnonzero(np.isin(draws.row, wanted)))
-        for draws in job.groups
-        if draws.entry is not None
+        samples.take(np.flatnonzero(np.isin(samples.row, wanted)))
+        for samples in job.groups
+        if samples.entry is not None
     ]
-    pictures = np.unique(np.concatenate([draws.image for draws in groups]))
+    pictures = np.unique(np.concatenate([samples.image for samples in groups]))
     clean = [
-        draws.take(np.flatnonzero(np.isin(draws.image, pictures)))
-        for draws in job.groups
-        if draws.entry is None
+        samples.take(np.flatnonzero(np.isin(samples.image, pictures)))
+        for samples in job.groups
+        if samples.entry is None
     ]
-    return [draws for draws in (*clean, *groups) if len(draws)]
+    return [samples for samples in (*clean, *groups) if len(samples)]
 
 
-def _write(job: Job, groups: Sequence[Draws], folder: Path) -> dict[int, str]:
+def _write(job: PredictionTask, groups: Sequence[Samples], folder: Path) -> dict[int, str]:
     """Write the pictures of rows and return their files' names by row."""
     found = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for work in each_work(job.images, groups, job.plan, job.device):
-            for start in range(len(work.draws)):
-                part = work.draws.take(np.array([start]))
+        for work in iterate_samples(job.images, groups, job.plan, job.device):
+            for start in range(len(work.samples)):
+                part = work.samples.take(np.array([start]))
                 read = None if work.read is None else work.read[start : start + 1]
                 pixels = work.chunk.make(part, read).pictures[0].permute(1, 2, 0).cpu().numpy()
                 row = int(part.row[0])
@@ -179,35 +183,39 @@ def _write(job: Job, groups: Sequence[Draws], folder: Path) -> dict[int, str]:
 
 
 def _example(
-    draws: Draws, models: Sequence[Answered], answers: Sequence[Outcomes], row: int, file: str
+    samples: Samples,
+    models: Sequence[Answered],
+    answers: Sequence[Predictions],
+    row: int,
+    file: str,
 ) -> Example:
-    at = int(np.flatnonzero(draws.row == row)[0])
+    at = int(np.flatnonzero(samples.row == row)[0])
     said, own = {}, answers[0]
     place = _place(own, row)
     for model, each in zip(models, answers, strict=True):
         said[model.name] = _said(model, each, _place(each, row))
     label = int(own.label[place])
     # where things move, visual change says little
-    moved = draws.entry is not None and draws.entry.geometric
+    moved = samples.entry is not None and samples.entry.geometric
     return Example(
-        draws.name,
+        samples.name,
         row,
         models[0].recorded.pictures(models[0].name)[int(own.picture[place])],
         "" if label == NONE else models[0].names[label],
         None if moved else _known(own.delta_v[place]),
         _known(own.severity[place]),
-        {name: float(values[at]) for name, values in draws.values.items()},
+        {name: float(values[at]) for name, values in samples.values.items()},
         file,
         said,
     )
 
 
-def _place(outcomes: Outcomes, row: int) -> int:
+def _place(outcomes: Predictions, row: int) -> int:
     assert outcomes.row is not None
     return int(np.flatnonzero(outcomes.row == row)[0])
 
 
-def _said(model: Answered, own: Outcomes, place: int) -> Said:
+def _said(model: Answered, own: Predictions, place: int) -> Said:
     assert own.answer is not None and own.confidence is not None
     answer = int(own.answer[place])
     right, same = _known(own.correct[place]), _known(own.consistent[place])

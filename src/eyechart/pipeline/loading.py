@@ -15,9 +15,9 @@ from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
 from eyechart.pipeline.task import Task
 from eyechart.suites.from_files import KNOWN, is_read
-from eyechart.testsets.choosing import choose_pictures
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import Published, find_published, load_published
+from eyechart.testsets.samples import choose_pictures
 
 AnyPath = str | os.PathLike[str]
 

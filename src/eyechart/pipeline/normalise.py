@@ -9,7 +9,7 @@ from eyechart.core.errors import UsageError
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.pipeline.baseline import PEOPLE, Choice
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.baselines import measured_baseline
 from eyechart.scores.corruption_error import corruption_error, mean_corruption_error_replicates
 from eyechart.scores.estimate import Estimate, make_estimate, mean_estimate
@@ -17,7 +17,7 @@ from eyechart.scores.evaluation import CorruptionScore, ModelScore, Normalised, 
 from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.scores.scoring import Fit, human_curve
 from eyechart.suites.catalogue import list_corruptions
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def normalise(
 
 
 def people_error(
-    references: References | Reference, corruption: str, outcomes: Outcomes, fit: Fit
+    references: References | Reference, corruption: str, outcomes: Predictions, fit: Fit
 ) -> Divisor | None:
     """Return how often people would be wrong on these pictures, None where nobody was asked."""
     reference = references.source(corruption)

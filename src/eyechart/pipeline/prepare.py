@@ -22,10 +22,11 @@ from eyechart.models.model import Model
 from eyechart.pipeline.baseline import PEOPLE, choose_baseline
 from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.predictions.destroyed import by_halves, destroyed_pictures
-from eyechart.predictions.loop import Job
+from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.run import open_run
 from eyechart.scores.scoring import OTHER_DEFINITION
-from eyechart.testsets.drawing import Plan, counts_of, is_uniform, plan_draws
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import counts_of, is_uniform, plan_samples
 from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
 
 CIFAR = (10, 100)
@@ -46,24 +47,24 @@ def prepare(
     device: torch.device,
     out: Path,
     progress: Progress,
-) -> tuple[Job, Path]:
+) -> tuple[PredictionTask, Path]:
     """Return what is to be predicted, and the folder in `out` that it goes to."""
     check_models(models, images, device)
     refuse_unused(task.label_maps, models)
     people_of(task)
     given = None if task.testset is None else read_testset(task.testset)
-    groups = None if given is None else given.draws(images)
+    groups = None if given is None else given.samples(images)
     if given is not None:
         _check_same(given.plan, task.plan)
     plan = task.plan if given is None else replace(given.plan, labels=task.plan.labels)
     check_labels(plan, models, images)
     _check_baseline(task, plan, images, models)
     digest = "" if given is None else given.digest
-    job = Job(images, plan, groups or [], models, device, task.batch, digest)
+    job = PredictionTask(images, plan, groups or [], models, device, task.batch, digest)
     folder = open_run(out, job.settings())
     if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
-        groups = _uniform(plan, images, device, out, progress).draws(images)
-    return replace(job, groups=groups or plan_draws(images, plan)), folder
+        groups = _uniform(plan, images, device, out, progress).samples(images)
+    return replace(job, groups=groups or plan_samples(images, plan)), folder
 
 
 def _check_baseline(task: Task, plan: Plan, images: ImageSet, models: Sequence[Model]) -> None:

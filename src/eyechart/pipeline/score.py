@@ -30,8 +30,8 @@ from eyechart.pipeline.prepare import people_of
 from eyechart.pipeline.runs import AUTO, HUMAN_BINS
 from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.pipeline.trained_on import met_in_training
-from eyechart.predictions.loop import Job
-from eyechart.predictions.outcomes import Recorded, Whole
+from eyechart.predictions.loop import PredictionTask
+from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
 from eyechart.scores.by_class import ByClass
 from eyechart.scores.estimate import ENOUGH
@@ -58,12 +58,13 @@ from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import SimilarClass, compare_corruptions
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
+from eyechart.testsets.samples import IntArray
 
 
-def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluation:
+def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress) -> Evaluation:
     """Return the scores of predictions that are all there."""
     people = people_of(replace(task, plan=job.plan))
-    entries = [draws.entry for draws in job.groups if draws.entry is not None]
+    entries = [samples.entry for samples in job.groups if samples.entry is not None]
     spaces = {model.name: list(_spaces(task, job, model, people[0])) for model in job.models}
     step = progress.begin("curves", len(entries) * sum(map(len, spaces.values())))
     models = []
@@ -82,7 +83,7 @@ def score_run(task: Task, job: Job, folder: Path, progress: Progress) -> Evaluat
         kind = category_of_model(model.name)
         models.append(ModelScore(*about, kind, outputs, model.trained_on, marked))
     models = normalise(models, choice, job.plan, wrong)
-    answers: dict[str, dict[str, Recorded]] = {}
+    answers: dict[str, dict[str, PredictionReader]] = {}
     for name, own_spaces in spaces.items():
         for space, labels in own_spaces:
             own_answers = _recorded(task, job, space, labels, folder)
@@ -159,8 +160,8 @@ def experiments_of(references: References | Reference, fit: Fit) -> tuple[Experi
 
 
 def _spaces(
-    task: Task, job: Job, model: Model, references: References | None
-) -> Iterator[tuple[str, Whole]]:
+    task: Task, job: PredictionTask, model: Model, references: References | None
+) -> Iterator[tuple[str, IntArray]]:
     """Yield the label spaces to score in, with each picture's label, −1 for none."""
     images, plan = job.images, job.plan
     has_categories = model.has_imagenet
@@ -174,7 +175,7 @@ def _spaces(
         labels = category_labels(images.labels, images.categories)
         if plan.labels == "none":
             labels = unlabelled
-        used = np.unique(np.concatenate([draws.image for draws in job.groups]))
+        used = np.unique(np.concatenate([samples.image for samples in job.groups]))
         # without any label, only people's consistency has something to say
         blind = (
             references is not None and bool((labels == NONE).all()) and references.has_consistency
@@ -183,20 +184,22 @@ def _spaces(
             yield ENTRY16, labels
 
 
-def _recorded(task: Task, job: Job, space: str, labels: Whole, folder: Path) -> Recorded:
+def _recorded(
+    task: Task, job: PredictionTask, space: str, labels: IntArray, folder: Path
+) -> PredictionReader:
     """Return the predictions of a run with the labels of a label space."""
     names = [picture.name for picture in job.images.pictures]
     known = dict(zip(names, labels.tolist(), strict=True))
     rule = task.rule if space == ENTRY16 else None
-    return Recorded(folder, known, rule, job.images.has_clean)
+    return PredictionReader(folder, known, rule, job.images.has_clean)
 
 
 def _score_space(
     task: Task,
-    job: Job,
+    job: PredictionTask,
     model: Model,
     space: str,
-    labels: Whole,
+    labels: IntArray,
     folder: Path,
     entries: Sequence[Entry],
     people: tuple[References | None, str],
@@ -263,7 +266,7 @@ def _score_space(
     )
 
 
-def answered(task: Task, job: Job, folder: Path) -> list[Answered]:
+def answered(task: Task, job: PredictionTask, folder: Path) -> list[Answered]:
     """Return the answers of every model in the first label space that it has."""
     references, _ = people_of(replace(task, plan=job.plan))
     found = []
@@ -274,14 +277,14 @@ def answered(task: Task, job: Job, folder: Path) -> list[Answered]:
     return found
 
 
-def answer_names(job: Job, model: Model, space: str) -> tuple[str, ...]:
+def answer_names(job: PredictionTask, model: Model, space: str) -> tuple[str, ...]:
     """Return what each answer in a label space is called in text."""
     if space == ENTRY16:
         return CATEGORIES
     return output_names(job.images.labels, model.classes or 0, model.class_names)
 
 
-def counted(job: Job, entries: Sequence[Entry]) -> list[str]:
+def counted(job: PredictionTask, entries: Sequence[Entry]) -> list[str]:
     """Return the corruptions that means are over: the suite's own, where all of it is there.
 
     ImageNet-C's extras may be there besides.
@@ -290,7 +293,7 @@ def counted(job: Job, entries: Sequence[Entry]) -> list[str]:
     return suite if set(suite) <= set(names) else names
 
 
-def _is_drawn(job: Job) -> bool:
+def _is_drawn(job: PredictionTask) -> bool:
     """Whether pictures were drawn, and not all of them shown at published levels or from files."""
     if job.images.files is not None:
         return False
@@ -360,7 +363,7 @@ def _coverage(folder: Path, entries: Sequence[Entry], fit: Fit) -> dict[str, dic
     return found
 
 
-def _with_left_out(job: Job, folder: Path) -> Job:
+def _with_left_out(job: PredictionTask, folder: Path) -> PredictionTask:
     """Return the job with the pictures of which a file could not be read among the damaged."""
     more = left_out(folder)
     if not more:
@@ -368,9 +371,9 @@ def _with_left_out(job: Job, folder: Path) -> Job:
     return replace(job, images=replace(job.images, damaged=(*job.images.damaged, *more)))
 
 
-def _about_images(job: Job) -> dict[str, Any]:
+def _about_images(job: PredictionTask) -> dict[str, Any]:
     images = job.images
-    used = np.unique(np.concatenate([draws.image for draws in job.groups]))
+    used = np.unique(np.concatenate([samples.image for samples in job.groups]))
     return {
         "source": images.source,
         "digest": images.digest,

@@ -11,7 +11,7 @@ from eyechart.humans.transfer import PUBLISHED
 from eyechart.labels.categories import RULES
 from eyechart.models.label_map import LabelMap
 from eyechart.scores.scoring import Fit
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
 
 ENTRY16 = "entry16"
 MAX_BATCH = 100_000

@@ -12,8 +12,8 @@ from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model, is_out_of_memory
 from eyechart.predictions.record import answers_of, to_table
-from eyechart.testsets.drawing import Plan
-from eyechart.testsets.table import SCHEMA
+from eyechart.testsets.manifest import SCHEMA
+from eyechart.testsets.plan import Plan
 
 DESTROYED = "destroyed"
 COUNT = 16

@@ -30,19 +30,18 @@ from eyechart.predictions.destroyed import (
 from eyechart.predictions.record import VERSION as RECORD_VERSION
 from eyechart.predictions.record import Answers, answers_of, to_table
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
-from eyechart.testsets.drawing import Plan
-from eyechart.testsets.draws import Draws
-from eyechart.testsets.making import Chunk
-from eyechart.testsets.table import VERSION
-from eyechart.testsets.table import to_table as rows_table
-from eyechart.testsets.work import Work, each_work
+from eyechart.testsets.manifest import VERSION
+from eyechart.testsets.manifest import to_table as rows_table
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import Samples
+from eyechart.testsets.stimuli import CleanImages, LoadedSamples, iterate_samples
 
 BATCH = {"cpu": 32, "cuda": 512}
 """How many pictures are predicted at once, unless told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class PredictionTask:
     """What is to be predicted: the rows of a test set, by which models, and where.
 
     `testset`: a digest of rows that were given, "" for those that follow from the plan.
@@ -50,7 +49,7 @@ class Job:
 
     images: ImageSet
     plan: Plan
-    groups: Sequence[Draws]
+    groups: Sequence[Samples]
     models: Sequence[Model]
     device: torch.device
     batch: int | None = None
@@ -83,7 +82,7 @@ class Job:
 class Batch:
     """Results of one batch on their way from the device to the disk."""
 
-    draws: Draws
+    samples: Samples
     delta_v: Tensor
     pixels: Tensor
     scales: int
@@ -91,7 +90,7 @@ class Batch:
     ready: Callable[[], None]
 
 
-def predict(job: Job, folder: Path, step: Advance) -> None:
+def predict(job: PredictionTask, folder: Path, step: Advance) -> None:
     """Predict every row that is not yet in `folder`; `step` is told of each when it is on disk.
 
     Out of memory halves the batch from there on. An interrupt loses nothing that was computed.
@@ -103,18 +102,18 @@ def predict(job: Job, folder: Path, step: Advance) -> None:
         _predict(job, parts, step)
 
 
-def parts_of(job: Job, folder: Path) -> Parts:
+def parts_of(job: PredictionTask, folder: Path) -> Parts:
     """Return the predictions of a job in a folder; Parquet files of other names are strays."""
-    return Parts(folder, [*(draws.name for draws in job.groups), DESTROYED, UNREADABLE])
+    return Parts(folder, [*(samples.name for samples in job.groups), DESTROYED, UNREADABLE])
 
 
-def _predict(job: Job, parts: Parts, step: Advance) -> None:
+def _predict(job: PredictionTask, parts: Parts, step: Advance) -> None:
     # what could not be read may have been mended
     parts.drop(UNREADABLE)
     done = parts.done()
-    left = [draws.take(np.flatnonzero(~np.isin(draws.row, done))) for draws in job.groups]
+    left = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in job.groups]
     step(sum(map(len, job.groups)) - sum(map(len, left)), "")
-    left = [draws for draws in left if len(draws)]
+    left = [samples for samples in left if len(samples)]
     if not np.isin(DESTROYED_ROWS, done).all():
         parts.write(DESTROYED, predict_destroyed(job.images, job.plan, job.models, job.device))
     if left:
@@ -126,16 +125,18 @@ def _predict(job: Job, parts: Parts, step: Advance) -> None:
 class _Loop:
     """The loop's state: its batch size, what is on its way, and where it goes."""
 
-    def __init__(self, job: Job, parts: Parts, writer: ThreadPoolExecutor, step: Advance) -> None:
+    def __init__(
+        self, job: PredictionTask, parts: Parts, writer: ThreadPoolExecutor, step: Advance
+    ) -> None:
         self.job, self.parts, self.writer, self.step = job, parts, writer, step
         self.size = job.batch or BATCH.get(job.device.type, BATCH["cpu"])
         self.left_out = LeftOut(job.images, parts)
         self.computed: Batch | None = None
         self.written: Future[int] | None = None
 
-    def run(self, groups: Sequence[Draws]) -> None:
+    def run(self, groups: Sequence[Samples]) -> None:
         try:
-            for work in each_work(self.job.images, groups, self.job.plan, self.job.device):
+            for work in iterate_samples(self.job.images, groups, self.job.plan, self.job.device):
                 self.step(self.left_out.add(work), "")
                 self._work(work)
         finally:
@@ -143,15 +144,15 @@ class _Loop:
             self._write()
             self._wait()
 
-    def _work(self, work: Work) -> None:
-        draws, start = work.draws, 0
-        while start < len(draws):
+    def _work(self, work: LoadedSamples) -> None:
+        samples, start = work.samples, 0
+        while start < len(samples):
             # at most one batch that was computed is not on disk
             self._wait()
             # batches of equal size rather than a small one at the end
-            rest = len(draws) - start
+            rest = len(samples) - start
             size = -(-rest // -(-rest // self.size))
-            part = draws.take(np.arange(start, start + size))
+            part = samples.take(np.arange(start, start + size))
             read = None if work.read is None else work.read[start : start + size]
             try:
                 batch = compute(self.job, work.chunk, part, read)
@@ -183,22 +184,24 @@ class _Loop:
             self.step(written.result(), "")
 
     def _store(self, batch: Batch) -> int:
-        self.parts.write(batch.draws.name, table_of(self.job, batch))
-        return len(batch.draws)
+        self.parts.write(batch.samples.name, table_of(self.job, batch))
+        return len(batch.samples)
 
 
-def compute(job: Job, chunk: Chunk, draws: Draws, read: Tensor | None = None) -> Batch:
+def compute(
+    job: PredictionTask, chunk: CleanImages, samples: Samples, read: Tensor | None = None
+) -> Batch:
     """Make the pictures of some rows, if they were not read, measure them, and have answers."""
-    made = chunk.make(draws, read)
+    made = chunk.make(samples, read)
     answers = tuple(answers_of(model(made.pictures, wait=False)) for model in job.models)
     own = [made.delta_v, made.pixels, *(each.numbers for each in answers)]
     home, ready = _bring_home(own)
     kinds = (each.has_categories for each in answers)
     back = tuple(Answers(*pair) for pair in zip(home[2:], kinds, strict=True))
-    return Batch(draws, home[0], home[1], made.scales, back, ready)
+    return Batch(samples, home[0], home[1], made.scales, back, ready)
 
 
-def table_of(job: Job, batch: Batch) -> pa.Table:
+def table_of(job: PredictionTask, batch: Batch) -> pa.Table:
     """Return the rows of a batch with the answers of all models."""
     batch.ready()
     for model, answers in zip(job.models, batch.answers, strict=True):
@@ -207,7 +210,7 @@ def table_of(job: Job, batch: Batch) -> pa.Table:
     rows = rows_table(
         job.images,
         job.plan,
-        batch.draws,
+        batch.samples,
         batch.delta_v.numpy(),
         batch.pixels.numpy(),
         batch.scales,

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
 from eyechart.images.imageset import MOST_DAMAGED, Damaged, ImageSet
-from eyechart.testsets.work import Work
+from eyechart.testsets.stimuli import LoadedSamples
 
 UNREADABLE = "unreadable"
 """The name under which their rows are recorded, which are tried again when a run goes on."""
@@ -31,7 +31,7 @@ class LeftOut:
         self.images, self.parts = images, parts
         self.pictures: set[str] = set()
 
-    def add(self, work: Work) -> int:
+    def add(self, work: LoadedSamples) -> int:
         """Record what could not be read of some rows and return how many that are."""
         rows = work.unreadable
         if not len(rows):

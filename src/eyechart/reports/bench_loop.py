@@ -14,8 +14,9 @@ from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
-from eyechart.predictions.loop import BATCH, Job, predict
-from eyechart.testsets.drawing import Plan, plan_draws
+from eyechart.predictions.loop import BATCH, PredictionTask, predict
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import plan_samples
 
 SIDE = 224
 
@@ -51,15 +52,17 @@ def measure_loop(device: torch.device, n: int, pictures: int, batch: int | None)
     for entry in Plan().entries():
         plan = Plan(n=n, corruptions=(entry.name,))
         # without the clean pictures: they are predicted once for all corruptions
-        groups = plan_draws(images, plan)[1:]
-        warm_up = Job(images, plan, [groups[0].take(groups[0].row[:size] - groups[0].row[0])],
-                      [model], device, size)  # fmt: skip
+        groups = plan_samples(images, plan)[1:]
+        first = groups[0].take(groups[0].row[:size] - groups[0].row[0])
+        warm_up = PredictionTask(images, plan, [first], [model], device, size)
         _seconds(warm_up)
-        rates[entry.name] = n / _seconds(Job(images, plan, groups, [model], device, size))
+        rates[entry.name] = n / _seconds(
+            PredictionTask(images, plan, groups, [model], device, size)
+        )
     return LoopSpeed(rate, rates)
 
 
-def _seconds(job: Job) -> float:
+def _seconds(job: PredictionTask) -> float:
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
         _wait(job.device)
         start = time.perf_counter()

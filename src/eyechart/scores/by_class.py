@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from eyechart.curves.bootstrap import replicate_weights
 from eyechart.labels.categories import NONE
-from eyechart.predictions.outcomes import Outcomes, Real, Whole
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.estimate import Estimate, make_estimate
+from eyechart.testsets.samples import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,14 +41,14 @@ class ByClass:
     `clean`: the answers to clean pictures. `replicates` and `seed`: of resampled sets of them.
     """
 
-    clean: Outcomes
+    clean: Predictions
     replicates: int
     seed: int
     _names: list[str] = field(default_factory=list)
-    _totals: list[tuple[Whole, NDArray[Any], NDArray[Any]]] = field(default_factory=list)
+    _totals: list[tuple[IntArray, NDArray[Any], NDArray[Any]]] = field(default_factory=list)
     _wrong: list[NDArray[np.int64]] = field(default_factory=list)
 
-    def add(self, corruption: str, outcomes: Outcomes) -> None:
+    def add(self, corruption: str, outcomes: Predictions) -> None:
         """Take the answers to one corruption into account; those without a label do not count."""
         own = outcomes.take(outcomes.label != NONE)
         if not len(own):
@@ -78,7 +79,9 @@ class ByClass:
             if own != NONE and counts[:, which == place].any()
         ]
 
-    def _replicates(self, counts: Real, hits: Real, which: Whole, classes: int) -> Real:
+    def _replicates(
+        self, counts: FloatArray, hits: FloatArray, which: IntArray, classes: int
+    ) -> FloatArray:
         """Return the share of right answers of every class in every resampled set of pictures."""
         found = np.empty((self.replicates, classes))
         drawn = replicate_weights(len(counts), self.replicates, self.seed)
@@ -92,9 +95,9 @@ class ByClass:
         self,
         label: int,
         own: NDArray[np.bool_],
-        counts: Real,
-        hits: Real,
-        replicates: Real,
+        counts: FloatArray,
+        hits: FloatArray,
+        replicates: FloatArray,
         instead: dict[int, tuple[int, float]],
     ) -> ClassScore:
         total, right = counts[:, own].sum(axis=1), hits[:, own].sum(axis=1)

@@ -5,14 +5,14 @@ from scipy.sparse import coo_array
 
 from eyechart.curves.bootstrap import replicate_weights
 from eyechart.curves.curve import Curve
-from eyechart.predictions.outcomes import Outcomes
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.estimate import Estimate, make_estimate
 
 STEPS = 400
 """Into how many steps of visual change pictures are put."""
 
 
-def expected_error(human_curve: Curve, outcomes: Outcomes, seed: int) -> Estimate | None:
+def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Estimate | None:
     """Return the mean of 1 − s(Δv) over the answers with a visual change; None without any.
 
     Answers without one, to pictures too even for Δv, count as the mean of the others. Pictures and

@@ -19,7 +19,7 @@ from eyechart.humans.chance import corrected_curve
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
-from eyechart.predictions.outcomes import Outcomes, Real
+from eyechart.predictions.reading import Predictions
 from eyechart.scores.estimate import ENOUGH, Estimate, make_estimate
 from eyechart.scores.evaluation import CorruptionScore, PeopleScore, PropertyScore
 from eyechart.scores.people import (
@@ -29,6 +29,7 @@ from eyechart.scores.people import (
     significant_ranges,
 )
 from eyechart.scores.scenario import scenario
+from eyechart.testsets.samples import FloatArray
 
 PUBLISHED_LEVELS = (1, 2, 3, 4, 5)
 NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"
@@ -89,7 +90,7 @@ class Fit:
 
 def score_corruption(
     corruption: str,
-    outcomes: Outcomes,
+    outcomes: Predictions,
     fit: Fit,
     *,
     geometric: bool,
@@ -131,10 +132,10 @@ def score_corruption(
 
 def _score(
     which: str,
-    hits: Real,
-    clean: Real,
-    lost: Real,
-    outcomes: Outcomes,
+    hits: FloatArray,
+    clean: FloatArray,
+    lost: FloatArray,
+    outcomes: Predictions,
     corruption: str,
     fit: Fit,
     geometric: bool,
@@ -275,13 +276,13 @@ def _hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
     return low, min(1.0, high)
 
 
-def class_weights(labels: NDArray[np.int64]) -> Real:
+def class_weights(labels: NDArray[np.int64]) -> FloatArray:
     """Return a weight for each answer that makes every class count as much as any other."""
     _, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
     return np.asarray(len(labels) / (len(counts) * counts[which]), dtype=np.float64)
 
 
-def estimate_mean(hits: Real, outcomes: Outcomes, fit: Fit) -> Estimate:
+def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate:
     """Return the mean of hits, one per outcome, weighted as outcomes are.
 
     Its intervals come from resampled pictures, drawn from the outcomes' universe: estimates with
@@ -302,7 +303,7 @@ def estimate_mean(hits: Real, outcomes: Outcomes, fit: Fit) -> Estimate:
     return make_estimate(mean, means, len(names), variance)
 
 
-def _by_severity(outcomes: Outcomes) -> dict[float, float]:
+def _by_severity(outcomes: Predictions) -> dict[float, float]:
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
     if not np.isin(levels, PUBLISHED_LEVELS).all():
         return {}

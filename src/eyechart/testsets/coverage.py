@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from eyechart.testsets.draws import CLEAN
+from eyechart.testsets.plan import CLEAN
 
 PAPER_BINS, TEXT_BINS = 39, 40
 """The bins of the published tables, and those that the text speaks of."""

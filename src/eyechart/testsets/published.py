@@ -27,8 +27,8 @@ from eyechart.suites.from_files import (
     together_with,
 )
 from eyechart.suites.suite import load_suite
-from eyechart.testsets.choosing import choose_pictures
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import choose_pictures
 
 FEW = 20
 """So many clean pictures are looked at to tell whether they were brought to size before."""

@@ -14,9 +14,8 @@ from eyechart.core.parts import file_name
 from eyechart.core.progress import Advance
 from eyechart.images.files import is_damaged, read_note, write_picture
 from eyechart.images.imageset import ImageSet
-from eyechart.testsets.drawing import BATCH, each_chunk
-from eyechart.testsets.draws import Draws
-from eyechart.testsets.making import rows_of
+from eyechart.testsets.samples import Samples
+from eyechart.testsets.stimuli import BATCH, iterate_clean_images, samples_of
 from eyechart.testsets.testset import TestSet
 
 
@@ -31,33 +30,33 @@ def render_testset(
         zip(testset.table["row"].to_pylist(), testset.table["pixels"].to_pylist(), strict=True)
     )
     # clean pictures that the test set does not hold are not asked for
-    rows = [draws for draws in testset.draws(images) if int(draws.row[0]) in digests]
+    rows = [samples for samples in testset.samples(images) if int(samples.row[0]) in digests]
     remove_leftovers(
-        {_target(draws, images, at, out).parent for draws in rows for at in range(len(draws))}
+        {_target(samples, images, at, out).parent for samples in rows for at in range(len(samples))}
     )
-    groups = [_missing(draws, images, out, digests, step) for draws in rows]
-    for draws, place, picture in each_picture(testset, images, device, groups):
-        target = _target(draws, images, place, out)
-        _write(Image.fromarray(picture), target, _note(digests[int(draws.row[place])]))
+    groups = [_missing(samples, images, out, digests, step) for samples in rows]
+    for samples, place, picture in each_picture(testset, images, device, groups):
+        target = _target(samples, images, place, out)
+        _write(Image.fromarray(picture), target, _note(digests[int(samples.row[place])]))
         step(1, "")
     return len(testset)
 
 
 def each_picture(
-    testset: TestSet, images: ImageSet, device: torch.device, groups: Sequence[Draws]
-) -> Iterator[tuple[Draws, int, NDArray[np.uint8]]]:
+    testset: TestSet, images: ImageSet, device: torch.device, groups: Sequence[Samples]
+) -> Iterator[tuple[Samples, int, NDArray[np.uint8]]]:
     """Yield the rows of `groups`, which are of the test set: draws, place in them, and the picture.
 
     Pictures are (H, W, 3). Pixels that differ from the manifest's digest are an error.
     """
     table = testset.table
     digests = dict(zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True))
-    left = [draws for draws in groups if len(draws)]
-    for chunk in each_chunk(images, left, testset.plan, device) if left else ():
-        for draws, _ in rows_of(left, chunk.places):
-            for start in range(0, len(draws), BATCH[device.type]):
-                end = min(start + BATCH[device.type], len(draws))
-                part = draws.take(np.arange(start, end))
+    left = [samples for samples in groups if len(samples)]
+    for chunk in iterate_clean_images(images, left, testset.plan, device) if left else ():
+        for samples, _ in samples_of(left, chunk.places):
+            for start in range(0, len(samples), BATCH[device.type]):
+                end = min(start + BATCH[device.type], len(samples))
+                part = samples.take(np.arange(start, end))
                 made = chunk.make(part)
                 pixels = made.pixels.cpu().numpy().view(np.uint64)
                 pictures = made.pictures.permute(0, 2, 3, 1).cpu().numpy()
@@ -71,12 +70,12 @@ def each_picture(
 
 
 def _missing(
-    draws: Draws, images: ImageSet, out: Path, digests: dict[int, int], step: Advance
-) -> Draws:
+    samples: Samples, images: ImageSet, out: Path, digests: dict[int, int], step: Advance
+) -> Samples:
     """Return the rows whose pictures are not there yet; what is not ours is never replaced."""
     left = []
-    for place, row in enumerate(draws.row.tolist()):
-        target = _target(draws, images, place, out)
+    for place, row in enumerate(samples.row.tolist()):
+        target = _target(samples, images, place, out)
         if not target.exists() or is_damaged(target):
             left.append(place)
             continue
@@ -85,13 +84,13 @@ def _missing(
                 f"{target} is there already and is another picture: choose another --out."
             )
         step(1, "")
-    return draws.take(np.array(left, dtype=np.int64))
+    return samples.take(np.array(left, dtype=np.int64))
 
 
-def _target(draws: Draws, images: ImageSet, place: int, out: Path) -> Path:
-    label = images.pictures[draws.image[place]].label
-    folder = out / file_name(draws.name) / (label or "unlabelled").replace("/", "-")
-    return folder / f"{draws.row[place]:08d}.png"
+def _target(samples: Samples, images: ImageSet, place: int, out: Path) -> Path:
+    label = images.pictures[samples.image[place]].label
+    folder = out / file_name(samples.name) / (label or "unlabelled").replace("/", "-")
+    return folder / f"{samples.row[place]:08d}.png"
 
 
 def _note(pixels: int) -> str:

@@ -25,19 +25,11 @@ from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.images.imageset import ImageSet, load_images
 from eyechart.testsets.coverage import Coverage, coverage_of
-from eyechart.testsets.drawing import (
-    BATCH,
-    FINGERPRINT,
-    Plan,
-    each_chunk,
-    is_uniform,
-    names_of,
-    plan_draws,
-)
-from eyechart.testsets.draws import CLEAN, Draws, clean_draws
-from eyechart.testsets.making import rows_of
-from eyechart.testsets.reach import Reach, find_reach, find_values
-from eyechart.testsets.table import SCHEMA, VERSION, from_table, to_table
+from eyechart.testsets.manifest import SCHEMA, VERSION, from_table, to_table
+from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan, names_of
+from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
+from eyechart.testsets.stimuli import BATCH, iterate_clean_images, samples_of
+from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
 """The key under which a Parquet file says what it is."""
@@ -120,7 +112,7 @@ class TestSet:
         stored = {HEADER: json.dumps({**self.header, "plan": self.plan.settings()})}
         write_parquet(self.table.replace_schema_metadata(stored), Path(path))
 
-    def draws(self, images: ImageSet) -> list[Draws]:
+    def samples(self, images: ImageSet) -> list[Samples]:
         """Return the rows for the pictures they were drawn from; others are refused."""
         if images.stimulus.name != self.header["stimulus"]:
             raise UsageError(
@@ -131,9 +123,9 @@ class TestSet:
         if groups[0].entry is None:
             return groups
         # part of a test set may lack the clean pictures, which everything is compared with
-        used = np.unique(np.concatenate([draws.image for draws in groups]))
-        first = max(int(draws.row.max()) for draws in groups) + 1
-        return [clean_draws(used, first), *groups]
+        used = np.unique(np.concatenate([samples.image for samples in groups]))
+        first = max(int(samples.row.max()) for samples in groups) + 1
+        return [clean_samples(used, first), *groups]
 
 
 def read_testset(path: str | os.PathLike[str]) -> TestSet:
@@ -239,41 +231,41 @@ def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
 def _make(
     images: ImageSet, plan: Plan, device: torch.device, folder: Path, step: Advance
 ) -> TestSet:
-    groups = plan_draws(images, plan)
-    parts = Parts(folder, [draws.name for draws in groups])
+    groups = plan_samples(images, plan)
+    parts = Parts(folder, [samples.name for samples in groups])
     for note in parts.notes():
         step(0, note)
-    pools = [draws for draws in groups if is_uniform(draws.entry, plan)]
+    pools = [samples for samples in groups if is_uniform(samples.entry, plan)]
     reach = find_reach(images, pools, plan, device, step) if pools else {}
-    groups = [_used(draws, reach.get(draws.name)) for draws in groups]
+    groups = [_used(samples, reach.get(samples.name)) for samples in groups]
     first = {pool.name: pool.row[0] for pool in pools}
     done = parts.done()
-    pending = [draws.take(np.flatnonzero(~np.isin(draws.row, done))) for draws in groups]
+    pending = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups]
     step(sum(map(len, groups)) - sum(map(len, pending)), "")
-    left = [draws for draws in pending if len(draws)]
-    for chunk in each_chunk(images, left, plan, device) if left else ():
-        for draws, _ in rows_of(left, chunk.places):
-            if draws.name in reach:
-                own = reach[draws.name].take(draws.row - first[draws.name])
-                draws = find_values(images, chunk, draws, own, plan, step)
-            for start in range(0, len(draws), BATCH[device.type]):
-                end = min(start + BATCH[device.type], len(draws))
-                part = draws.take(np.arange(start, end))
+    left = [samples for samples in pending if len(samples)]
+    for chunk in iterate_clean_images(images, left, plan, device) if left else ():
+        for samples, _ in samples_of(left, chunk.places):
+            if samples.name in reach:
+                own = reach[samples.name].take(samples.row - first[samples.name])
+                samples = find_values(images, chunk, samples, own, plan, step)
+            for start in range(0, len(samples), BATCH[device.type]):
+                end = min(start + BATCH[device.type], len(samples))
+                part = samples.take(np.arange(start, end))
                 made = chunk.make(part)
                 change, pixels = made.delta_v.cpu().numpy(), made.pixels.cpu().numpy()
                 table = to_table(images, plan, part, change, pixels, made.scales)
                 parts.write(part.name, table)
                 step(len(part), "")
     parts.merge()
-    tables = [parts.read(draws.name) for draws in groups]
+    tables = [parts.read(samples.name) for samples in groups]
     return TestSet(pa.concat_tables(tables).cast(SCHEMA), plan, header_of(images))
 
 
-def _used(draws: Draws, reach: Reach | None) -> Draws:
+def _used(samples: Samples, reach: Reach | None) -> Samples:
     """Return the rows of a pool that have a target, or all rows where there is no pool."""
     if reach is None:
-        return draws
-    return draws.take(np.flatnonzero(~np.isnan(reach.target)))
+        return samples
+    return samples.take(np.flatnonzero(~np.isnan(reach.target)))
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
@@ -320,9 +312,9 @@ def header_of(images: ImageSet) -> dict[str, Any]:
 def count_steps(images: ImageSet, plan: Plan) -> int:
     """Return about how often `make_testset` will tell of a row."""
     total = 0
-    for draws in plan_draws(images, plan):
-        total += len(draws)
-        if is_uniform(draws.entry, plan):
+    for samples in plan_samples(images, plan):
+        total += len(samples)
+        if is_uniform(samples.entry, plan):
             total += 2 * plan.n
     return total
 

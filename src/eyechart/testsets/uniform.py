@@ -1,19 +1,33 @@
-"""Uniform visual change: which strength of a corruption gives a drawn Δv on a picture.
+"""Uniform visual change: how far Δv of a sample can go, and which strength gives a target Δv.
 
-For each row the random part stays as it is while the strength moves along the corruption's path
+For each sample the random part stays as it is while the strength moves along the corruption's path
 from nothing (severity 0) to its end (severity 5); so Δv is a function of one number, and a root is
 bracketed from the start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
 from eyechart.core.randomness import hash64
+from eyechart.images.imageset import ImageSet
 from eyechart.suites.suite import STRONGEST
-from eyechart.testsets.draws import Real, Whole
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import (
+    FloatArray,
+    IntArray,
+    Samples,
+    mildest,
+    severities_of,
+    with_values,
+)
+from eyechart.testsets.stimuli import BATCH, CleanImages, iterate_clean_images, samples_of
 
 CLOSE = 0.004
 """How near Δv has to come to what was drawn: a sixth of a bin."""
@@ -24,13 +38,20 @@ MOST_STEPS = 14
 NARROWEST = 1e-4
 """Below this width of the bracket in severities there is nothing more to find."""
 
-Measure = Callable[[Whole, Real], Real]
+Measure = Callable[[IntArray, FloatArray], FloatArray]
 """From rows and their severities to Δv."""
+
+TARGET_BINS = 39
 
 
 def draw_targets(
-    low: Real, high: Real, names: Sequence[str], count: int, edges: Real, seed: int
-) -> Real:
+    low: FloatArray,
+    high: FloatArray,
+    names: Sequence[str],
+    count: int,
+    edges: FloatArray,
+    seed: int,
+) -> FloatArray:
     """Return a Δv for `count` of the rows, spread evenly over the bins; NaN for other rows.
 
     `low` and `high`: between what a row's Δv can lie; `names` make its place in the draw. Within a
@@ -46,7 +67,9 @@ def draw_targets(
     return target
 
 
-def choose_levels(found: Real, names: Sequence[str], count: int, edges: Real, seed: int) -> Whole:
+def choose_levels(
+    found: FloatArray, names: Sequence[str], count: int, edges: FloatArray, seed: int
+) -> IntArray:
     """Return for each row which of its Δv in `found` (levels × rows) it is to have; −1 for none.
 
     The counterpart of `draw_targets` where strength has a few levels only.
@@ -63,7 +86,7 @@ def choose_levels(found: Real, names: Sequence[str], count: int, edges: Real, se
 
 def _share_out(
     able: NDArray[np.bool_], count: int, names: Sequence[str], seed: int
-) -> Iterator[tuple[int, Whole]]:
+) -> Iterator[tuple[int, IntArray]]:
     """Yield bins with the rows that they are given, `count` in all, as even as can be.
 
     `able` (bins × rows) says which rows can be in which bin. Bins that most rows reach choose
@@ -90,7 +113,7 @@ def _share_out(
         quota = np.full(len(order), max(1, -(-left // max(len(order), 1))))
 
 
-def _quotas(reached: Whole, count: int) -> Whole:
+def _quotas(reached: IntArray, count: int) -> IntArray:
     """Return even shares of `count` for bins, none more than the bin has rows, rarest last."""
     quota = np.zeros(len(reached), dtype=np.int64)
     left = count
@@ -101,8 +124,8 @@ def _quotas(reached: Whole, count: int) -> Whole:
 
 
 def find_strengths(
-    target: Real, mildest: float, lowest: Real, reach: Real, measure: Measure
-) -> tuple[Real, Real]:
+    target: FloatArray, mildest: float, lowest: FloatArray, reach: FloatArray, measure: Measure
+) -> tuple[FloatArray, FloatArray]:
     """Return the severity of each row whose Δv is nearest to its target, and that Δv.
 
     At severity `mildest` Δv is `lowest`, at the end of the path it is `reach`. The bracket is
@@ -134,6 +157,118 @@ def find_strengths(
 
 
 def _replace(
-    place: Real, value: Real, rows: NDArray[np.int64], new_place: Real, new_value: Real
+    place: FloatArray,
+    value: FloatArray,
+    rows: NDArray[np.int64],
+    new_place: FloatArray,
+    new_value: FloatArray,
 ) -> None:
     place[rows], value[rows] = new_place, new_value
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Between what each row's Δv can lie, and what it is to be: NaN for rows that are not used.
+
+    `severity`: where it is known already, NaN where it has to be found.
+    """
+
+    lowest: FloatArray
+    highest: FloatArray
+    target: FloatArray
+    severity: FloatArray
+
+    def take(self, places: IntArray) -> "Reach":
+        """Return what is known of some of the rows."""
+        return Reach(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+
+
+def find_reach(
+    images: ImageSet, pools: Sequence[Samples], plan: Plan, device: torch.device, step: Advance
+) -> dict[str, Reach]:
+    """Return what every row of the pools can reach, and the targets of those that are used."""
+    found = {
+        pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
+        for pool in pools if (entry := pool.entry) is not None
+    }  # fmt: skip
+    for chunk in iterate_clean_images(images, pools, plan, device):
+        for samples, places in samples_of(pools, chunk.places):
+            assert samples.entry is not None
+            own = found[samples.name]
+            for level, severity in reversed(list(enumerate(severities_of(samples.entry)))):
+                if severity:
+                    at = np.full(len(samples), severity)
+                    own[level, places] = measure_at(images, chunk, samples, at, plan)
+                elif plan.jpeg is not None:
+                    # stored as JPEG, the picture itself is not without change
+                    clean = replace(samples, severity=np.zeros(len(samples)), values={})
+                    own[level, places] = measure(chunk, clean)
+                else:
+                    # severity 0 is the picture itself
+                    own[level, places] = own[-1, places] * 0
+            step(len(samples), "")
+    return {pool.name: _aim(images, pool, found[pool.name], plan) for pool in pools}
+
+
+def _aim(images: ImageSet, pool: Samples, found: FloatArray, plan: Plan) -> Reach:
+    """Return the targets of a pool from its Δv at the severities that were looked at."""
+    assert pool.entry is not None
+    names = [
+        f"{pool.name} {images.digests[image]} {draw}"
+        for image, draw in zip(pool.image, pool.draw, strict=True)
+    ]
+    severities = severities_of(pool.entry)
+    edges = np.linspace(*plan.delta_v, TARGET_BINS + 1)
+    if len(severities) == 2:
+        target = draw_targets(found[0], found[1], names, plan.n, edges, plan.seed)
+        _check_reach(pool, plan, target, found)
+        return Reach(found[0], found[1], target, np.full(len(pool), np.nan))
+    chosen = choose_levels(found, names, plan.n, edges, plan.seed)
+    used, rows = chosen >= 0, np.arange(len(pool))
+    target = np.where(used, found[chosen, rows], np.nan)
+    _check_reach(pool, plan, target, found)
+    return Reach(found[0], found[-1], target, np.where(used, severities[chosen], np.nan))
+
+
+def _check_reach(pool: Samples, plan: Plan, target: FloatArray, found: FloatArray) -> None:
+    if np.isnan(target).all():
+        low, high = plan.delta_v
+        seen = found[~np.isnan(found)]
+        reach = f"from {seen.min():.2f} to {seen.max():.2f}" if len(seen) else "nowhere"
+        raise UsageError(
+            f"{pool.name} reaches no Δv between {low:g} and {high:g} on these pictures, only"
+            f" {reach}: widen delta_v, or leave the corruption out."
+        )
+
+
+def find_values(
+    images: ImageSet, chunk: CleanImages, samples: Samples, reach: Reach, plan: Plan, step: Advance
+) -> Samples:
+    """Return rows of one chunk with the strengths that bring Δv to its targets."""
+    assert samples.entry is not None
+
+    def measure_some(rows: IntArray, severity: FloatArray) -> FloatArray:
+        return measure_at(images, chunk, samples.take(rows), severity, plan)
+
+    severity = reach.severity
+    if np.isnan(severity).any():
+        severity, _ = find_strengths(
+            reach.target, mildest(samples.entry), reach.lowest, reach.highest, measure_some
+        )
+    step(len(samples), "")
+    return with_values(images, replace(samples, severity=severity), plan.seed)
+
+
+def measure_at(
+    images: ImageSet, chunk: CleanImages, samples: Samples, severity: FloatArray, plan: Plan
+) -> FloatArray:
+    """Return Δv of these rows at these severities."""
+    return measure(chunk, with_values(images, replace(samples, severity=severity), plan.seed))
+
+
+def measure(chunk: CleanImages, samples: Samples) -> FloatArray:
+    """Return Δv of these rows, made a batch at a time."""
+    size = BATCH.get(chunk.device.type, BATCH["cpu"])
+    starts = range(0, len(samples), size)
+    parts = (samples.take(np.arange(start, min(start + size, len(samples)))) for start in starts)
+    return np.concatenate([chunk.make(part).delta_v.cpu().numpy() for part in parts])

@@ -26,7 +26,7 @@ from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.pipeline.task import Task
 from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.evaluation import Evaluation
-from eyechart.testsets.choosing import choose_pictures
+from eyechart.testsets.samples import choose_pictures
 from eyechart.training.clahe import equalise
 from eyechart.training.data import Labelled, Transform, mean_and_deviation, training_data
 from eyechart.training.defences import apply_defences, crop_of_crop_note, read_defences

@@ -26,8 +26,8 @@ from eyechart.pipeline.prepare import check_labels, check_models, people_of
 from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.scores.evaluation import Evaluation
-from eyechart.testsets.choosing import choose_pictures
-from eyechart.testsets.drawing import Plan
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import CLEAN_ACCURACY, Change, changes_of
 from eyechart.training.data import Labelled, refuse_shared, training_data
 from eyechart.training.distributed import is_first_process

@@ -10,7 +10,7 @@ from eyechart.reports.page.numbers import Cell, Numbers, delta, percent
 from eyechart.reports.page.pictures import Key
 from eyechart.reports.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, listed
-from eyechart.testsets.draws import CLEAN
+from eyechart.testsets.plan import CLEAN
 
 MARKS = {
     "right": ("✓", "right"),

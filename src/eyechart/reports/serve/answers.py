@@ -16,12 +16,13 @@ from eyechart.labels.spaces import native_labels
 from eyechart.pipeline.runs import Run
 from eyechart.pipeline.saved import SavedModel
 from eyechart.pipeline.task import ENTRY16
-from eyechart.predictions.outcomes import Outcomes, Recorded, Whole
+from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.run import PREDICTIONS
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.reports.serve.recent import Recent
-from eyechart.testsets.draws import CLEAN
-from eyechart.testsets.table import SCHEMA
+from eyechart.testsets.manifest import SCHEMA
+from eyechart.testsets.plan import CLEAN
+from eyechart.testsets.samples import IntArray
 
 KEPT = 4
 """So many corruptions of a run stay in memory."""
@@ -41,7 +42,7 @@ class Said:
     """
 
     space: str
-    outcomes: Outcomes
+    outcomes: Predictions
     names: tuple[str, ...]
 
     def name(self, answer: int) -> str:
@@ -113,7 +114,7 @@ class Answers:
         return left_out(self.parts.folder)
 
     @cached_property
-    def _numbers(self) -> dict[str, Whole]:
+    def _numbers(self) -> dict[str, IntArray]:
         """The numbers of all rows by corruption, rising."""
         found = {}
         for name in self.corruptions:
@@ -163,13 +164,13 @@ class Answers:
         rule = str(self.run.config["rule"]) if space == ENTRY16 else None
         labels = dict(zip(self._pictures, self._labels(model, space).tolist(), strict=True))
         shared = {**self._tables[corruption], **self._clean}
-        recorded = Recorded(self.parts.folder, labels, rule, self.has_clean, shared)
+        recorded = PredictionReader(self.parts.folder, labels, rule, self.has_clean, shared)
         outcomes = recorded.outcomes(name, corruption)
         if space == ENTRY16:
             return Said(space, outcomes, CATEGORIES)
         return Said(space, outcomes, model.outputs or class_names())
 
-    def _labels(self, model: SavedModel, space: str) -> Whole:
+    def _labels(self, model: SavedModel, space: str) -> IntArray:
         """Return the label of each picture as a model's answer, −1 for none."""
         none = np.full(len(self._pictures), NONE)
         if self.run.config["labels"] == "none":

@@ -20,9 +20,9 @@ from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.identity import content_keys, file_digest, named_keys
 from eyechart.images.imageset import load_pictures
 from eyechart.pipeline.runs import Run
-from eyechart.testsets.drawing import Plan
-from eyechart.testsets.making import Chunk
-from eyechart.testsets.table import from_table
+from eyechart.testsets.manifest import from_table
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.stimuli import CleanImages
 
 CPU = torch.device("cpu")
 WHERE = "start again with --images PATH, the place where they are now"
@@ -73,7 +73,7 @@ class Photographs:
         (draws,) = from_table(row, images, self.plan.entries())
         levels, keys = images.batch([0]), named_keys(images.digests, 1)
         # without statistics of the clean picture Δv, which is known, is not measured again
-        chunk = Chunk(
+        chunk = CleanImages(
             np.zeros(1, dtype=np.int64), levels, keys, None, CPU, self.plan.seed, self.plan.jpeg
         )
         return checked(levels[0] if draws.entry is None else chunk.make(draws).pictures[0], row)

@@ -10,12 +10,12 @@ from eyechart.core.errors import UsageError
 from eyechart.labels.categories import NONE
 from eyechart.pipeline.saved import SavedCurve, SavedProperty, SavedSpace
 from eyechart.pipeline.task import ENTRY16
-from eyechart.predictions.outcomes import Real
 from eyechart.reports.report import Part, Report
 from eyechart.reports.serve.answers import Answers, Said
 from eyechart.reports.serve.photographs import plan_of
 from eyechart.reports.words import corruption_title, space_title, suite_title
 from eyechart.scores.evaluation import PROPERTIES
+from eyechart.testsets.samples import FloatArray
 
 UNKNOWN = -1
 """Where 1 stands for yes and 0 for no: nobody knows."""
@@ -210,15 +210,15 @@ def _line(own: Any) -> Plain:
     return line
 
 
-def _last(values: Real) -> Real:
+def _last(values: FloatArray) -> FloatArray:
     """Return the values with those that are missing behind all others."""
     return np.where(np.isnan(values), np.inf, values)
 
 
-def _nulls(values: Real) -> list[float | None]:
+def _nulls(values: FloatArray) -> list[float | None]:
     return [None if value != value else value for value in values.tolist()]
 
 
-def _flags(values: Real) -> list[int]:
+def _flags(values: FloatArray) -> list[int]:
     found: list[int] = np.where(np.isnan(values), UNKNOWN, values).astype(np.int8).tolist()
     return found

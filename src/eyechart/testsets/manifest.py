@@ -14,8 +14,8 @@ from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import category_labels
 from eyechart.suites.suite import Entry
-from eyechart.testsets.drawing import Plan
-from eyechart.testsets.draws import CLEAN, Draws, Real
+from eyechart.testsets.plan import CLEAN, Plan
+from eyechart.testsets.samples import FloatArray, Samples
 
 VERSION = 1
 """Of the schema; grows when a column changes its meaning."""
@@ -49,23 +49,23 @@ digest of the corrupted 8-bit values."""
 def to_table(
     images: ImageSet,
     plan: Plan,
-    draws: Draws,
-    delta_v: Real,
+    samples: Samples,
+    delta_v: FloatArray,
     pixels: NDArray[np.int64],
     scales: int,
 ) -> pa.Table:
     """Return the rows with their visual change and the digests of their pixels."""
-    count, entry = len(draws), draws.entry
-    places = pa.array(draws.image)
+    count, entry = len(samples), samples.entry
+    places = pa.array(samples.image)
     columns = {
-        "row": draws.row,
+        "row": samples.row,
         **{name: column.take(places) for name, column in _of_pictures(images).items()},
         "suite": [plan.suite] * count,
-        "corruption": [draws.name] * count,
+        "corruption": [samples.name] * count,
         "version": np.full(count, 1 if entry is None else entry.version, dtype=np.int32),
-        "draw": draws.draw.astype(np.int32),
-        "severity": _null_for_nan(draws.severity),
-        "parameters": _maps(draws),
+        "draw": samples.draw.astype(np.int32),
+        "severity": _null_for_nan(samples.severity),
+        "parameters": _maps(samples),
         "seed": np.full(count, plan.seed),
         "stimulus": [images.stimulus.name] * count,
         "definition": [plan.definition] * count,
@@ -96,20 +96,20 @@ def _of_pictures(images: ImageSet) -> dict[str, pa.Array]:
     return {name: pa.array(values, pa.string()) for name, values in columns.items()}
 
 
-def _null_for_nan(values: Real) -> pa.Array:
+def _null_for_nan(values: FloatArray) -> pa.Array:
     return pa.array(values, pa.float64(), mask=np.isnan(values))
 
 
-def _maps(draws: Draws) -> pa.Array:
-    names, count = list(draws.values), len(draws)
+def _maps(samples: Samples) -> pa.Array:
+    names, count = list(samples.values), len(samples)
     offsets = np.arange(count + 1, dtype=np.int32) * len(names)
-    items = np.stack(list(draws.values.values()), axis=1).ravel() if names else np.empty(0)
+    items = np.stack(list(samples.values.values()), axis=1).ravel() if names else np.empty(0)
     return pa.MapArray.from_arrays(
         pa.array(offsets), pa.array(names * count, pa.string()), pa.array(items, pa.float64())
     )
 
 
-def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> list[Draws]:
+def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> list[Samples]:
     """Return the rows by corruption, in the order in which they come, for this image set.
 
     A picture that the set lacks, or a corruption that changed since, is an error.
@@ -131,7 +131,7 @@ def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> l
     return groups
 
 
-def _draws(table: pa.Table, entry: Entry | None, places: dict[Any, int]) -> Draws:
+def _draws(table: pa.Table, entry: Entry | None, places: dict[Any, int]) -> Samples:
     digests = table["digest"].to_pylist()
     missing = next((place for place, digest in enumerate(digests) if digest not in places), None)
     if missing is not None:
@@ -143,7 +143,7 @@ def _draws(table: pa.Table, entry: Entry | None, places: dict[Any, int]) -> Draw
     keys = list(zip(digests, table["picture"].to_pylist(), strict=True))
     maps = table["parameters"]
     names = [name for name, _ in maps[0].as_py()]
-    return Draws(
+    return Samples(
         entry,
         table["row"].to_numpy(),
         np.array([places.get(key, places[key[0]]) for key in keys], dtype=np.int64),

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
-from eyechart.predictions.loop import Job, compute, table_of
+from eyechart.predictions.loop import PredictionTask, compute, table_of
 from eyechart.predictions.unreadable import UNREADABLE
-from eyechart.testsets.work import each_work
+from eyechart.testsets.stimuli import iterate_samples
 
 SHARE = 0.01
 FEWEST = 20
@@ -48,20 +48,22 @@ class Comparison:
         return not (self.pixels or self.delta_v or self.other or many)
 
 
-def check(job: Job, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
+def check(job: PredictionTask, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
     """Make a random share of each corruption's rows again, in other batches, and compare them."""
     chance = np.random.default_rng(seed)
     groups, parts = [], Parts(folder)
     never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
-    for draws in job.groups:
-        draws = draws.take(np.flatnonzero(~np.isin(draws.row, np.asarray(never, dtype=np.int64))))
-        count = min(len(draws), max(FEWEST, round(share * len(draws))))
-        groups.append(draws.take(np.sort(chance.choice(len(draws), count, replace=False))))
+    for samples in job.groups:
+        samples = samples.take(
+            np.flatnonzero(~np.isin(samples.row, np.asarray(never, dtype=np.int64)))
+        )
+        count = min(len(samples), max(FEWEST, round(share * len(samples))))
+        groups.append(samples.take(np.sort(chance.choice(len(samples), count, replace=False))))
     again: list[pa.Table] = []
-    for work in each_work(job.images, groups, job.plan, job.device):
+    for work in iterate_samples(job.images, groups, job.plan, job.device):
         if work.why:
             raise UsageError(f"A file that was read before cannot be read now: {work.why[0]}")
-        again.append(table_of(job, compute(job, work.chunk, work.draws, work.read)))
+        again.append(table_of(job, compute(job, work.chunk, work.samples, work.read)))
     found = pa.concat_tables(again)
     total = np.zeros(5, dtype=np.int64)
     for name in found["corruption"].unique().to_pylist():

@@ -18,14 +18,12 @@ from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, RULES, category_of, members
 from eyechart.predictions.destroyed import DESTROYED
 from eyechart.predictions.unreadable import left_out, without
-from eyechart.testsets.draws import CLEAN
-
-Whole = NDArray[np.int64]
-Real = NDArray[np.float64]
+from eyechart.testsets.plan import CLEAN
+from eyechart.testsets.samples import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Outcomes:
+class Predictions:
     """One model's answers to one corruption, in one label space; an element per answer.
 
     `correct` and `consistent` are 0 or 1, NaN where there is no label or no answer; so are
@@ -38,35 +36,35 @@ class Outcomes:
     set. `answer`: in the label space, −1 for none. `confidence`: the probability it was given.
     """
 
-    delta_v: Real
-    severity: Real
-    picture: Whole
-    label: Whole
-    correct: Real
-    consistent: Real
-    clean_correct: Real
-    lost_correct: Real
-    lost_consistent: Real
-    weights: Real | None = None
-    universe: Whole | None = None
-    row: Whole | None = None
-    answer: Whole | None = None
-    confidence: Real | None = None
+    delta_v: FloatArray
+    severity: FloatArray
+    picture: IntArray
+    label: IntArray
+    correct: FloatArray
+    consistent: FloatArray
+    clean_correct: FloatArray
+    lost_correct: FloatArray
+    lost_consistent: FloatArray
+    weights: FloatArray | None = None
+    universe: IntArray | None = None
+    row: IntArray | None = None
+    answer: IntArray | None = None
+    confidence: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.delta_v)
 
-    def take(self, kept: NDArray[np.bool_]) -> "Outcomes":
+    def take(self, kept: NDArray[np.bool_]) -> "Predictions":
         """Return some of the answers."""
         values: dict[str, Any] = {
             name: None if (own := getattr(self, name)) is None else own[kept]
             for name in self.__dataclass_fields__ if name != "universe"
         }  # fmt: skip
-        return Outcomes(**values, universe=self.universe)
+        return Predictions(**values, universe=self.universe)
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class PredictionReader:
     """The predictions in a folder, with what each picture's label is in the asked label space.
 
     `labels`: by the picture's name, −1 for none. `rule`: how classes become the 16 categories;
@@ -85,14 +83,14 @@ class Recorded:
         """The pictures that are left out because some of their files could not be read."""
         return left_out(self.folder)
 
-    def clean(self, model: str) -> Outcomes:
+    def clean(self, model: str) -> Predictions:
         """Return the answers to the clean pictures, all NaN if there were none."""
         if self.has_clean:
             return self.outcomes(model, CLEAN)
         names = self._names()
         label = np.array([self.labels[name] for name in names], dtype=np.int64)
         nothing = np.full(len(names), np.nan)
-        return Outcomes(
+        return Predictions(
             nothing, nothing, np.arange(len(names)), label, *(nothing for _ in range(5))
         )
 
@@ -108,7 +106,7 @@ class Recorded:
         gone = {each.name for each in self.left_out}
         return [name for name in self.labels if name not in gone]
 
-    def outcomes(self, model: str, corruption: str) -> Outcomes:
+    def outcomes(self, model: str, corruption: str) -> Predictions:
         """Return a model's answers to a corruption, next to those to the clean pictures."""
         own = self._read(corruption, model)
         answer, names = self._answers(own), own["picture"].to_pylist()
@@ -125,7 +123,7 @@ class Recorded:
             clean_answer = self._answers(clean)[picture]
             same = (answer == clean_answer).astype(np.float64)
             right, lost_same = _equal(clean_answer, label), _shares(lost, clean_answer)
-        return Outcomes(
+        return Predictions(
             own["delta_v"].to_numpy().astype(np.float64),
             own["severity"].to_numpy().astype(np.float64),
             picture,
@@ -153,11 +151,11 @@ class Recorded:
             self.shared[name, model] = table
         return table
 
-    def _answers(self, table: pa.Table) -> Whole:
+    def _answers(self, table: pa.Table) -> IntArray:
         answer = table["answer"].to_numpy().astype(np.int64)
         return answer if self.rule is None else categories_of(table, answer, self.rule)
 
-    def _confidence(self, table: pa.Table, answer: Whole) -> Real:
+    def _confidence(self, table: pa.Table, answer: IntArray) -> FloatArray:
         """Return the probability of each answer: of a category, that of all its classes."""
         if self.rule is None:
             return np.asarray(table["confidence"].to_numpy(), dtype=np.float64)
@@ -166,7 +164,7 @@ class Recorded:
         return np.where(answer == NONE, np.nan, np.exp(chosen.astype(np.float64)))
 
 
-def categories_of(table: pa.Table, answer: Whole, rule: str) -> Whole:
+def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
     """Return the category that each recorded answer stands for; −1 for none (rule "top1")."""
     if rule not in RULES:
         raise unknown_name("rule", rule, RULES)
@@ -190,11 +188,11 @@ def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:
     return flat.reshape(-1, len(CATEGORIES))
 
 
-def _equal(answer: Whole, label: Whole) -> Real:
+def _equal(answer: IntArray, label: IntArray) -> FloatArray:
     return np.where(label == NONE, np.nan, (answer == label).astype(np.float64))
 
 
-def _shares(lost: Whole, label: Whole) -> Real:
+def _shares(lost: IntArray, label: IntArray) -> FloatArray:
     """Return how often answers to nothing equal each label, or each answer."""
     values, which = np.unique(label, return_inverse=True)
     return np.array([(lost == value).mean() for value in values], dtype=np.float64)[which]

@@ -1,0 +1,180 @@
+"""What a test set samples: suite, number, seed, sampling, label space.
+
+Which images and strengths follow from a plan is in `samples`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from eyechart.core.arguments import as_flag, as_list, as_number, as_path, as_text, brief
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import file_name
+from eyechart.core.randomness import check_seed, hash64
+from eyechart.core.registry import unknown_name
+from eyechart.labels.spaces import SPACES
+from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
+from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
+from eyechart.suites.suite import PUBLISHED, Entry, load_suite
+from eyechart.visual_change.measure import find_definition
+
+CLEAN = "clean"
+"""The name of the corruption that does nothing."""
+
+SAMPLINGS = ("paper", "uniform")
+
+BENCHMARK, EXTRA = "imagenet-c", "imagenet-c-extra"
+
+NAME = re.compile(r"[A-Za-z0-9_]+([-/][A-Za-z0-9_]+)*")
+
+RESERVED = (CLEAN, "destroyed", "unreadable")
+"""What rows are called that belong to no corruption."""
+
+FINGERPRINT = "strengths"
+"""Under this name a plan's settings stand for all that its suite says of the corruptions."""
+
+MOST = 10_000_000
+"""Rows per corruption; beyond, a plan would not fit into memory."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that decides a test set, besides the pictures.
+
+    `n`: rows per corruption. `sampling`: parameters uniform over the published domain ("paper") or
+    strengths that make Δv uniform. `labels`: whose classes are drawn equally often, unless not
+    `balanced`; with "entry16" only pictures of the 16 categories are drawn. `delta_v`: over what
+    range Δv is made uniform. `jpeg`: the quality at which every corrupted picture is stored and
+    read back, as the published ones were at 85; None for not at all. `pictures`: of how many
+    pictures the set was chosen, None for all.
+    """
+
+    suite: str = "vcr"
+    n: int = 50_000
+    seed: int = 0
+    sampling: str = "paper"
+    labels: str = "native"
+    balanced: bool = True
+    definition: str = "vcr"
+    corruptions: tuple[str, ...] = ()
+    delta_v: tuple[float, float] = (0.0, 1.0)
+    jpeg: int | None = None
+    pictures: int | None = None
+
+    def check(self) -> None:
+        """Raise a UsageError unless the plan can be carried out."""
+        as_path(self.suite, "suite")
+        if not isinstance(self.n, int) or isinstance(self.n, bool) or not 1 <= self.n <= MOST:
+            raise UsageError(f"n must be a whole number from 1 to {MOST:,}, got {brief(self.n)}.")
+        check_seed(self.seed)
+        if self.jpeg is not None and not (_is_whole(self.jpeg) and 1 <= self.jpeg <= 100):
+            raise UsageError(f"jpeg must be a quality from 1 to 100, got {brief(self.jpeg)}.")
+        if self.pictures is not None and not (
+            _is_whole(self.pictures) and 1 <= self.pictures <= MOST
+        ):
+            raise UsageError(
+                f"pictures must be a whole number from 1 to {MOST:,}, got {brief(self.pictures)}."
+            )
+        if as_text(self.sampling, "sampling") not in SAMPLINGS:
+            raise unknown_name("sampling", self.sampling, SAMPLINGS)
+        if as_text(self.labels, "labels") not in SPACES:
+            raise unknown_name("label space", self.labels, SPACES)
+        as_flag(self.balanced, "balanced")
+        ends = [as_number(end, "Each end of delta_v") for end in as_list(self.delta_v, "delta_v")]
+        if len(ends) != 2:
+            raise UsageError(f"delta_v must be a range, two numbers, got {len(ends)}.")
+        low, high = ends
+        if not 0 <= low < high <= 1:
+            raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
+        if self.sampling != "uniform" and (low, high) != (0, 1):
+            raise UsageError('A range of delta_v needs sampling "uniform".')
+        if find_definition(self.definition).pixel:
+            raise UsageError("A test set needs a definition with subbands: vcr or sheikh2006.")
+        _check_names([entry.name for entry in self.entries()])
+
+    def entries(self) -> list[Entry]:
+        """Return the corruptions of the suite, or those chosen of it."""
+        if is_read(self.suite):
+            return entries_of(self.suite, self.corruptions)
+        own = {entry.name: entry for entry in load_suite(self.suite)}
+        known = {**own, **_more_of(self.suite)}
+        if not all(isinstance(name, str) for name in self.corruptions):
+            raise UsageError(f"corruptions must be a list of names, got {brief(self.corruptions)}.")
+        if not self.corruptions:
+            return ready_entries(load_suite(self.suite))
+        chosen = []
+        for name in self.corruptions:
+            # the name alone will do where the suite's have a prefix
+            full = next((each for each in known if name in (each, each.rpartition("/")[2])), None)
+            if full is None:
+                raise _not_there(name, self.suite, own)
+            chosen.append(known[full])
+        return chosen
+
+    def all_names(self) -> list[str]:
+        """Return the names of all corruptions of the suite, which means are over."""
+        if is_read(self.suite):
+            return list(FILE_SUITES.get(self.suite, self.corruptions))
+        return [entry.name for entry in load_suite(self.suite)]
+
+    def left_out(self) -> list[str]:
+        """Return the corruptions of the suite that lack what they need and were not asked for."""
+        if self.corruptions or is_read(self.suite):
+            return []
+        return left_out(load_suite(self.suite))
+
+    def settings(self) -> dict[str, Any]:
+        """Return the plan as plain values."""
+        entries = self.entries()
+        return {
+            **asdict(self),
+            "corruptions": [entry.name for entry in entries],
+            "delta_v": list(self.delta_v),
+            FINGERPRINT: f"{hash64(*map(_mark, entries)):016x}",
+        }
+
+
+def _mark(entry: Entry) -> str:
+    """Return what tells an entry from others; files of style transfer need no network."""
+    return entry_mark(entry) if is_ready(entry) else entry.fingerprint
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _more_of(suite: str) -> dict[str, Entry]:
+    """Return what can be named besides a suite's own: ImageNet-C's extras belong to it."""
+    more = load_suite(EXTRA) if suite == BENCHMARK else ()
+    return {entry.name: entry for entry in more}
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse names that cannot be those of files, or mean something else in a table."""
+    files = [file_name(name) for name in names]
+    for name, file in zip(names, files, strict=True):
+        if not NAME.fullmatch(name) or name in RESERVED:
+            raise UsageError(
+                f"A test set cannot hold a corruption called {name!r}: letters, digits, _ and"
+                " single - and / can be in its name."
+            )
+        if files.count(file) > 1:
+            raise UsageError(f"{name} is there twice, or differs from another only by a slash.")
+
+
+def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
+    """Return names as a plan wants them; one name alone is taken for a mistake."""
+    if isinstance(corruptions, str) or not isinstance(corruptions, Sequence):
+        raise UsageError(f"corruptions must be a list of names, got {brief(corruptions)}.")
+    return tuple(corruptions)
+
+
+def _not_there(name: str, suite: str, own: Mapping[str, Entry]) -> UsageError:
+    """Return the error for a corruption that a suite lacks, and who has it."""
+    others = [each for each in PUBLISHED if name in {entry.name for entry in load_suite(each)}]
+    if others:
+        return UsageError(
+            f"{suite} has no corruption '{name}', but {others[0]} has: use that suite."
+        )
+    return unknown_name("corruption", name, own)

@@ -1,0 +1,261 @@
+"""From samples to corrupted images and their visual change, a few images at a time.
+
+Clean images lie on the device with the clean side of their visual change, so that both are made
+once for all corruptions and draws, and memory does not grow with the test set.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.core.parallel import on_all_cores
+from eyechart.corruptions.digital import through_jpeg
+from eyechart.corruptions.jpeg import jpeg_in_torch
+from eyechart.corruptions.opencv import pixels_of, planes_of
+from eyechart.images.identity import content_keys, named_keys
+from eyechart.images.imageset import ImageSet
+from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.assets import assets_of
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import IntArray, Samples
+from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.fidelity import describe_clean, fidelity
+from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.measure import find_definition
+from eyechart.visual_change.statistics import CleanStatistics
+
+CHUNK_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
+"""How many pixels of clean pictures are held at once."""
+
+JPEG_AT_ONCE = 128
+"""How many pictures a GPU brings through JPEG together."""
+
+AHEAD = {"cpu": 64, "cuda": 1024}
+"""How many files are read at a time, while those before are worked on."""
+
+BATCH = {"cpu": 32, "cuda": 256}
+
+
+@dataclass(frozen=True, eq=False)
+class CorruptedImages:
+    """Corrupted pictures, uint8 (B, 3, H, W), and what is known of each, on their device.
+
+    `delta_v`: visual change in 0…1, NaN where the clean picture has too little to lose, or where
+    there is none. `pixels`: a 64-bit digest of the 8-bit values. `scales`: of the pyramid behind
+    the visual change, 0 where there is no change to measure.
+    """
+
+    pictures: Tensor
+    delta_v: Tensor
+    pixels: Tensor
+    scales: int
+
+
+@dataclass(frozen=True, eq=False)
+class CleanImages:
+    """A few pictures of one size, ready to be corrupted and compared.
+
+    `clean` and `statistics` are None where corrupted pictures are all there is. `jpeg`: the quality
+    at which corrupted ones are stored and read back, if they are.
+    """
+
+    places: IntArray
+    clean: Tensor | None
+    keys: Tensor
+    statistics: CleanStatistics | None
+    device: torch.device
+    seed: int
+    jpeg: int | None = None
+
+    def make(self, samples: Samples, read: Tensor | None = None) -> CorruptedImages:
+        """Return the pictures of these rows, all of one corruption and all from this chunk.
+
+        `read`: the corrupted pictures, uint8 (B, 3, H, W), where they are not made but come from
+        files.
+        """
+        local = torch.from_numpy(np.searchsorted(self.places, samples.image))
+        on_device = local.to(self.device)
+        if read is not None:
+            return self._measured(read.to(self.device, non_blocking=True), on_device)
+        assert self.clean is not None, "nothing to corrupt"
+        pictures = self.clean[on_device]
+        if samples.entry is None:
+            return self._unchanged(pictures, on_device)
+        corrupted = corrupt_batch(
+            pictures,
+            samples.entry,
+            samples.severity,
+            dict(samples.values),
+            self.keys[local],
+            self.seed,
+            samples.draw.tolist(),
+            assets_of(samples.entry),
+        )
+        if self.jpeg is not None:
+            corrupted = as_jpeg(corrupted, self.jpeg)
+        return self._measured(corrupted, on_device)
+
+    def _measured(self, pictures: Tensor, local: Tensor) -> CorruptedImages:
+        if self.statistics is None:
+            nowhere = torch.full((len(pictures),), torch.nan, dtype=torch.float64)
+            return CorruptedImages(pictures, nowhere.to(self.device), content_keys(pictures), 0)
+        statistics = self.statistics.select(local)
+        kept = fidelity(statistics, to_grey(pictures))
+        change = torch.where(statistics.measurable, (1 - kept).clamp_min(0), torch.nan)
+        return CorruptedImages(pictures, change, content_keys(pictures), len(statistics.scales))
+
+    def _unchanged(self, pictures: Tensor, local: Tensor) -> CorruptedImages:
+        assert self.statistics is not None, "nothing to compare with"
+        measurable = self.statistics.measurable[local]
+        change = torch.where(measurable, 0.0, torch.nan).to(torch.float64)
+        return CorruptedImages(
+            pictures, change, content_keys(pictures), len(self.statistics.scales)
+        )
+
+
+def as_jpeg(pictures: Tensor, quality: int) -> Tensor:
+    """Return uint8 pictures (B, 3, H, W) as a JPEG file of that quality would give them back.
+
+    On the CPU that is Pillow's own JPEG; on a GPU the same steps in torch, with the same pixels.
+    """
+    if pictures.device.type != "cpu":
+        starts = range(0, len(pictures), JPEG_AT_ONCE)
+        parts = [pictures[start : start + JPEG_AT_ONCE] for start in starts]
+        return torch.cat(
+            [jpeg_in_torch(part, np.full(len(part), float(quality))) for part in parts]
+        )
+    out = torch.empty_like(pictures)
+    levels, result = pictures.numpy(), out.numpy()
+
+    def work(place: int) -> None:
+        result[place] = planes_of(through_jpeg(pixels_of(levels[place]), quality))
+
+    on_all_cores(work, range(len(levels)))
+    return out
+
+
+def group_by_size(
+    images: ImageSet, used: Sequence[int] | IntArray, device: torch.device
+) -> list[IntArray]:
+    """Return the pictures in groups of one size, each small enough to be held at once."""
+    by_size: dict[tuple[int, int], list[int]] = {}
+    for place in sorted({int(each) for each in used}):
+        by_size.setdefault(images.sizes[place], []).append(place)
+    chunks = []
+    for (height, width), places in by_size.items():
+        size = max(1, CHUNK_PIXELS.get(device.type, CHUNK_PIXELS["cpu"]) // (height * width))
+        chunks += [np.array(places[start : start + size]) for start in range(0, len(places), size)]
+    return chunks
+
+
+def read_clean_images(images: ImageSet, places: IntArray, device: torch.device) -> Tensor | None:
+    """Return the clean pictures at these places, if there are any, on their way to the device."""
+    if not images.has_clean:
+        return None
+    batch = images.batch(places.tolist())
+    return batch if device.type == "cpu" else batch.pin_memory().to(device, non_blocking=True)
+
+
+def describe_clean_images(
+    images: ImageSet,
+    places: IntArray,
+    clean: Tensor | None,
+    device: torch.device,
+    *,
+    definition: Definition,
+    seed: int,
+    jpeg: int | None,
+) -> CleanImages:
+    """Return the pictures at `places` (rising) with the clean side of their visual change."""
+    keys = named_keys([images.digests[place] for place in places], len(places))
+    statistics = None if clean is None else describe_clean(to_grey(clean), definition)
+    return CleanImages(places, clean, keys, statistics, device, seed, jpeg)
+
+
+def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
+    """Yield, for each corruption, its rows with pictures among `places`, and where they were."""
+    for samples in groups:
+        own = np.flatnonzero(np.isin(samples.image, places))
+        if len(own):
+            yield samples.take(own), own
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedSamples:
+    """Rows of one corruption and one chunk, and their pictures where these come from files.
+
+    `unreadable`: rows whose files could not be read, which are not among `samples`, and `why`.
+    """
+
+    chunk: CleanImages
+    samples: Samples
+    read: Tensor | None
+    unreadable: Samples
+    why: tuple[str, ...] = ()
+
+
+def iterate_samples(
+    images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
+) -> Iterator[LoadedSamples]:
+    """Yield the rows of all groups, chunk by chunk and corruption by corruption."""
+    if images.files is None:
+        for chunk in iterate_clean_images(images, groups, plan, device):
+            for samples, _ in samples_of(groups, chunk.places):
+                yield _as_it_is(chunk, samples)
+        return
+    with ThreadPoolExecutor(1, "eyechart-files") as reader:
+        coming: Future[LoadedSamples] | None = None
+        for chunk in iterate_clean_images(images, groups, plan, device):
+            for samples, _ in samples_of(groups, chunk.places):
+                for part in _pieces(samples, AHEAD.get(device.type, AHEAD["cpu"])):
+                    ready, coming = coming, reader.submit(_read, images, chunk, part)
+                    if ready is not None:
+                        yield ready.result()
+        if coming is not None:
+            yield coming.result()
+
+
+def _pieces(samples: Samples, most: int) -> Iterator[Samples]:
+    """Yield the rows in as few parts of nearly equal size as can be."""
+    for places in np.array_split(np.arange(len(samples)), -(-len(samples) // most)):
+        yield samples.take(places)
+
+
+def _as_it_is(chunk: CleanImages, samples: Samples) -> LoadedSamples:
+    return LoadedSamples(chunk, samples, None, samples.take(np.empty(0, dtype=np.int64)))
+
+
+def _read(images: ImageSet, chunk: CleanImages, samples: Samples) -> LoadedSamples:
+    if samples.entry is None:
+        return _as_it_is(chunk, samples)
+    assert images.files is not None
+    found = images.files.read(
+        samples.entry.name, samples.severity.astype(np.int64).tolist(), samples.image.tolist()
+    )
+    good, bad = np.flatnonzero(found.good), np.flatnonzero(~found.good)
+    pictures = found.pictures if chunk.device.type == "cpu" else found.pictures.pin_memory()
+    return LoadedSamples(chunk, samples.take(good), pictures, samples.take(bad), found.why)
+
+
+def iterate_clean_images(
+    images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
+) -> Iterator[CleanImages]:
+    """Yield the pictures that the rows need, a chunk at a time, on the device."""
+    used = np.unique(np.concatenate([samples.image for samples in groups]))
+    definition = find_definition(plan.definition)
+    chunks = group_by_size(images, used, device)
+    # the next pictures are read while the device works on these
+    with ThreadPoolExecutor(1, "eyechart-read") as reader:
+        coming = reader.submit(read_clean_images, images, chunks[0], device)
+        for place, places in enumerate(chunks):
+            pictures = coming.result()
+            if place + 1 < len(chunks):
+                coming = reader.submit(read_clean_images, images, chunks[place + 1], device)
+            yield describe_clean_images(
+                images, places, pictures, device,
+                definition=definition, seed=plan.seed, jpeg=plan.jpeg,
+            )  # fmt: skip
