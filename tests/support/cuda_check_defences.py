@@ -8,10 +8,10 @@ import time
 
 import torch
 
+from eyechart.models.defences.clahe import equalise
+from eyechart.models.defences.defended import apply_defences
+from eyechart.models.defences.non_local_means import denoise, noise_level
 from eyechart.models.find import load_model
-from eyechart.training.clahe import equalise
-from eyechart.training.defences import apply_defences
-from eyechart.training.non_local_means import denoise, noise_level
 from photographs import photographs
 from tiny_networks import tiny
 

@@ -14,13 +14,13 @@ from eyechart.core.files import only_writer_in
 from eyechart.core.progress import NoProgress
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
+from eyechart.models.defences.clahe import equalise
 from eyechart.models.find import load_model
 from eyechart.models.networks import NETWORKS, build_network
 from eyechart.pipeline.task import Task
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
 from eyechart.training import enhancements
-from eyechart.training.clahe import equalise
 from eyechart.training.data import Transform, training_data
 from eyechart.training.enhancements import Comparison, Enhancement, usual_enhancements
 from eyechart.training.loop import train

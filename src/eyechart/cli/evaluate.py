@@ -193,6 +193,11 @@ def evaluate(
     floors = [parse_floor(text) for text in fail_under or ()]
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
+    from eyechart.models.defences.defended import (
+        apply_defences,
+        crop_of_crop_note,
+        read_defences,
+    )
     from eyechart.models.find import load_model
     from eyechart.models.label_map import find_map
     from eyechart.models.model import Model
@@ -203,11 +208,6 @@ def evaluate(
     from eyechart.pipeline.task import Task
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.plan import Plan
-    from eyechart.training.defences import (
-        apply_defences,
-        crop_of_crop_note,
-        read_defences,
-    )
 
     usual = DEMO if images is None else USUAL
     if testset is not None:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.defences.defended import split_name
 from eyechart.models.find import FILES
-from eyechart.training.defences import split_name
 
 ENDINGS = (*FILES, *CARDS)
 

@@ -16,6 +16,8 @@ from eyechart.core.progress import Progress
 from eyechart.core.settings import refuse_other, write_settings
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
+from eyechart.models.defences.clahe import equalise
+from eyechart.models.defences.defended import apply_defences, crop_of_crop_note, read_defences
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.networks import build_network
@@ -27,9 +29,7 @@ from eyechart.pipeline.task import Task
 from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.evaluation import Evaluation
 from eyechart.testsets.samples import choose_pictures
-from eyechart.training.clahe import equalise
 from eyechart.training.data import Labelled, Transform, mean_and_deviation, training_data
-from eyechart.training.defences import apply_defences, crop_of_crop_note, read_defences
 from eyechart.training.loop import Start, new_network, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe

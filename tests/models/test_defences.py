@@ -16,13 +16,8 @@ import eyechart as ec
 import small_models
 from commands import assert_refused
 from eyechart.images.stimulus import find_stimulus
-from eyechart.models.find import load_model
-from eyechart.models.label_map import map_of
-from eyechart.models.preprocessing import Preprocessing
-from eyechart.models.probabilities import log_probabilities
-from eyechart.reports.names import short_names
-from eyechart.training.clahe import equalise, equalise_levels
-from eyechart.training.defences import (
+from eyechart.models.defences.clahe import equalise, equalise_levels
+from eyechart.models.defences.defended import (
     apply_defences,
     centre_crop,
     clahe,
@@ -31,8 +26,13 @@ from eyechart.training.defences import (
     ten_crop,
     ten_views,
 )
-from eyechart.training.lab import to_lab, to_rgb
-from eyechart.training.non_local_means import denoise, noise_level
+from eyechart.models.defences.lab import to_lab, to_rgb
+from eyechart.models.defences.non_local_means import denoise, noise_level
+from eyechart.models.find import load_model
+from eyechart.models.label_map import map_of
+from eyechart.models.preprocessing import Preprocessing
+from eyechart.models.probabilities import log_probabilities
+from eyechart.reports.names import short_names
 from photographs import photographs
 from tiny_networks import pictures, tiny
 

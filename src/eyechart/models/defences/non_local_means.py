@@ -9,7 +9,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from eyechart.training.clahe import mirrored
+from eyechart.models.defences.clahe import mirrored
 
 QUARTILE = 0.6744897501960817
 """What half of all standard normal numbers are nearer to 0 than."""

@@ -18,10 +18,10 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.registry import Registry, unknown_name
 from eyechart.images.kinds import to_rgb_levels
+from eyechart.models.defences.clahe import equalise
+from eyechart.models.defences.non_local_means import denoise
 from eyechart.models.model import Model
 from eyechart.models.probabilities import log_probabilities
-from eyechart.training.clahe import equalise
-from eyechart.training.non_local_means import denoise
 
 Ask = Callable[[Tensor], Tensor]
 """From 8-bit pictures (B, 3, H, W) to scores (B, K)."""

@@ -6,7 +6,7 @@ Batched, on any device; hues stay, since a and b of Lab do.
 import torch
 from torch import Tensor
 
-from eyechart.training.lab import to_lab, to_rgb
+from eyechart.models.defences.lab import to_lab, to_rgb
 
 LEVELS = 256
 
