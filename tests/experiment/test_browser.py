@@ -14,18 +14,18 @@ from mturk_stub import mechanical_turk
 
 skip_without_browser()
 
-from eyechart.experiment.robots import Psychometric, Robot  # noqa: E402
-from eyechart.experiment.server import is_built  # noqa: E402
-from eyechart.experiment.simulate_browser import LOOK, serving, take_part  # noqa: E402
-from eyechart.experiment.studies import open_answers  # noqa: E402
-from eyechart.experiment.tables import (  # noqa: E402
-    Participant,
-    Picture,
-    Response,
-    Session,
-    Study,
-    Trial,
+from eyechart.experiment.server.routes import is_built  # noqa: E402
+from eyechart.experiment.simulate.browser_robots import LOOK, serving, take_part  # noqa: E402
+from eyechart.experiment.simulate.robots import Psychometric, Robot  # noqa: E402
+from eyechart.experiment.storage.database_tables import (  # noqa: E402
+    ParticipantRow,
+    PictureRow,
+    ResponseRow,
+    SessionRow,
+    StudyRow,
+    TrialRow,
 )
+from eyechart.experiment.storage.experiment_folder import open_answers  # noqa: E402
 
 if not is_built():
     pytest.skip("no pages: run make frontend", allow_module_level=True)
@@ -77,15 +77,15 @@ class Place:
 
     def check(self, planned=PLANNED, people=1):
         """Every answer is there once, and nobody saw a photograph twice."""
-        assert self.count(Trial, Trial.state == "answered") == planned * people
-        assert self.count(Trial, Trial.state == "live") == 0
-        assert self.count(Response) == planned * people
+        assert self.count(TrialRow, TrialRow.state == "answered") == planned * people
+        assert self.count(TrialRow, TrialRow.state == "live") == 0
+        assert self.count(ResponseRow) == planned * people
         with self.database.reading() as db:
             rows = db.execute(
-                select(Session.participant_id, Picture.source_id)
-                .select_from(Trial)
-                .join(Session)
-                .join(Picture, Picture.stimulus_id == Trial.stimulus_id)
+                select(SessionRow.participant_id, PictureRow.source_id)
+                .select_from(TrialRow)
+                .join(SessionRow)
+                .join(PictureRow, PictureRow.stimulus_id == TrialRow.stimulus_id)
             ).all()
         assert len(rows) == len(set(rows))
         assert not self.problems
@@ -122,7 +122,7 @@ def test_a_plain_link_leads_from_consent_to_a_code(browser, tmp_path, kind):
         page.goto(here.address())
         assert here.go(page) == "debrief"
         with here.database.reading() as db:
-            person = db.scalar(select(Participant))
+            person = db.scalar(select(ParticipantRow))
         assert page.locator("[data-code='completion']").inner_text().strip()
         assert person.code in page.inner_text("body")
         here.check()
@@ -162,7 +162,7 @@ def test_a_preview_shows_what_awaits_and_creates_nothing(browser, tmp_path):
             )
         )
         page.wait_for_selector("[data-screen='preview']")
-        for table in (Participant, Session, Trial):
+        for table in (ParticipantRow, SessionRow, TrialRow):
             assert here.count(table) == 0
 
 
@@ -171,7 +171,7 @@ def test_a_form_may_not_go_to_any_other_host(browser, tmp_path):
         page.goto(here.address(**TURK, turkSubmitTo="https://evil.example"))
         page.locator("[data-action='agree']").click()
         page.wait_for_function("document.querySelector('[data-screen=consent]') === null")
-        assert here.count(Participant) == 0
+        assert here.count(ParticipantRow) == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -180,7 +180,7 @@ def test_prolific_gets_its_participants_back_when_every_answer_is_stored(browser
         visited = []
 
         def prolific(route):
-            visited.append((route.request.url, here.count(Response)))
+            visited.append((route.request.url, here.count(ResponseRow)))
             route.fulfill(body="<h1>Prolific</h1>", content_type="text/html")
 
         page.route("https://app.prolific.com/**", prolific)
@@ -226,13 +226,13 @@ def test_a_reload_at_every_kind_of_moment_loses_and_repeats_nothing(browser, tmp
         here.check(planned=11)
         stored = {url.split("/")[-2] for url in acknowledged}
         with here.database.reading() as db:
-            assert stored <= set(db.scalars(select(Trial.public_id).join(Response)))
+            assert stored <= set(db.scalars(select(TrialRow.public_id).join(ResponseRow)))
         screens = {screen for screen, _, _ in done}
         assert {"consent", "instructions", "trial", "feedback", "break", "debrief"} <= screens
         for part in parts:
             phases = {phase for screen, own, phase in done if own == part}
             assert {"fixation", "picture", "mask", "answer", ""} <= phases
-        assert here.count(Participant) == 1
+        assert here.count(ParticipantRow) == 1
 
 
 def test_a_second_tab_goes_on_and_the_first_can_take_it_back(browser, tmp_path):
@@ -242,7 +242,7 @@ def test_a_second_tab_goes_on_and_the_first_can_take_it_back(browser, tmp_path):
         moved, opened = [], []
 
         def open_second(seen):
-            if seen["phase"] == "answer" and not moved and here.count(Response) >= 3:
+            if seen["phase"] == "answer" and not moved and here.count(ResponseRow) >= 3:
                 moved.append(seen["trial"])
                 second = here.watch(first.context.new_page())
                 opened.append(second)
@@ -275,7 +275,7 @@ def offline(browser, tmp_path, seconds):
         cut = []
 
         def cut_off(seen):
-            if not cut and seen["phase"] == "answer" and here.count(Response) >= 3:
+            if not cut and seen["phase"] == "answer" and here.count(ResponseRow) >= 3:
                 cut.append(monotonic())
                 page.context.set_offline(True)
             if cut and cut[-1] and monotonic() - cut[0] > seconds:
@@ -324,10 +324,10 @@ def test_whoever_fails_the_qualification_is_sent_back_kindly(browser, tmp_path):
         robot = Robot("one-button", (5,), SURE)
         robot._favourite = "oven"
         with here.database.reading() as db:
-            ovens = db.scalar(select(func.count()).select_from(Picture))
+            ovens = db.scalar(select(func.count()).select_from(PictureRow))
         assert ovens
         assert here.go(page, robot) == "failed"
-        assert here.count(Trial, Trial.role == "main") == 0
+        assert here.count(TrialRow, TrialRow.role == "main") == 0
         assert page.locator("[data-code='completion']").count() == 1
 
 
@@ -350,7 +350,12 @@ def test_the_keyboard_is_enough(browser, tmp_path):
                 page.wait_for_timeout(20)
         assert pressed
         with here.database.reading() as db:
-            assert set(db.scalars(select(Response.choice))) <= {"airplane", "bicycle", "knife", ""}
+            assert set(db.scalars(select(ResponseRow.choice))) <= {
+                "airplane",
+                "bicycle",
+                "knife",
+                "",
+            }
 
 
 def test_phones_are_refused_kindly(browser, tmp_path):
@@ -361,7 +366,7 @@ def test_phones_are_refused_kindly(browser, tmp_path):
         page = here.watch(context.new_page())
         page.goto(here.address())
         page.wait_for_selector("[data-screen='phone']")
-        assert here.count(Participant) == 0
+        assert here.count(ParticipantRow) == 0
         context.close()
 
 
@@ -369,10 +374,10 @@ def test_a_full_study_says_so(browser, tmp_path):
     with place(tmp_path) as here, new_page(browser, here) as page:
         from sqlalchemy import update
 
-        from eyechart.experiment.tables import Stimulus
+        from eyechart.experiment.storage.database_tables import StimulusRow
 
         with here.database.writing() as db:
-            db.execute(update(Stimulus).values(taken=50))
+            db.execute(update(StimulusRow).values(taken=50))
         page.goto(here.address())
         page.wait_for_selector("[data-screen='full'], [data-screen='closed']")
 
@@ -424,7 +429,7 @@ def test_whoever_cannot_take_part_is_told_why(browser, tmp_path):
             page.goto(here.address(**PROLIFIC))
             page.locator("[data-action=agree]").click()
             page.wait_for_selector("[data-screen=instructions]")
-        change(update(Session).values(state="finished"))
+        change(update(SessionRow).values(state="finished"))
         with new_page(browser, here) as page:
             page.goto(here.address(**(PROLIFIC | {"STUDY_ID": "s2", "SESSION_ID": "x2"})))
             page.locator("[data-action=agree]").click()
@@ -432,7 +437,7 @@ def test_whoever_cannot_take_part_is_told_why(browser, tmp_path):
         with new_page(browser, here) as page:
             page.goto(here.address())
             page.wait_for_selector("[data-screen=consent]")
-            change(update(Study).values(status="closed"))
+            change(update(StudyRow).values(status="closed"))
             page.locator("[data-action=agree]").click()
             sees(page, "closed", "closed")
             page.reload()

@@ -15,11 +15,10 @@ from sqlalchemy import func, inspect, make_url, select, text
 from experiment_postgres import postgresql
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
-from eyechart.experiment.database import MIGRATIONS, open_database
-from eyechart.experiment.folder import open_study
-from eyechart.experiment.serve import listen
-from eyechart.experiment.studies import open_answers
-from eyechart.experiment.tables import Base, Response, Session, Trial
+from eyechart.experiment.server.serve import listen
+from eyechart.experiment.storage.database import MIGRATIONS, open_database
+from eyechart.experiment.storage.database_tables import Base, ResponseRow, SessionRow, TrialRow
+from eyechart.experiment.storage.experiment_folder import open_answers, open_study
 
 SECOND = '''
 """A column more in a table that others point to, and one that is named anew."""
@@ -142,10 +141,10 @@ def test_before_a_file_is_migrated_a_copy_is_kept(tmp_path, newer):
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     database = open_database(f"sqlite:///{copy}")
     with database.reading() as db:
-        assert db.scalars(select(Response.choice).order_by(Response.trial_id)).all() == [
+        assert db.scalars(select(ResponseRow.choice).order_by(ResponseRow.trial_id)).all() == [
             "cat", "dog", "",
         ]  # fmt: skip
-        assert db.scalar(select(func.count(Session.id))) == 1
+        assert db.scalar(select(func.count(SessionRow.id))) == 1
     database.close()
     assert not list(copy.parent.glob(".*tmp"))
 
@@ -164,7 +163,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, url, newer):
         visitor.client = client
         assert sum(visitor.state()["answered"].values()) == 3
         with client.database.reading() as db:
-            assert db.scalar(select(func.count(Response.trial_id))) == 3
+            assert db.scalar(select(func.count(ResponseRow.trial_id))) == 3
 
 
 def test_a_migration_that_loses_what_others_point_to_is_undone(tmp_path, newer):
@@ -346,7 +345,7 @@ def test_text_that_postgresql_cannot_store_never_gets_there(tmp_path, url):
             visitor.answer(trial, rt_ms=2.2250738585072014e-308, stamps=stamps).status_code == 200
         )
         with client.database.reading() as db:
-            stored = db.execute(select(Response.stamps, Response.rt_ms).join(Trial)).one()
+            stored = db.execute(select(ResponseRow.stamps, ResponseRow.rt_ms).join(TrialRow)).one()
         assert stored.stamps == stamps and stored.rt_ms == 2.2250738585072014e-308
 
 

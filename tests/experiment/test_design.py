@@ -10,13 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.budget import Prices, participant_seconds, plan_budget, trial_seconds
-from eyechart.experiment.config import StudyConfig
-from eyechart.experiment.design import Planned, design_categories, pool_sizes, source_loads
-from eyechart.experiment.obvious import obvious_pairs
-from eyechart.experiment.pairs import Question, design_pairs, matched_pairs, trials_within_reach
-from eyechart.experiment.plan_text import notes
-from eyechart.experiment.rows import Row, group_by_source
+from eyechart.experiment.design.budget import (
+    Prices,
+    participant_seconds,
+    plan_budget,
+    trial_seconds,
+)
+from eyechart.experiment.design.obvious_pairs import obvious_pairs
+from eyechart.experiment.design.pair_design import (
+    Question,
+    design_pairs,
+    matched_pairs,
+    trials_within_reach,
+)
+from eyechart.experiment.design.plan_text import notes
+from eyechart.experiment.design.stimulus_design import (
+    PlannedStimulus,
+    design_categories,
+    pool_sizes,
+    source_loads,
+)
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.design.study_samples import StudySample, group_by_source
 from eyechart.labels.categories import CATEGORIES
 
 CONFIG = StudyConfig("s", "S", trials=30, practice=6, qualification=5, catch=3)
@@ -35,7 +50,9 @@ def test_set(count, names=NAMES, each=2, seed=0, delta_v=None):
             if delta_v is not None and name != "clean":
                 change = delta_v(name, random)
             rows.append(
-                Row(len(rows), f"d{number}", f"{number}.png", category, category, name, {}, change)
+                StudySample(
+                    len(rows), f"d{number}", f"{number}.png", category, category, name, {}, change
+                )
             )
     return rows
 
@@ -359,7 +376,7 @@ def test_what_a_participant_can_have_is_a_set_of_trials_without_a_common_photogr
     rows = [row for row in test_set(count, each=1) if row.corruption == "blur"]
     random = np.random.default_rng(seed)
     chosen = [random.choice(count, 2, replace=False) for _ in range(pairs)]
-    stimuli = [Planned("main", "same", 1, (rows[a], rows[b])) for a, b in chosen]
+    stimuli = [PlannedStimulus("main", "same", 1, (rows[a], rows[b])) for a, b in chosen]
     most = 0
     for subset in range(1 << pairs):
         members = [place for place in range(pairs) if subset >> place & 1]

@@ -17,12 +17,11 @@ from sqlalchemy import select
 import eyechart as ec
 from commands import assert_refused
 from experiment_studies import Sizes, make_study
-from eyechart.experiment.csv_files import safe, write_csv
-from eyechart.experiment.export import export
-from eyechart.experiment.folder import open_study
-from eyechart.experiment.status import Group, read_status
-from eyechart.experiment.studies import open_answers
-from eyechart.experiment.tables import Response, Session, Trial
+from eyechart.experiment.export.export_tables import safe, write_csv
+from eyechart.experiment.export.study_export import export
+from eyechart.experiment.export.study_status import StimulusGroup, read_status
+from eyechart.experiment.storage.database_tables import ResponseRow, SessionRow, TrialRow
+from eyechart.experiment.storage.experiment_folder import open_answers, open_study
 from eyechart.humans.agreement import find_rule
 from eyechart.humans.importers import import_answers
 from eyechart.humans.records import read_answers
@@ -179,7 +178,9 @@ def test_reaction_times_are_in_seconds_and_no_answer_is_na(study):
     database, _ = open_answers(study)
     with database.writing() as db:
         first = db.scalars(
-            select(Response).join(Trial).where(Trial.role == "main", Trial.session_id == 1)
+            select(ResponseRow)
+            .join(TrialRow)
+            .where(TrialRow.role == "main", TrialRow.session_id == 1)
         ).first()
         first.choice, first.rt_ms, first.correct = "", None, False
     database.close()
@@ -223,8 +224,8 @@ def test_what_a_browser_says_of_itself_cannot_become_a_formula(study):
     evil = '=HYPERLINK("http://x")'
     database, _ = open_answers(study)
     with database.writing() as db:
-        db.get_one(Session, 1).screen = {"width": evil, "height": "@SUM(1)", "ratio": -2}
-        response = db.scalars(select(Response)).first()
+        db.get_one(SessionRow, 1).screen = {"width": evil, "height": "@SUM(1)", "ratio": -2}
+        response = db.scalars(select(ResponseRow)).first()
         response.flags, response.choice = ["+1", "late"], "-1+1"
         response.stamps = {"end": "\t=1", evil: 1}
     database.close()
@@ -502,7 +503,7 @@ def test_status_fits_on_a_screen_and_writes_nothing(study, run):
 
 def test_of_many_pairs_those_that_lack_most_are_shown(study, run, monkeypatch):
     told = status_of(study)
-    groups = tuple(Group(f"a|b{place:02d}", 4, 0, place, 60) for place in range(60))
+    groups = tuple(StimulusGroup(f"a|b{place:02d}", 4, 0, place, 60) for place in range(60))
     told = replace(told, kind="same-different", groups=groups[::-1], curves={})
     monkeypatch.setattr("eyechart.cli.experiment_status._look", lambda found: told)
     result = run("experiment", "status", study.path)

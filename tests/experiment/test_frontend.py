@@ -14,10 +14,10 @@ from sqlalchemy import func, select
 from browser import AXE, ROOT, Opened, launched, skip_without_browser, violations
 from experiment_studies import Sizes, make_study
 from experiment_timing import served
-from eyechart.experiment.database import open_database
-from eyechart.experiment.folder import StudyFolder
-from eyechart.experiment.server import is_built
-from eyechart.experiment.tables import Participant, Response, Session
+from eyechart.experiment.server.routes import is_built
+from eyechart.experiment.storage.database import open_database
+from eyechart.experiment.storage.database_tables import ParticipantRow, ResponseRow, SessionRow
+from eyechart.experiment.storage.experiment_folder import StudyFolder
 
 FRONTEND = ROOT / "frontend"
 PACKAGE = ROOT / "src" / "eyechart" / "experiment"
@@ -159,11 +159,11 @@ def test_the_last_answer_counts_by_key_or_pointer_and_none_is_none(
         person.sees("debrief")
         codes = page.locator("[data-code]").all_inner_texts()
         person.context.close()
-    answers = sorted(stored(study, Response), key=lambda row: row.received_at)
+    answers = sorted(stored(study, ResponseRow), key=lambda row: row.received_at)
     assert [row.choice for row in answers] == ["dog", "bicycle", "", ""]
     assert [row.rt_ms is None for row in answers] == [False, False, True, True]
     assert all(0 <= row.rt_ms <= 900 for row in answers[:2])
-    assert codes[0] == stored(study, Participant)[0].code and len(codes[1]) >= 6
+    assert codes[0] == stored(study, ParticipantRow)[0].code and len(codes[1]) >= 6
     for row in answers:
         order = [
             row.stamps[name]
@@ -171,7 +171,7 @@ def test_the_last_answer_counts_by_key_or_pointer_and_none_is_none(
         ]
         assert order == sorted(order) and order[0] == 0
         assert row.stamps["end"] - row.stamps["response"] == pytest.approx(800, abs=40)
-    assert 10 < stored(study, Session)[0].hz < 500
+    assert 10 < stored(study, SessionRow)[0].hz < 500
 
 
 @needs_pages
@@ -231,5 +231,5 @@ def test_a_small_screen_or_a_finger_is_refused_kindly_and_nothing_is_made(
             each.context.close()
     database = open_database(study.database_url)
     with database.reading() as db:
-        assert db.scalar(select(func.count()).select_from(Participant)) == 0
+        assert db.scalar(select(func.count()).select_from(ParticipantRow)) == 0
     database.close()

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart.experiment import server
-from eyechart.experiment.limits import Buckets, Guard, Pace
-from eyechart.experiment.serve import make_server
+from eyechart.experiment.server import routes
+from eyechart.experiment.server.request_limits import Buckets, Guard, Pace
+from eyechart.experiment.server.serve import make_server
 
 JOIN = "/api/studies/small/sessions"
 
@@ -89,7 +89,7 @@ def test_every_reply_has_the_headers(folder, monkeypatch):
     def fails(*_):
         raise RuntimeError("the truth is cat")
 
-    monkeypatch.setattr(server, "allocate", fails)
+    monkeypatch.setattr(routes, "allocate", fails)
     with in_process(folder) as client:
         visitor = Visitor(client).begin()
         with pytest.raises(RuntimeError):
@@ -148,7 +148,7 @@ def test_one_token_and_one_address_may_ask_so_often(folder):
 def test_only_a_proxy_on_this_machine_is_believed_and_only_if_there_is_one(
     folder, monkeypatch, behind, peer, believed
 ):
-    monkeypatch.setattr("eyechart.experiment.serve.is_built", lambda: True)
+    monkeypatch.setattr("eyechart.experiment.server.serve.is_built", lambda: True)
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
     # two at once and four a second, for each address
     made, database = make_server(folder, behind_proxy=behind, pace=0.005)

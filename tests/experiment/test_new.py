@@ -20,9 +20,9 @@ from commands import assert_refused, picture
 from experiment_postgres import postgresql
 from eyechart.core.errors import UsageError
 from eyechart.core.files import claimed
-from eyechart.experiment import making, stimuli
-from eyechart.experiment.config import StudyConfig, read_config
-from eyechart.experiment.folder import open_study
+from eyechart.experiment.design import stimulus_files, study_build
+from eyechart.experiment.design.study_config import StudyConfig, read_config
+from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.labels.categories import CATEGORIES
 from study_inputs import SIDE, SMALL, TWO, draw_testset, save_photographs
 
@@ -268,7 +268,7 @@ def test_photographs_are_shared_between_studies_of_one_database(make, tmp_path):
 def test_studies_go_into_postgresql_too(make, tmp_path, monkeypatch):
     with postgresql() as url:
         with monkeypatch.context() as patched:
-            interrupted(patched, making, "config_text", 0)
+            interrupted(patched, study_build, "config_text", 0)
             assert make("--database", url, name="one").status == 130
         assert make("--database", url, name="one").status == 0
         assert_refused(make("--database", url, name="two"), "another secret")
@@ -321,7 +321,7 @@ def interrupted(monkeypatch, module, name, after):
 
 def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimuli, "write_picture", 12)
+        interrupted(patched, stimulus_files, "write_picture", 12)
         stopped = make("--name", "x")
     assert stopped.status == 130
     assert stopped.err.strip() == f"Stopped: the same command goes on in {tmp_path}/study."
@@ -350,7 +350,7 @@ def test_after_ctrl_c_the_same_command_goes_on(make, tmp_path, monkeypatch):
 
 def test_a_list_of_pictures_that_is_wrong_is_not_believed(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimuli, "write_picture", 12)
+        interrupted(patched, stimulus_files, "write_picture", 12)
         assert make().status == 130
     record = tmp_path / "study" / "rendered.csv"
     lines = dict(line.split(",") for line in record.read_text().split())
@@ -373,7 +373,7 @@ def test_two_runs_do_not_make_one_folder_together(make, tmp_path):
 def test_a_stop_after_the_database_was_written_does_not_write_twice(make, tmp_path, monkeypatch):
     url = ("--database", f"sqlite:///{tmp_path}/all.sqlite")
     with monkeypatch.context() as patched:
-        interrupted(patched, making, "config_text", 0)
+        interrupted(patched, study_build, "config_text", 0)
         assert make(*url).status == 130
     before = rows_in(tmp_path / "all.sqlite", SHOWN)
     assert before and not (tmp_path / "study" / "study.yaml").exists()
@@ -384,7 +384,7 @@ def test_a_stop_after_the_database_was_written_does_not_write_twice(make, tmp_pa
 
 def test_beginnings_with_other_settings_are_refused_and_kept(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        interrupted(patched, stimuli, "write_picture", 3)
+        interrupted(patched, stimulus_files, "write_picture", 3)
         assert make().status == 130
     before = sorted((tmp_path / "study").rglob("*"))
     assert_refused(make("--k", 9), "other settings")

@@ -12,9 +12,9 @@ from sqlalchemy import select
 from experiment_invariants import NEVER, address, rows
 from experiment_postgres import postgresql
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart.experiment.allocation import _allocate, everybody
-from eyechart.experiment.leases import recount
-from eyechart.experiment.tables import Session
+from eyechart.experiment.server.trial_allocation import _allocate, everybody
+from eyechart.experiment.storage.database_tables import SessionRow
+from eyechart.experiment.storage.leases import recount
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_a_trial_that_is_handed_out_while_all_are_counted_anew_is_counted(tmp_pa
     with one_stimulus(tmp_path, url) as (folder, client, watcher):
         Visitor(client).begin()
         with client.database.writing() as db:
-            (session,) = db.scalars(select(Session.id)).all()
+            (session,) = db.scalars(select(SessionRow.id)).all()
             _allocate(db, folder.config, session, str(uuid4()), datetime.now(UTC), everybody)
 
             def count_anew():

@@ -9,18 +9,18 @@ from sqlalchemy import select
 
 import eyechart as ec
 from experiment_studies import make_study
-from eyechart.experiment.config import StudyConfig
-from eyechart.experiment.records import read_sittings
-from eyechart.experiment.rules import (
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.quality.rules import (
     VERSION,
     apply_rules,
     find_rules,
     judge,
     judge_session,
 )
-from eyechart.experiment.rules_v1 import entropy, needed
-from eyechart.experiment.studies import open_answers
-from eyechart.experiment.tables import Exclusion, Session, Stimulus
+from eyechart.experiment.quality.rules_v1 import entropy, needed
+from eyechart.experiment.storage.database_tables import ExclusionRow, SessionRow, StimulusRow
+from eyechart.experiment.storage.experiment_folder import open_answers
+from eyechart.experiment.storage.session_records import read_sittings
 from filled_studies import (
     START,
     Robot,
@@ -271,14 +271,14 @@ def folder(tmp_path):
 
 
 def taken(db):
-    return sum(db.scalars(select(Stimulus.taken).where(Stimulus.role == "main")))
+    return sum(db.scalars(select(StimulusRow.taken).where(StimulusRow.role == "main")))
 
 
 def test_an_ended_session_that_breaks_rules_is_written_down_once(folder):
     fill(folder, [ATTENTIVE, Robot(always("dog"))])
     database, study = open_answers(folder)
     with database.writing() as db:
-        good, bad = db.scalars(select(Session).order_by(Session.id)).all()
+        good, bad = db.scalars(select(SessionRow).order_by(SessionRow.id)).all()
         assert judge_session(db, good) == []
         found = judge_session(db, bad)
         assert {"catch", "one_button", "guessing"} <= {row.rule for row in found}
@@ -288,7 +288,7 @@ def test_an_ended_session_that_breaks_rules_is_written_down_once(folder):
         assert judge_session(db, bad) == []
     assert apply_rules(database, study) == 0
     with database.reading() as db:
-        assert len(db.scalars(select(Exclusion)).all()) == len(found)
+        assert len(db.scalars(select(ExclusionRow)).all()) == len(found)
     database.close()
 
 
@@ -310,7 +310,7 @@ def test_nothing_is_written_of_a_session_that_goes_on(folder):
     database, study = open_answers(folder)
     assert apply_rules(database, study) == 0
     with database.writing() as db:
-        (session,) = db.scalars(select(Session))
+        (session,) = db.scalars(select(SessionRow))
         session.state = "finished"
         assert len(judge_session(db, session)) >= 3
     database.close()
@@ -320,9 +320,9 @@ def test_an_exclusion_by_hand_counts(folder):
     fill(folder, [ATTENTIVE])
     database, study = open_answers(folder)
     with database.writing() as db:
-        (session,) = db.scalars(select(Session))
+        (session,) = db.scalars(select(SessionRow))
         db.add(
-            Exclusion(
+            ExclusionRow(
                 session_id=session.id, rule="by_hand", version=1, detail="told us", decided_at=START
             )
         )

@@ -14,22 +14,22 @@ from sqlalchemy import func, select, text
 from starlette.testclient import TestClient
 
 from experiment_studies import CORRUPTIONS, SIDE, Sizes, Visitor, in_process, make_study
-from eyechart.experiment import server
-from eyechart.experiment.limits import MOST_BYTES, Pace
-from eyechart.experiment.progress import Progress, is_catch_due
-from eyechart.experiment.studies import open_answers
-from eyechart.experiment.tables import (
-    Identity,
-    Participant,
-    Picture,
-    Response,
-    Session,
-    SourceImage,
-    Stimulus,
-    Trial,
+from eyechart.experiment.server import routes
+from eyechart.experiment.server.request_limits import MOST_BYTES, Pace
+from eyechart.experiment.server.session_progress import SessionProgress, is_catch_due
+from eyechart.experiment.server.tokens import make_token
+from eyechart.experiment.storage.database_tables import (
+    IdentityRow,
+    ParticipantRow,
+    PictureRow,
+    ResponseRow,
+    SessionRow,
+    SourceImageRow,
+    StimulusRow,
+    TrialRow,
 )
-from eyechart.experiment.tokens import make_token
-from eyechart.experiment.withdraw import withdraw
+from eyechart.experiment.storage.experiment_folder import open_answers
+from eyechart.experiment.storage.withdrawal import withdraw
 from eyechart.labels.categories import CATEGORIES
 
 PLENTY = Pace(1e6, 1e6)
@@ -77,7 +77,7 @@ class Recorder:
 @contextmanager
 def recorded(folder):
     database, study = open_answers(folder)
-    app = Recorder(server.make_app(folder, database, study, per_token=PLENTY, per_address=PLENTY))
+    app = Recorder(routes.make_app(folder, database, study, per_token=PLENTY, per_address=PLENTY))
     with TestClient(app) as client:
         client.database, client.recorder = database, app
         yield client
@@ -98,7 +98,7 @@ def go_through(visitor):
             assert visitor.picture(each).status_code == 200
         with client.database.reading() as db:
             right = db.scalar(
-                select(Stimulus.truth).join(Trial).where(Trial.public_id == trial["id"])
+                select(StimulusRow.truth).join(TrialRow).where(TrialRow.public_id == trial["id"])
             )
         body = {"uuid": str(uuid4()), "choice": right, "rt_ms": 400, "stamps": {}, "flags": []}
         told.append((trial, visitor.put(trial["id"], body).json()))
@@ -119,9 +119,11 @@ def hidden(client):
     """Return what the database knows of pictures, as it could be written."""
     with client.database.reading() as db:
         pictures = db.execute(
-            select(Picture.sha256, Picture.corruption, Picture.parameters, Picture.delta_v)
+            select(
+                PictureRow.sha256, PictureRow.corruption, PictureRow.parameters, PictureRow.delta_v
+            )
         ).all()
-        sources = db.execute(select(SourceImage.digest, SourceImage.name)).all()
+        sources = db.execute(select(SourceImageRow.digest, SourceImageRow.name)).all()
     names = {part for name in CORRUPTIONS for part in name.split("/")}
     for sha256, corruption, parameters, delta_v in pictures:
         names |= {sha256[:32], sha256[32:], corruption, *parameters}
@@ -191,7 +193,7 @@ def test_a_trial_is_an_id_a_part_and_a_number_and_nothing_else(tmp_path):
                 assert set(reply) == {"stored", "feedback", "state"}
                 assert (reply["feedback"] is None) == (trial["phase"] != "practice")
             with client.database.reading() as db:
-                rows = db.execute(select(Trial.stimulus_id, Trial.public_id)).all()
+                rows = db.execute(select(TrialRow.stimulus_id, TrialRow.public_id)).all()
         for stimulus, public in rows:
             seen.setdefault(stimulus, set()).add(public)
     # the same stimulus has another id for everybody
@@ -218,8 +220,10 @@ def test_catch_trials_come_anywhere_in_the_main_part(folder):
     for seed in range(2000):
         done = Counter()
         for place in range(10):
-            progress = Progress(done, {}, {}, {})
-            role = "catch" if is_catch_due(folder.config, Session(seed=seed), progress) else "main"
+            progress = SessionProgress(done, {}, {}, {})
+            role = (
+                "catch" if is_catch_due(folder.config, SessionRow(seed=seed), progress) else "main"
+            )
             places[place] += role == "catch"
             done[role] += 1
         assert done == {"main": 8, "catch": 2}
@@ -272,7 +276,7 @@ def test_a_token_with_anything_changed_is_refused(client, visitor):
 
 def test_made_up_tokens_are_refused(client, folder, visitor):
     with client.database.reading() as db:
-        own = db.scalar(select(func.max(Session.id)))
+        own = db.scalar(select(func.max(SessionRow.id)))
     later = datetime.now(UTC) + timedelta(hours=1)
     body, _, signature = visitor.token.rpartition(".")
     head, rest = body.split(".", 1)
@@ -416,7 +420,10 @@ def test_odd_ids_are_refused_and_not_repeated(client, odd):
         assert (reply.status_code, reply.json()["code"]) == (422, "bad_request")
         assert len(odd) < 3 or odd not in reply.text
     with client.database.reading() as db:
-        assert db.scalar(select(func.count()).select_from(Identity).where(Identity.ids != {})) == 0
+        assert (
+            db.scalar(select(func.count()).select_from(IdentityRow).where(IdentityRow.ids != {}))
+            == 0
+        )
 
 
 @pytest.mark.parametrize(
@@ -513,7 +520,7 @@ def test_of_a_name_given_twice_the_last_counts_and_is_checked(client, visitor):
     reply = client.put(f"/api/trials/{trial}/response", content=content, headers=headers)
     assert reply.status_code == 200
     with client.database.reading() as db:
-        own = select(Response.rt_ms).join(Trial).where(Trial.public_id == trial)
+        own = select(ResponseRow.rt_ms).join(TrialRow).where(TrialRow.public_id == trial)
         assert db.scalar(own) == 5
 
 
@@ -557,7 +564,7 @@ def test_whoever_takes_up_another_task_hands_in_that_one(client):
     again = Visitor(client, platform="mturk", ids=turk | {"assignmentId": "A2"})
     again.join(expect=200)
     with client.database.reading() as db:
-        ids = db.scalars(select(Identity.ids).join(Participant)).all()
+        ids = db.scalars(select(IdentityRow.ids).join(ParticipantRow)).all()
     assert [each["assignmentId"] for each in ids if each] == ["A2"]
     # as if it had never been, for the tests that look for ids
     withdraw(client.database, b"x", again.state()["participant"])

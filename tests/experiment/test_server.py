@@ -12,21 +12,21 @@ from sqlalchemy import func, select
 
 from experiment_postgres import postgresql
 from experiment_studies import SIDE, Sizes, Visitor, in_process, make_study
-from eyechart.experiment.database import THREADS
-from eyechart.experiment.rules import apply_rules
-from eyechart.experiment.tables import (
-    Exclusion,
-    Exposure,
-    Identity,
-    Participant,
-    Picture,
-    Response,
-    Session,
-    SourceImage,
-    Stimulus,
-    Trial,
+from eyechart.experiment.quality.rules import apply_rules
+from eyechart.experiment.storage.database import THREADS
+from eyechart.experiment.storage.database_tables import (
+    ExclusionRow,
+    ExposureRow,
+    IdentityRow,
+    ParticipantRow,
+    PictureRow,
+    ResponseRow,
+    SessionRow,
+    SourceImageRow,
+    StimulusRow,
+    TrialRow,
 )
-from eyechart.experiment.withdraw import forget_identities, withdraw
+from eyechart.experiment.storage.withdrawal import forget_identities, withdraw
 
 
 # what only PostgreSQL can get wrong is in test_experiment_races.py and test_experiment_load.py
@@ -66,7 +66,9 @@ def client(tmp_path, urls):
 
 def truth(client, trial):
     with client.database.reading() as db:
-        return db.scalar(select(Stimulus.truth).join(Trial).where(Trial.public_id == trial))
+        return db.scalar(
+            select(StimulusRow.truth).join(TrialRow).where(TrialRow.public_id == trial)
+        )
 
 
 def go_on(visitor, right=True, until=None):
@@ -85,13 +87,15 @@ def taken(client):
     """Return how often each main stimulus is taken, as the column says and as the trials say."""
     with client.database.reading() as db:
         says = dict(
-            db.execute(select(Stimulus.id, Stimulus.taken).where(Stimulus.role == "main")).all()
+            db.execute(
+                select(StimulusRow.id, StimulusRow.taken).where(StimulusRow.role == "main")
+            ).all()
         )
         out = Counter(
             db.scalars(
-                select(Trial.stimulus_id)
-                .join(Stimulus)
-                .where(Stimulus.role == "main", Trial.state.in_(("live", "answered")))
+                select(TrialRow.stimulus_id)
+                .join(StimulusRow)
+                .where(StimulusRow.role == "main", TrialRow.state.in_(("live", "answered")))
             )
         )
     return says, {key: out[key] for key in says}
@@ -123,7 +127,7 @@ def test_catch_trials_are_there_and_look_like_any_other(client):
     visitor = Visitor(client).begin()
     go_on(visitor)
     with client.database.reading() as db:
-        roles = Counter(db.scalars(select(Trial.role)))
+        roles = Counter(db.scalars(select(TrialRow.role)))
     assert roles == {"practice": 2, "qualification": 4, "catch": 2, "main": 8}
 
 
@@ -149,10 +153,12 @@ def test_nobody_sees_a_photograph_twice_not_even_in_another_study(tmp_path, urls
             assert visitor.finish().status_code == 200
             with client.database.reading() as db:
                 shown = db.scalars(
-                    select(Picture.source_id).join(Trial, Trial.stimulus_id == Picture.stimulus_id)
+                    select(PictureRow.source_id).join(
+                        TrialRow, TrialRow.stimulus_id == PictureRow.stimulus_id
+                    )
                 ).all()
-                people = db.scalar(select(func.count(Participant.id)))
-                main = db.scalar(select(func.count(Trial.id)).where(Trial.role == "main"))
+                people = db.scalar(select(func.count(ParticipantRow.id)))
+                main = db.scalar(select(func.count(TrialRow.id)).where(TrialRow.role == "main"))
     assert people == 1
     assert len(shown) == len(set(shown)) > 16
     # 8 of the 14 photographs of the main part are gone after the first study, so 6 trials are left
@@ -187,10 +193,10 @@ def test_many_at_once_never_take_a_stimulus_too_often_or_a_photograph_twice(tmp_
         assert set(counted.values()) == {2}
         with client.database.reading() as db:
             rows = db.execute(
-                select(Session.participant_id, Picture.source_id)
-                .select_from(Trial)
-                .join(Session)
-                .join(Picture, Picture.stimulus_id == Trial.stimulus_id)
+                select(SessionRow.participant_id, PictureRow.source_id)
+                .select_from(TrialRow)
+                .join(SessionRow)
+                .join(PictureRow, PictureRow.stimulus_id == TrialRow.stimulus_id)
             ).all()
     assert len(rows) == len(set(rows))
 
@@ -220,7 +226,7 @@ def test_the_same_answer_again_changes_nothing_and_another_is_refused(client):
         reply = visitor.put(trial, body | other)
         assert (reply.status_code, reply.json()["code"]) == (409, "answered")
     with client.database.reading() as db:
-        assert db.scalar(select(func.count(Response.trial_id))) == 1
+        assert db.scalar(select(func.count(ResponseRow.trial_id))) == 1
 
 
 def test_another_tab_takes_over_and_the_first_is_told(client):
@@ -233,7 +239,7 @@ def test_another_tab_takes_over_and_the_first_is_told(client):
     assert visitor.finish().json()["code"] == "another_tab"
     visitor.tab = second
     with client.database.reading() as db:
-        assert db.scalar(select(Trial.state).where(Trial.public_id == out)) == "dropped"
+        assert db.scalar(select(TrialRow.state).where(TrialRow.public_id == out)) == "dropped"
     assert visitor.next()["trial"]["id"] != out
 
 
@@ -294,8 +300,8 @@ def test_answers_of_whoever_is_excluded_are_asked_of_others(tmp_path, urls):
         go_on(spammer, right=False)
         assert spammer.finish().status_code == 200
         with client.database.reading() as db:
-            assert "catch" in set(db.scalars(select(Exclusion.rule)))
-            assert db.scalar(select(func.count(Response.trial_id))) == 30
+            assert "catch" in set(db.scalars(select(ExclusionRow.rule)))
+            assert db.scalar(select(func.count(ResponseRow.trial_id))) == 30
         assert set(taken(client)[0].values()) == {0}
 
 
@@ -305,10 +311,10 @@ def test_withdrawing_deletes_everything_of_a_person_and_nothing_else(client):
     code = gone.finish().json()["participant"]
     assert withdraw(client.database, b"x", code) == 16
     with client.database.reading() as db:
-        for table, left in ((Participant, 1), (Session, 1), (Trial, 16), (Identity, 1)):
+        for table, left in ((ParticipantRow, 1), (SessionRow, 1), (TrialRow, 16), (IdentityRow, 1)):
             assert db.scalar(select(func.count()).select_from(table)) == left
-        assert db.scalar(select(func.count(Response.trial_id))) == 16
-        assert db.scalar(select(func.count()).select_from(Exposure)) == 16
+        assert db.scalar(select(func.count(ResponseRow.trial_id))) == 16
+        assert db.scalar(select(func.count()).select_from(ExposureRow)) == 16
     says, counted = taken(client)
     assert says == counted
     assert gone.client.get("/api/session", headers=gone.headers).status_code == 401
@@ -318,12 +324,12 @@ def test_platform_ids_are_kept_apart_and_can_be_forgotten(client):
     ids = {"PROLIFIC_PID": "5f0c", "STUDY_ID": "s1", "SESSION_ID": "x9"}
     visitor = Visitor(client, platform="prolific", ids=ids).begin()
     with client.database.reading() as db:
-        assert db.scalar(select(Identity.ids)) == ids
-        person = db.scalar(select(Participant))
+        assert db.scalar(select(IdentityRow.ids)) == ids
+        person = db.scalar(select(ParticipantRow))
         assert "5f0c" not in person.code + person.digest
     assert forget_identities(client.database, client.row.id) == 1
     with client.database.reading() as db:
-        assert db.scalar(select(func.count()).select_from(Identity)) == 0
+        assert db.scalar(select(func.count()).select_from(IdentityRow)) == 0
     # and the person is still known again
     again = Visitor(client, platform="prolific", ids=ids)
     again.join(expect=200)
@@ -374,7 +380,7 @@ def test_two_pictures_that_stay_until_the_answer_are_never_answered_too_late(tmp
             trial = visitor.next()["trial"]["id"]
             assert visitor.answer(trial, "same", rt_ms=rt).status_code == 200
             with client.database.reading() as db:
-                assert ("too_late" in db.scalar(select(Response.flags))) == late
+                assert ("too_late" in db.scalar(select(ResponseRow.flags))) == late
 
 
 def test_least_answered_stimuli_come_first(tmp_path, urls):
@@ -413,7 +419,7 @@ def test_a_preview_on_mechanical_turk_creates_nothing(client):
     }  # fmt: skip
     assert Visitor(client, platform="mturk", ids=ids).join(expect=409)["code"] == "preview"
     with client.database.reading() as db:
-        for table in (Participant, Session, Identity, Trial):
+        for table in (ParticipantRow, SessionRow, IdentityRow, TrialRow):
             assert db.scalar(select(func.count()).select_from(table)) == 0
 
 
@@ -450,9 +456,9 @@ def test_sources_that_were_shown_are_counted_once_for_each_trial(client):
     visitor = Visitor(client).begin()
     go_on(visitor)
     with client.database.reading() as db:
-        exposed = db.scalar(select(func.count()).select_from(Exposure))
-        shown = db.scalar(select(func.count()).select_from(Trial))
-        assert db.scalar(select(func.count(SourceImage.id))) == 64
+        exposed = db.scalar(select(func.count()).select_from(ExposureRow))
+        shown = db.scalar(select(func.count()).select_from(TrialRow))
+        assert db.scalar(select(func.count(SourceImageRow.id))) == 64
     assert exposed == shown == 16
 
 
@@ -491,7 +497,7 @@ def test_nobody_skips_a_part_because_others_are_at_the_same_stimuli(tmp_path, ur
             thread.join()
         assert not problems
         with client.database.reading() as db:
-            rows = db.execute(select(Trial.session_id, Trial.role)).all()
+            rows = db.execute(select(TrialRow.session_id, TrialRow.role)).all()
     assert len(rows) == len(people) * 6
     assert all(
         count == len(people)

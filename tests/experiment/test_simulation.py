@@ -10,10 +10,10 @@ from scipy.stats import binomtest
 
 from experiment_studies import CORRUPTIONS, Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
-from eyechart.experiment.folder import open_study
-from eyechart.experiment.robots import Asked, Psychometric, Robot, kinds_of
-from eyechart.experiment.serve import make_server
-from eyechart.experiment.simulate import simulate_fast
+from eyechart.experiment.server.serve import make_server
+from eyechart.experiment.simulate.robots import Asked, Psychometric, Robot, kinds_of
+from eyechart.experiment.simulate.simulation import simulate_fast
+from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.humans.records import CLEAN, read_answers
 from eyechart.humans.reference import find_reference
 

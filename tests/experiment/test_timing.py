@@ -12,7 +12,7 @@ import pytest
 
 from browser import skip_without_browser
 from experiment_timing import FRAME_MS, STIMULUS_MS, Busy, Recorded, record, undisturbed
-from eyechart.experiment.server import is_built
+from eyechart.experiment.server.routes import is_built
 
 skip_without_browser()
 if not is_built():

@@ -17,8 +17,8 @@ from experiment_studies import Sizes, make_study
 
 PROGRAM = """
 import sys
-from eyechart.experiment import serve
-from eyechart.experiment.folder import open_study
+from eyechart.experiment.server import serve
+from eyechart.experiment.storage.experiment_folder import open_study
 serve.is_built = lambda: True  # the pages are not asked for here
 own = serve.listen("127.0.0.1", 0)
 print(own.getsockname()[1], flush=True)

@@ -17,9 +17,14 @@ from sqlalchemy import insert, select
 
 from experiment_load_figures import Load, Result, Summary, summarise
 from experiment_studies import Sizes, make_study
-from eyechart.experiment.database import open_database
-from eyechart.experiment.folder import StudyFolder, open_study
-from eyechart.experiment.tables import Picture, SourceImage, Stimulus, Study
+from eyechart.experiment.storage.database import open_database
+from eyechart.experiment.storage.database_tables import (
+    PictureRow,
+    SourceImageRow,
+    StimulusRow,
+    StudyRow,
+)
+from eyechart.experiment.storage.experiment_folder import StudyFolder, open_study
 from eyechart.labels.categories import CATEGORIES
 
 HERE = Path(__file__).parent
@@ -84,13 +89,13 @@ def make_load_study(
     database = open_database(folder.database_url)
     random = np.random.default_rng(1)
     with database.writing() as db:
-        study = db.scalars(select(Study.id)).one()
+        study = db.scalars(select(StudyRow.id)).one()
         sources = [
             {"id": number + 1, "digest": hashlib.sha256(f"p{number}".encode()).hexdigest(),
              "name": f"{number}.png", "category": CATEGORIES[number % 16]}
             for number in range(len(roles))
         ]  # fmt: skip
-        db.execute(insert(SourceImage), sources)
+        db.execute(insert(SourceImageRow), sources)
         stimuli, shown = [], []
         for number, photograph in enumerate(_photographs(counts)):
             role = roles[photograph]
@@ -104,8 +109,8 @@ def make_load_study(
                 "corruption": "clean", "parameters": {}, "delta_v": 0.0,
                 "sha256": pictures.names[number],
             })  # fmt: skip
-        db.execute(insert(Stimulus), stimuli)
-        db.execute(insert(Picture), shown)
+        db.execute(insert(StimulusRow), stimuli)
+        db.execute(insert(PictureRow), shown)
     database.close()
     return folder
 

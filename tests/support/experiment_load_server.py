@@ -12,12 +12,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from eyechart.experiment import allocation, serve, server
-from eyechart.experiment.config import StudyConfig
-from eyechart.experiment.database import Database
-from eyechart.experiment.folder import open_study
-from eyechart.experiment.progress import progress_of
-from eyechart.experiment.tables import Session
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.server import routes, serve
+from eyechart.experiment.server import trial_allocation as allocation
+from eyechart.experiment.server.session_progress import progress_of
+from eyechart.experiment.storage.database import Database
+from eyechart.experiment.storage.database_tables import SessionRow
+from eyechart.experiment.storage.experiment_folder import open_study
 
 
 def count_then_choose(
@@ -27,19 +28,19 @@ def count_then_choose(
     key: str,
     now: datetime,
     admit: allocation.Admit,
-) -> allocation.Step:
+) -> allocation.NextStep:
     """Allocate as it must not be done: what was chosen is taken only in the next transaction."""
     with database.reading() as db:
-        session = db.get_one(Session, session_id)
+        session = db.get_one(SessionRow, session_id)
         progress = progress_of(db, session)
         found = allocation._choose(db, config, session, progress)
     if isinstance(found, str):
-        return allocation.Step(found)
+        return allocation.NextStep(found)
     # the server's few threads seldom meet here by themselves
     time.sleep(0.02)
     with database.writing() as db:
         trial = allocation._hand_out(db, config, session, progress, found, key, now)
-    return allocation.Step("trial", trial)
+    return allocation.NextStep("trial", trial)
 
 
 def deadly(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,8 +55,8 @@ def deadly(work: Callable[..., Any]) -> Callable[..., Any]:
 
 MODES = {
     "careless": ("allocate", count_then_choose),
-    "dies-handing-out": ("allocate", deadly(server.allocate)),
-    "dies-storing": ("store", deadly(server.store)),
+    "dies-handing-out": ("allocate", deadly(routes.allocate)),
+    "dies-storing": ("store", deadly(routes.store)),
 }
 
 
@@ -63,7 +64,7 @@ def main(path: str, port: int, pace: float, mode: str) -> None:
     # nobody here opens the pages, which are built apart
     serve.is_built = lambda: True
     if mode in MODES:
-        setattr(server, *MODES[mode])
+        setattr(routes, *MODES[mode])
     own = serve.listen("127.0.0.1", port)
     print(own.getsockname()[1], flush=True)
     one, database = serve.make_server(open_study(path), pace=pace)

@@ -14,10 +14,16 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import select
 
-from eyechart.experiment.config import StudyConfig, config_text
-from eyechart.experiment.database import open_database
-from eyechart.experiment.folder import StudyFolder, open_study
-from eyechart.experiment.tables import Installation, Picture, SourceImage, Stimulus, Study
+from eyechart.experiment.design.study_config import StudyConfig, config_text
+from eyechart.experiment.storage.database import open_database
+from eyechart.experiment.storage.database_tables import (
+    InstallationRow,
+    PictureRow,
+    SourceImageRow,
+    StimulusRow,
+    StudyRow,
+)
+from eyechart.experiment.storage.experiment_folder import StudyFolder, open_study
 from eyechart.labels.categories import CATEGORIES
 
 SIDE = 24
@@ -60,10 +66,10 @@ def make_study(
     folder = open_study(path)
     database = open_database(folder.database_url, create=True)
     with database.writing() as db:
-        if db.scalar(select(Installation)) is None:
+        if db.scalar(select(InstallationRow)) is None:
             fingerprint = hashlib.sha256(folder.secret).hexdigest()
-            db.add(Installation(secret=fingerprint))
-        study = Study(
+            db.add(InstallationRow(secret=fingerprint))
+        study = StudyRow(
             name=name,
             config=config.__dict__,
             config_hash=config.digest,
@@ -77,7 +83,7 @@ def make_study(
     return folder
 
 
-def _fill(db: Any, path: Path, config: StudyConfig, study: Study, sizes: Sizes) -> None:
+def _fill(db: Any, path: Path, config: StudyConfig, study: StudyRow, sizes: Sizes) -> None:
     random = np.random.default_rng(0)
     pairs = config.kind == "same-different"
     number = 0
@@ -93,11 +99,11 @@ def _fill(db: Any, path: Path, config: StudyConfig, study: Study, sizes: Sizes) 
                 _stimulus(db, path, config, study, role, sources, each, random)
 
 
-def _source(db: Any, number: int, category: str) -> SourceImage:
+def _source(db: Any, number: int, category: str) -> SourceImageRow:
     digest = hashlib.sha256(f"photograph {number}".encode()).hexdigest()
-    known = db.scalar(select(SourceImage).where(SourceImage.digest == digest))
+    known = db.scalar(select(SourceImageRow).where(SourceImageRow.digest == digest))
     if known is None:
-        known = SourceImage(digest=digest, name=f"{category}-{number}.png", category=category)
+        known = SourceImageRow(digest=digest, name=f"{category}-{number}.png", category=category)
         db.add(known)
         db.flush()
     return known
@@ -107,9 +113,9 @@ def _stimulus(
     db: Any,
     path: Path,
     config: StudyConfig,
-    study: Study,
+    study: StudyRow,
     role: str,
-    sources: list[SourceImage],
+    sources: list[SourceImageRow],
     each: int,
     random: np.random.Generator,
 ) -> None:
@@ -117,7 +123,7 @@ def _stimulus(
     truth = sources[0].category
     if len(sources) == 2:
         truth = "same" if same else "different"
-    stimulus = Stimulus(
+    stimulus = StimulusRow(
         study_id=study.id,
         role=role,
         truth=truth,
@@ -134,7 +140,7 @@ def _stimulus(
         other = place if not same else 0
         corruption = "clean" if is_clean else CORRUPTIONS[(each + other) % 2]
         db.add(
-            Picture(
+            PictureRow(
                 stimulus_id=stimulus.id,
                 place=place,
                 source_id=source.id,
@@ -220,9 +226,9 @@ def in_process(folder: StudyFolder, **options: Any) -> Iterator[Any]:
     """Give a client of the study's server, which runs in this process."""
     from starlette.testclient import TestClient
 
-    from eyechart.experiment.limits import Pace
-    from eyechart.experiment.server import make_app
-    from eyechart.experiment.studies import open_answers
+    from eyechart.experiment.server.request_limits import Pace
+    from eyechart.experiment.server.routes import make_app
+    from eyechart.experiment.storage.experiment_folder import open_answers
 
     database, study = open_answers(folder)
     plenty = Pace(1e6, 1e6)

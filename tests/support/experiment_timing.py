@@ -30,9 +30,9 @@ from sqlalchemy import select, update
 
 from browser import launched
 from experiment_studies import Sizes, make_study
-from eyechart.experiment.database import open_database
-from eyechart.experiment.folder import StudyFolder
-from eyechart.experiment.tables import Picture, Response
+from eyechart.experiment.storage.database import open_database
+from eyechart.experiment.storage.database_tables import PictureRow, ResponseRow
+from eyechart.experiment.storage.experiment_folder import StudyFolder
 from machine_stalls import stalls, touches
 
 SIDE = 224
@@ -131,7 +131,7 @@ def record(
     ]
     database = open_database(folder.database_url)
     with database.reading() as db:
-        rows = db.scalars(select(Response).order_by(Response.received_at)).all()
+        rows = db.scalars(select(ResponseRow).order_by(ResponseRow.received_at)).all()
         said = Recorded(
             seen,
             np.array(calm, dtype=bool),
@@ -153,7 +153,7 @@ def _study(path: Path, trials: int) -> StudyFolder:
     Image.fromarray(pixels).save(folder.picture_path(name))
     database = open_database(folder.database_url)
     with database.writing() as db:
-        db.execute(update(Picture).values(sha256=name))
+        db.execute(update(PictureRow).values(sha256=name))
     database.close()
     return folder
 

@@ -14,18 +14,18 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
 
-from eyechart.experiment.config import StudyConfig
-from eyechart.experiment.records import Answer, Sitting
-from eyechart.experiment.studies import open_answers
-from eyechart.experiment.tables import (
-    Exposure,
-    Participant,
-    Picture,
-    Response,
-    Session,
-    Stimulus,
-    Trial,
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.storage.database_tables import (
+    ExposureRow,
+    ParticipantRow,
+    PictureRow,
+    ResponseRow,
+    SessionRow,
+    StimulusRow,
+    TrialRow,
 )
+from eyechart.experiment.storage.experiment_folder import open_answers
+from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse
 from eyechart.labels.categories import CATEGORIES
 
 START = datetime(2030, 5, 1, 12, tzinfo=UTC)
@@ -82,7 +82,7 @@ def attentive(delta_v: float) -> float:
     return float(1 / 16 + (0.95 - 1 / 16) / (1 + np.exp(12 * (delta_v - 0.7))))
 
 
-def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> Sitting:
+def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> SessionRecord:
     """Return a whole session of a robot that was never stored; as many of each role as planned."""
     numbers = np.random.default_rng(seed)
     pairs = config.kind == "same-different"
@@ -95,14 +95,14 @@ def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> Sit
             choice, rt, flags = robot.answer(truth, change, numbers)
             stamps = {} if pairs else {"stimulus": 300.0, "blank": 300.0 + robot.shown_ms}
             answers.append(
-                Answer(
+                TrialResponse(
                     len(answers), role, truth, choice, choice == truth, rt, stamps, tuple(flags),
                     START, START,
                 )
             )  # fmt: skip
     facts = {"state": "finished", "hz": 60.0, "finished_at": START}
     facts |= more
-    return Sitting(
+    return SessionRecord(
         id=seed, subject=f"P{seed}", platform="link", screen={}, created_at=START, last_seen=START,
         answers=tuple(answers), **facts,
     )  # fmt: skip
@@ -132,13 +132,13 @@ def fill(
     numbers = np.random.default_rng(seed)
     with database.writing() as db:
         stimuli = db.scalars(
-            select(Stimulus)
-            .where(Stimulus.study_id == study.id)
-            .options(selectinload(Stimulus.pictures).selectinload(Picture.source))
-            .order_by(Stimulus.id)
+            select(StimulusRow)
+            .where(StimulusRow.study_id == study.id)
+            .options(selectinload(StimulusRow.pictures).selectinload(PictureRow.source))
+            .order_by(StimulusRow.id)
         ).all()
         # ids given here, for asking the database for each would take most of the time
-        ids = count(1 + (db.scalar(select(func.max(Trial.id))) or 0))
+        ids = count(1 + (db.scalar(select(func.max(TrialRow.id))) or 0))
         for place, robot in enumerate(robots):
             session = _session(db, study.id, f"{names}{place:03d}", robot, state, minutes, now)
             shown = list(_shown(stimuli, wanted, numbers))
@@ -150,7 +150,7 @@ def fill(
             db.flush()
             db.add_all(response for _, response in pairs)
             db.add_all(
-                Exposure(participant_id=session.participant_id, source_id=picture.source_id)
+                ExposureRow(participant_id=session.participant_id, source_id=picture.source_id)
                 for stimulus in shown
                 for picture in stimulus.pictures
             )
@@ -159,11 +159,11 @@ def fill(
 
 def _session(
     db: Any, study_id: int, code: str, robot: Robot, state: str, minutes: float, now: datetime
-) -> Session:
-    person = Participant(code=code, platform="link", digest=uuid4().hex, created_at=now)
+) -> SessionRow:
+    person = ParticipantRow(code=code, platform="link", digest=uuid4().hex, created_at=now)
     db.add(person)
     db.flush()
-    session = Session(
+    session = SessionRow(
         study_id=study_id, participant_id=person.id, state=state, token_hash=uuid4().hex,
         expires_at=now, seed=0, screen=robot.screen, hz=60.0, created_at=now,
         finished_at=None if state == "active" else now + timedelta(minutes=minutes),
@@ -174,8 +174,8 @@ def _session(
 
 
 def _shown(
-    stimuli: Sequence[Stimulus], wanted: dict[str, int], numbers: np.random.Generator
-) -> Iterator[Stimulus]:
+    stimuli: Sequence[StimulusRow], wanted: dict[str, int], numbers: np.random.Generator
+) -> Iterator[StimulusRow]:
     """Yield what one person is shown, and count it as taken."""
     seen: set[int] = set()
     for role, most in wanted.items():
@@ -197,21 +197,21 @@ def _shown(
 
 def _answer(
     trial_id: int,
-    session: Session,
-    stimulus: Stimulus,
+    session: SessionRow,
+    stimulus: StimulusRow,
     number: int,
     robot: Robot,
     numbers: np.random.Generator,
     now: datetime,
-) -> tuple[Trial, Response]:
+) -> tuple[TrialRow, ResponseRow]:
     change = max(picture.delta_v or 0.0 for picture in stimulus.pictures)
     choice, rt, flags = robot.answer(stimulus.truth, change, numbers)
-    trial = Trial(
+    trial = TrialRow(
         id=trial_id, public_id=uuid4().hex, session_id=session.id, number=number,
         key=str(uuid4()), role=stimulus.role, stimulus_id=stimulus.id, state="answered",
         served_at=now, expires_at=now,
     )  # fmt: skip
-    response = Response(
+    response = ResponseRow(
         trial_id=trial_id, client_uuid=str(uuid4()), choice=choice,
         correct=choice == stimulus.truth, rt_ms=rt, stamps={"stimulus": 0.0, "hz": 60},
         flags=flags, body_hash=b"0" * 32, received_at=now + timedelta(seconds=number),

@@ -24,8 +24,8 @@ def export(
 ) -> None:
     """Write a study's answers: human records for --humans, tables of everything, and who is out."""
     need_experiment()
-    from eyechart.experiment.export import export as write
-    from eyechart.experiment.folder import open_study
+    from eyechart.experiment.export.study_export import export as write
+    from eyechart.experiment.storage.experiment_folder import open_study
 
     found = open_study(study)
     told = write(found, out, rules, include_excluded)

@@ -13,7 +13,7 @@ from eyechart.cli.stop import Stop
 if TYPE_CHECKING:
     import torch
 
-    from eyechart.experiment.planning import Plan
+    from eyechart.experiment.design.planning import StudyPlan
 
 
 def new(
@@ -108,9 +108,9 @@ def new(
     """Make a study: render its pictures, check its balance, and say what it takes."""
     need_experiment()
     from eyechart.core.devices import find_device
-    from eyechart.experiment.budget import Prices
-    from eyechart.experiment.planning import Wish, plan_study
-    from eyechart.experiment.settings import gather_settings, with_side
+    from eyechart.experiment.design.budget import Prices
+    from eyechart.experiment.design.planning import StudyRequest, plan_study
+    from eyechart.experiment.design.study_settings import gather_settings, with_side
     from eyechart.testsets.testset import read_testset
 
     given = {
@@ -118,7 +118,7 @@ def new(
         "practice": practice, "qualification": qualification, "catch": catch, "contact": contact,
         "payment": payment, "prolific_code": prolific_code, "prolific_failed": prolific_failed,
     }  # fmt: skip
-    wish = Wish(
+    wish = StudyRequest(
         study, Prices(pay, fee, currency, expect_excluded), seed, catch_pool, tuple(pair or ()),
         per_pair, database, secret,
     )  # fmt: skip
@@ -129,9 +129,9 @@ def new(
     _make(plan_study(found, own, wish), images, find_device(device))
 
 
-def _make(plan: "Plan", images: Path | None, device: "torch.device") -> None:
+def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> None:
     from eyechart.cli.progress import ProgressBars
-    from eyechart.experiment.making import carry_out, prepare, side_of
+    from eyechart.experiment.design.study_build import carry_out, prepare, side_of
     from eyechart.pipeline.loading import find_source
     from eyechart.testsets.plan import Plan as Drawing
 

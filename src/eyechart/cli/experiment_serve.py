@@ -46,10 +46,10 @@ def serve(
 ) -> None:
     """Serve a study to participants until Ctrl-C; every answer is on disk when it is confirmed."""
     need_experiment()
-    from eyechart.experiment.folder import open_study
-    from eyechart.experiment.recruiting import origin
-    from eyechart.experiment.serve import listen
-    from eyechart.experiment.serve import serve as run
+    from eyechart.experiment.recruiters.recruiter import origin
+    from eyechart.experiment.server.serve import listen
+    from eyechart.experiment.server.serve import serve as run
+    from eyechart.experiment.storage.experiment_folder import open_study
 
     for name in submit_host or ():
         if origin(name) != name:
@@ -79,14 +79,13 @@ def close(
 ) -> None:
     """Let nobody new take part; whoever is at it goes on."""
     need_experiment()
-    from eyechart.experiment.folder import open_study
-    from eyechart.experiment.studies import open_answers
-    from eyechart.experiment.tables import Study
+    from eyechart.experiment.storage.database_tables import StudyRow
+    from eyechart.experiment.storage.experiment_folder import open_answers, open_study
 
     database, row = open_answers(open_study(study))
     try:
         with database.writing() as db:
-            db.get_one(Study, row.id).status = "open" if again else "closed"
+            db.get_one(StudyRow, row.id).status = "open" if again else "closed"
     finally:
         database.close()
     print(f"{row.name} is {'open' if again else 'closed to anybody new'}.")
@@ -100,9 +99,8 @@ def withdraw(
 ) -> None:
     """Delete everything of a participant from the database; others are asked in their place."""
     need_experiment()
-    from eyechart.experiment.folder import open_study
-    from eyechart.experiment.studies import open_answers
-    from eyechart.experiment.withdraw import withdraw as delete
+    from eyechart.experiment.storage.experiment_folder import open_answers, open_study
+    from eyechart.experiment.storage.withdrawal import withdraw as delete
 
     found = open_study(study)
     database, _ = open_answers(found)
@@ -116,9 +114,8 @@ def withdraw(
 def forget(study: StudyPath) -> None:
     """Delete the platforms' ids of all participants, once they were paid; answers stay."""
     need_experiment()
-    from eyechart.experiment.folder import open_study
-    from eyechart.experiment.studies import open_answers
-    from eyechart.experiment.withdraw import forget_identities
+    from eyechart.experiment.storage.experiment_folder import open_answers, open_study
+    from eyechart.experiment.storage.withdrawal import forget_identities
 
     database, row = open_answers(open_study(study))
     try:

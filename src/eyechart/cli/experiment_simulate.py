@@ -31,9 +31,9 @@ def simulate(
     """Let robots with a known curve take part in a copy of a study, in a real browser."""
     need_experiment()
     from eyechart.cli.progress import ProgressBars
-    from eyechart.experiment.folder import open_study
-    from eyechart.experiment.robots import Psychometric, kinds_of
-    from eyechart.experiment.simulate import copy_study, simulate_fast, write_robots
+    from eyechart.experiment.simulate.robots import Psychometric, kinds_of
+    from eyechart.experiment.simulate.simulation import copy_study, simulate_fast, write_robots
+    from eyechart.experiment.storage.experiment_folder import open_study
 
     if spammers > participants:
         raise UsageError(f"--spammers {spammers} are more than --participants {participants}.")
@@ -42,7 +42,7 @@ def simulate(
     if fast:
         run = simulate_fast
     else:
-        from eyechart.experiment.simulate_browser import find_browser, simulate_in_browser
+        from eyechart.experiment.simulate.browser_robots import find_browser, simulate_in_browser
 
         find_browser()
         run = simulate_in_browser

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from eyechart.experiment.folder import StudyFolder
-    from eyechart.experiment.status import Group, Rate, Status
+    from eyechart.experiment.export.study_status import Rate, StimulusGroup, StudyStatus
+    from eyechart.experiment.storage.experiment_folder import StudyFolder
 
 MOST_ROWS = 24
 """So many corruptions or pairs go on a screen besides the rest."""
@@ -29,7 +29,7 @@ def status(
     """Print how far a study is, who takes part, who is left out, and people's curves so far."""
     need_experiment()
     from eyechart.cli.tables import wide_console
-    from eyechart.experiment.folder import open_study
+    from eyechart.experiment.storage.experiment_folder import open_study
 
     found = open_study(study)
     console = wide_console()
@@ -48,11 +48,11 @@ def status(
             live.update(_page(_look(found)), refresh=True)
 
 
-def _look(found: "StudyFolder") -> "Status":
+def _look(found: "StudyFolder") -> "StudyStatus":
     from datetime import UTC, datetime
 
-    from eyechart.experiment.status import read_status
-    from eyechart.experiment.studies import open_answers
+    from eyechart.experiment.export.study_status import read_status
+    from eyechart.experiment.storage.experiment_folder import open_answers
 
     database, study = open_answers(found)
     try:
@@ -62,7 +62,7 @@ def _look(found: "StudyFolder") -> "Status":
         database.close()
 
 
-def _page(told: "Status") -> "RenderableType":
+def _page(told: "StudyStatus") -> "RenderableType":
     from rich.console import Group as Together
 
     table = _pairs(told) if told.kind == "same-different" else _curves(told)
@@ -72,7 +72,7 @@ def _page(told: "Status") -> "RenderableType":
     return Together("\n".join(_head(told)), table, *rest)
 
 
-def _head(told: "Status") -> list[str]:
+def _head(told: "StudyStatus") -> list[str]:
     answers, wanted = (sum(getattr(g, name) for g in told.groups) for name in ("answers", "wanted"))
     full, stimuli = (sum(getattr(g, name) for g in told.groups) for name in ("full", "stimuli"))
     share = f" ({answers / wanted:.0%})" if wanted else ""
@@ -94,15 +94,15 @@ def _head(told: "Status") -> list[str]:
     return lines
 
 
-def _shown(told: "Status") -> "list[Group]":
+def _shown(told: "StudyStatus") -> "list[StimulusGroup]":
     """Return the groups to show: all, or those that lack most."""
     if len(told.groups) <= MOST_ROWS:
         return list(told.groups)
     return sorted(told.groups, key=lambda own: own.answers / max(own.wanted, 1))[:MOST_ROWS]
 
 
-def _curves(told: "Status") -> "RenderableType":
-    from eyechart.experiment.status import PLACES
+def _curves(told: "StudyStatus") -> "RenderableType":
+    from eyechart.experiment.export.study_status import PLACES
 
     table = _table("corruption", *(f"right at Δv {place:g}" for place in PLACES))
     for own in _shown(told):
@@ -111,7 +111,7 @@ def _curves(told: "Status") -> "RenderableType":
     return table
 
 
-def _pairs(told: "Status") -> "RenderableType":
+def _pairs(told: "StudyStatus") -> "RenderableType":
     table = _table("pair", "right", "people", "verdict so far")
     by_name = {f"{each.a}|{each.b}": each for each in told.pairs}
     for own in _shown(told):

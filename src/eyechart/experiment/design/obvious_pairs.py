@@ -1,0 +1,109 @@
+"""Trials of a same/different study whose answer is plain to anybody who looks.
+
+They are for practice, qualification and catch trials. "Same" are two photographs that one
+corruption has strongly changed; "different" are two that were strongly changed by corruptions which
+nobody takes for each other, as noise and blur: what counts as different there must be what counts
+in the main part. Only where a test set has none it is a clean photograph beside a changed one.
+Strong is the upper fifth of a corruption's Δv, and only corruptions whose upper fifth begins at Δv
+0.5 or above are used, unless there are none.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.experiment.design.stimulus_design import PlannedStimulus
+from eyechart.experiment.design.study_samples import StudyImage, StudySample
+from eyechart.humans.transfer import class_of
+from eyechart.suites.suite import all_entries
+
+SAME, DIFFERENT = "same", "different"
+OBVIOUS = 0.5
+STRONG_SHARE = 0.8
+
+
+def obvious_pairs(
+    sources: Sequence[StudyImage], counts: Mapping[str, int], seed: int
+) -> list[PlannedStimulus]:
+    """Return stimuli whose truth is plain, so many for each role, half of them same.
+
+    Every one has two photographs of its own. Those with few corrupted pictures come first.
+    """
+    order = sorted(
+        sources, key=lambda each: (len(each.corrupted), hash64(seed, "aside", each.digest))
+    )
+    left = {source.digest: source for source in order}
+    limits = strong_limits(sources)
+    turns = sorted(limits, key=lambda name: hash64(seed, "turn", name))
+    stimuli: list[PlannedStimulus] = []
+    for role, count in counts.items():
+        for number in range(count):
+            # a corruption is once in a same and once in a different pair before the next has a turn
+            name = turns[len(stimuli) // 2 % len(turns)]
+            truth = SAME if number % 2 == 0 else DIFFERENT
+            first = _take_strong(left, name, limits[name], None)
+            other = name if truth == SAME else _unlike(name, turns, number)
+            if other is None:
+                second = left.pop(next(iter(left))).clean
+            else:
+                second = _take_strong(left, other, limits[other], first.change)
+            swap = hash64(seed, "swap", first.row) % 2
+            stimuli.append(
+                PlannedStimulus(role, truth, None, (second, first) if swap else (first, second))
+            )
+    return stimuli
+
+
+def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
+    """Return one of the corruptions that looks nothing like this one; None if there is none."""
+    kind = _kind(name)
+    others = [each for each in names if _kind(each) != kind]
+    return others[number // 2 % len(others)] if others else None
+
+
+def _kind(name: str) -> str:
+    """Return the class of corruptions that people confuse, or else the family of this one."""
+    known = all_entries().get(name)
+    return class_of(name) or (name if known is None else known.corruption.family)
+
+
+def strong_limits(sources: Sequence[StudyImage]) -> dict[str, float]:
+    """Return from which Δv on the pictures by a corruption are strong, for those that are plain."""
+    changes: dict[str, list[float]] = {}
+    for source in sources:
+        for row in source.corrupted:
+            changes.setdefault(row.corruption, []).append(row.change)
+    if not changes:
+        raise UsageError("No corrupted picture of the test set has a visual change: draw another.")
+    limits = {
+        name: float(np.quantile(values, STRONG_SHARE)) for name, values in sorted(changes.items())
+    }
+    strong = {name: limit for name, limit in limits.items() if limit >= OBVIOUS}
+    best = max(limits, key=lambda name: limits[name])
+    return strong or {best: limits[best]}
+
+
+def _take_strong(
+    left: dict[str, StudyImage], name: str, limit: float, like: float | None
+) -> StudySample:
+    """Return a strong picture by this corruption and take its photograph out.
+
+    `like`: the Δv that it should be near to. Where none is strong, the strongest.
+    """
+    rows = [row for each in left.values() for row in each.corrupted if row.corruption == name]
+    if not rows:
+        raise UsageError(
+            f"No photograph is left with a picture by {name} for practice, qualification and catch"
+            " trials: lower their numbers, or draw the test set from more photographs."
+        )
+    strong = [row for row in rows if row.change >= limit]
+    if not strong:
+        chosen = max(rows, key=lambda row: row.change)
+    elif like is None:
+        chosen = strong[0]
+    else:
+        chosen = min(strong, key=lambda row: abs(row.change - like))
+    del left[chosen.digest]
+    return chosen

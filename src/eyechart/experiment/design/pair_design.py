@@ -1,0 +1,216 @@
+"""The study in which people say whether two pictures were changed in the same way.
+
+For a pair of corruptions in question, half of the trials show one of the two twice ("same") and
+half show both ("different"). The two pictures are always of different photographs and equally much
+changed, so that neither what is in them nor how strong the change is gives the answer away; those
+that are hardly changed at all are left out, since nobody could say by what.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eyechart.core.errors import UsageError
+from eyechart.experiment.design.obvious_pairs import DIFFERENT, SAME, obvious_pairs
+from eyechart.experiment.design.stimulus_design import (
+    CATCH,
+    MAIN,
+    PRACTICE,
+    QUALIFICATION,
+    PlannedStimulus,
+    pool_sizes,
+    source_loads,
+)
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.design.study_samples import StudyImage, StudySample
+
+TOLERANCE = 0.02
+"""Two pictures of a stimulus differ by no more than so much Δv where the test set allows it."""
+
+VISIBLE = 0.02
+"""Pictures with less Δv are not compared."""
+
+NEAREST = 12
+"""One picture of a stimulus is among so many that are nearest to the Δv that is wanted."""
+
+ORDERS = 20
+"""In so many random orders it is tried how many trials one participant can have."""
+
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Question:
+    """Two corruptions of which it is asked whether they look alike, in alphabetical order."""
+
+    a: str
+    b: str
+
+    @property
+    def name(self) -> str:
+        """As the table `stimulus` has it."""
+        return f"{self.a}|{self.b}"
+
+
+def questions_of(corruptions: Sequence[str]) -> list[Question]:
+    """Return all pairs of these corruptions."""
+    if len(corruptions) < 2:
+        raise UsageError(
+            "Same or different needs two corruptions, and the test set has"
+            f" {len(corruptions)}: draw one with more."
+        )
+    return [Question(a, b) for a, b in combinations(sorted(corruptions), 2)]
+
+
+def design_pairs(
+    sources: Sequence[StudyImage],
+    questions: Sequence[Question],
+    per_pair: int,
+    config: StudyConfig,
+    seed: int,
+    catch_pool: int | None,
+) -> list[PlannedStimulus]:
+    """Return the stimuli of a same/different study, `per_pair` for each question."""
+    if per_pair < 2 or per_pair % 2:
+        raise UsageError(
+            f"per-pair must be an even number, half for same and half for different, got"
+            f" {per_pair}."
+        )
+    pools = pool_sizes(config, catch_pool, len(sources))
+    counts = {PRACTICE: pools.practice, QUALIFICATION: pools.qualification, CATCH: pools.catch}
+    shown = obvious_pairs(sources, counts, seed)
+    taken = {row.digest for stimulus in shown for row in stimulus.pictures}
+    rows = [row for each in sources if each.digest not in taken for row in each.corrupted]
+    shown += matched_pairs(rows, questions, per_pair, config.k, seed)
+    reach = trials_within_reach(shown, seed)
+    if reach < config.trials:
+        raise UsageError(
+            f"A participant can have only {reach} of {config.trials} trials, because nobody sees a"
+            f" photograph twice: lower --trials to {reach}, raise --per-pair, or draw the test set"
+            " from more photographs."
+        )
+    return shown
+
+
+def matched_pairs(
+    rows: Sequence[StudySample], questions: Sequence[Question], per_pair: int, k: int, seed: int
+) -> list[PlannedStimulus]:
+    """Return the stimuli of the main part: for each question half same and half different.
+
+    Both halves have the same steps of Δv, evenly over what the two corruptions have in common.
+    Pictures and photographs that were used less come first.
+    """
+    random = np.random.default_rng(seed)
+    by_name = {
+        name: _Pool([row for row in rows if row.corruption == name and row.change >= VISIBLE])
+        for question in questions
+        for name in (question.a, question.b)
+    }
+    uses: Counter[str] = Counter()
+    stimuli = []
+    for question in questions:
+        a, b = by_name[question.a], by_name[question.b]
+        low, high = _common_range(question, a, b)
+        half = per_pair // 2
+        for step in range(half):
+            wanted = low + (step + 0.5) / half * (high - low)
+            alike = (a, a) if step % 2 == 0 else (b, b)
+            for truth, (left, right) in ((SAME, alike), (DIFFERENT, (a, b))):
+                pictures = _match(left, right, wanted, uses, random)
+                for row in pictures:
+                    uses[row.digest] += 1
+                if random.random() < 0.5:
+                    pictures = pictures[::-1]
+                stimuli.append(PlannedStimulus(MAIN, truth, k, pictures, question.name))
+    return stimuli
+
+
+class _Pool:
+    """The rows of one corruption, with their Δv and how often each was used."""
+
+    def __init__(self, rows: Sequence[StudySample]) -> None:
+        self.rows = rows
+        self.delta_v: Real = np.array([row.change for row in rows], dtype=np.float64)
+        self.digests = np.array([row.digest for row in rows], dtype=np.str_)
+        self.used = np.zeros(len(rows))
+
+    def nearest(self, wanted: float) -> NDArray[np.int64]:
+        return np.argsort(np.abs(self.delta_v - wanted), kind="stable")[:NEAREST]
+
+
+def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]:
+    for name, pool in ((question.a, a), (question.b, b)):
+        if len(set(pool.digests.tolist())) < 2:
+            raise UsageError(
+                f"{name} has pictures of {len(set(pool.digests.tolist()))} photographs for the main"
+                " part, and a pair needs two: draw the test set from more photographs."
+            )
+    low = float(max(a.delta_v.min(), b.delta_v.min()))
+    high = float(min(a.delta_v.max(), b.delta_v.max()))
+    if low > high:
+        raise UsageError(
+            f"{question.a} and {question.b} have no visual change in common"
+            f" ({a.delta_v.min():.2f} to {a.delta_v.max():.2f} and {b.delta_v.min():.2f} to"
+            f" {b.delta_v.max():.2f}): leave the pair out with --pair, or draw the test set with"
+            " --sampling uniform."
+        )
+    return low, high
+
+
+def _match(
+    left: _Pool, right: _Pool, wanted: float, uses: Counter[str], random: np.random.Generator
+) -> tuple[StudySample, ...]:
+    """Return a picture of each with different photographs, Δv alike and near what is wanted.
+
+    Within the tolerance the least used ones are taken, beyond it the nearest.
+    """
+    best: tuple[float, int, int] | None = None
+    for one, other in ((left, right), (right, left)):
+        near = one.nearest(wanted)
+        gap = np.abs(one.delta_v[near][:, None] - other.delta_v[None, :])
+        load = _load(one, uses)[near][:, None] + _load(other, uses)[None, :]
+        cost = load + gap + 1e6 * np.maximum(gap - TOLERANCE, 0) + 1e-3 * random.random(gap.shape)
+        cost[one.digests[near][:, None] == other.digests[None, :]] = np.inf
+        i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        places = (int(near[i]), int(j)) if one is left else (int(j), int(near[i]))
+        found = (float(cost[i, j]), *places)
+        best = found if best is None else min(best, found)
+    assert best is not None
+    _, first, second = best
+    left.used[first] += 1
+    right.used[second] += 1
+    return left.rows[first], right.rows[second]
+
+
+def _load(pool: _Pool, uses: Counter[str]) -> Real:
+    """How much rows were used: the same picture again is worse than its photograph again."""
+    photographs = np.array([float(uses[digest]) for digest in pool.digests.tolist()])
+    load: Real = 3 * pool.used + photographs
+    return load
+
+
+def trials_within_reach(stimuli: Sequence[PlannedStimulus], seed: int) -> int:
+    """Return how many trials of the main part one participant can have without a photograph twice.
+
+    The fewest of some random orders, since the order of a study is random too.
+    """
+    random = np.random.default_rng(seed)
+    main = [
+        tuple(row.digest for row in stimulus.pictures)
+        for stimulus in stimuli
+        if stimulus.capacity is not None
+    ]
+    fewest = len(source_loads(stimuli))
+    for _ in range(ORDERS):
+        seen: set[str] = set()
+        trials = 0
+        for place in random.permutation(len(main)):
+            if seen.isdisjoint(main[place]):
+                seen.update(main[place])
+                trials += 1
+        fewest = min(fewest, trials)
+    return fewest

@@ -1,0 +1,197 @@
+"""A study's plan in words: what it shows, how evenly, and what it takes."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from eyechart.experiment.design.budget import Budget, Prices
+from eyechart.experiment.design.obvious_pairs import OBVIOUS, SAME
+from eyechart.experiment.design.pair_design import TOLERANCE
+from eyechart.experiment.design.stimulus_design import (
+    CATCH,
+    MAIN,
+    PRACTICE,
+    QUALIFICATION,
+    PlannedStimulus,
+)
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.labels.categories import CATEGORIES
+
+UNEVEN = 1.5
+"""The most of something may be so many times the fewest before a note says so."""
+
+BINS = 10
+
+
+def plan_text(
+    config: StudyConfig,
+    side: int,
+    stimuli: Sequence[PlannedStimulus],
+    budget: Budget,
+    prices: Prices,
+    left_out: int = 0,
+) -> str:
+    """Return the whole plan, some lines.
+
+    `side`: of the pictures in px; `left_out`: corrupted pictures whose Δv cannot be measured.
+    """
+    lines = [f"Study {config.name}: {config.title} ({config.kind}, {side} px)"]
+    lines += _what_is_shown(stimuli)
+    lines += _pairs(stimuli) if config.kind == "same-different" else _categories(stimuli)
+    lines += _corruptions(stimuli)
+    told = notes(config, stimuli)
+    if left_out:
+        told.append(f"{left_out} corrupted pictures are left out, since they have no Δv.")
+    lines += [f"Note: {note}" for note in told]
+    return "\n".join([*lines, *_budget(config, budget, prices)]) + "\n"
+
+
+def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
+    """Return what the experimenter should think about, a sentence each."""
+    found = []
+    if config.kind == "categorise":
+        counts = _by_category(stimuli)
+        missing = [name for name in CATEGORIES if not counts.get(name)]
+        if missing:
+            found.append(f"no photographs of {', '.join(missing)} are in the main part.")
+        found += _uneven("category", counts)
+    else:
+        gaps = _gaps(stimuli)
+        wide = {name: max(own) for name, own in gaps.items() if max(own) > TOLERANCE}
+        if wide:
+            worst = max(wide, key=lambda name: wide[name])
+            found.append(
+                f"{len(wide)} of {len(gaps)} pairs have pictures whose Δv differs by more than"
+                f" {TOLERANCE:g}, up to {wide[worst]:.3f} for {worst}."
+            )
+        if _strongest_obvious(stimuli) < OBVIOUS:
+            found.append(
+                f"no corruption changes pictures by Δv {OBVIOUS:g}, so that practice,"
+                " qualification and catch trials may not be plain to everybody."
+            )
+        if any(row.is_clean for each in stimuli for row in each.pictures):
+            found.append(
+                "all corruptions are of one kind, so that in practice, qualification and catch"
+                " trials 'different' is a clean picture beside a changed one, which the main part"
+                " never shows: better draw the test set with one of another kind besides, and name"
+                " the pairs in question with --pair."
+            )
+    return found + _uneven("corruption", _by_corruption(stimuli))
+
+
+def _what_is_shown(stimuli: Sequence[PlannedStimulus]) -> list[str]:
+    main = [each for each in stimuli if each.role == MAIN]
+    sources = {row.digest for each in main for row in each.pictures}
+    clean = sum(each.pictures[0].is_clean for each in main)
+    kinds = Counter(each.capacity for each in main if not each.pictures[0].is_clean)
+    clean_kinds = Counter(each.capacity for each in main if each.pictures[0].is_clean)
+    parts = [f"{count:,} with {k} answers each" for k, count in kinds.items()]
+    parts += [f"{clean:,} clean with {k} each" for k in clean_kinds]
+    roles = Counter(each.role for each in stimuli)
+    return [
+        f"Main part: {len(main):,} stimuli of {len(sources):,} photographs: {', '.join(parts)}",
+        f"Set aside: {roles[PRACTICE]} for practice, {roles[QUALIFICATION]} for qualification,"
+        f" {roles[CATCH]} for catch trials",
+    ]
+
+
+def _categories(stimuli: Sequence[PlannedStimulus]) -> list[str]:
+    counts = _by_category(stimuli)
+    return ["Stimuli by category: " + ", ".join(f"{name} {counts[name]}" for name in counts)]
+
+
+def _pairs(stimuli: Sequence[PlannedStimulus]) -> list[str]:
+    lines = ["Pairs of corruptions, same and different, and by how much Δv differs within a trial:"]
+    truths = Counter((each.pair, each.truth) for each in stimuli if each.pair)
+    for name, gaps in _gaps(stimuli).items():
+        same, total = truths[name, SAME], len(gaps)
+        lines.append(
+            f"  {name.replace('|', ' and ')}: {same} and {total - same}, {sum(gaps) / total:.3f} in"
+            f" the mean, at most {max(gaps):.3f}"
+        )
+    return lines
+
+
+def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
+    changes: dict[str, list[float]] = {}
+    for each in stimuli:
+        for row in each.pictures if each.role == MAIN else ():
+            if not row.is_clean:
+                changes.setdefault(row.corruption, []).append(row.change)
+    lines = ["Pictures by corruption, and the visual change that they cover:"]
+    for name, own in sorted(changes.items()):
+        reached = len({min(BINS - 1, int(value * BINS)) for value in own})
+        lines.append(
+            f"  {name}: {len(own):,}, Δv {min(own):.2f} to {max(own):.2f}, {reached} of {BINS}"
+            " tenths"
+        )
+    return lines
+
+
+def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
+    more = budget.by_source > budget.by_trials
+    return [
+        f"Answers wanted: {budget.answers:,}, {budget.hours:.2f} hours of looking and answering",
+        f"Participants whose answers count: {budget.counting:,}, the larger of"
+        f" {budget.by_trials:,} (with {config.trials} trials each) and {budget.by_source:,} (the"
+        " photograph asked for most, never twice of the same person)"
+        + (
+            ": the photographs decide, and not everybody will have all trials; more photographs"
+            " with fewer pictures each would need fewer people"
+            if more
+            else ""
+        ),
+        f"Participants to recruit: {budget.participants:,}, if {prices.excluded:.0%} do not count",
+        f"Time: about {budget.seconds / 60:.1f} minutes each, paid as {budget.minutes}",
+        f"Cost: {budget.cost:,.2f} {prices.currency}, at {prices.pay:g} an hour and a fee of"
+        f" {prices.fee:.0%}",
+    ]
+
+
+def _by_category(stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
+    counts = Counter(each.truth for each in stimuli if each.role == MAIN)
+    return {name: counts[name] for name in CATEGORIES if counts[name]}
+
+
+def _by_corruption(stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
+    return dict(
+        Counter(
+            row.corruption
+            for each in stimuli
+            if each.role == MAIN
+            for row in each.pictures
+            if not row.is_clean
+        )
+    )
+
+
+def _uneven(what: str, counts: Mapping[str, int]) -> list[str]:
+    if not counts:
+        return []
+    most, fewest = (pick(counts, key=lambda name: counts[name]) for pick in (max, min))
+    if counts[most] <= UNEVEN * counts[fewest]:
+        return []
+    return [
+        f"the {what} {most} has {counts[most]} stimuli in the main part and {fewest}"
+        f" {counts[fewest]}."
+    ]
+
+
+def _gaps(stimuli: Sequence[PlannedStimulus]) -> dict[str, list[float]]:
+    """Return by how much Δv differs within each trial, by pair of corruptions."""
+    gaps: dict[str, list[float]] = {}
+    for each in stimuli:
+        if each.pair is not None:
+            one, two = each.pictures
+            gaps.setdefault(each.pair, []).append(abs(one.change - two.change))
+    return gaps
+
+
+def _strongest_obvious(stimuli: Sequence[PlannedStimulus]) -> float:
+    own = [
+        row.change
+        for each in stimuli
+        if each.role != MAIN
+        for row in each.pictures
+        if not row.is_clean
+    ]
+    return max(own, default=1.0)

@@ -1,0 +1,128 @@
+"""From a test set and what the experimenter wants to a study that can be made, with its budget."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.core.registry import unknown_name
+from eyechart.experiment.design.budget import Budget, Prices, plan_budget
+from eyechart.experiment.design.pair_design import Question, design_pairs, questions_of
+from eyechart.experiment.design.plan_text import plan_text
+from eyechart.experiment.design.stimulus_design import (
+    PlannedStimulus,
+    design_categories,
+    source_loads,
+)
+from eyechart.experiment.design.study_build import StudyOrder
+from eyechart.experiment.design.study_samples import StudySample, group_by_source, read_rows
+from eyechart.experiment.design.study_settings import StudySettings
+from eyechart.experiment.storage.experiment_folder import full_url, read_secret
+from eyechart.humans.placement import HUMAN_DEFINITION
+from eyechart.testsets.testset import TestSet
+
+PER_PAIR = 40
+
+
+@dataclass(frozen=True)
+class StudyRequest:
+    """What the experimenter wants besides the settings of the study.
+
+    `pairs`: as "A:B", none for all; `per_pair`: stimuli for each; `secret`: a file, or the folder
+    of a study.
+    """
+
+    folder: Path
+    prices: Prices = field(default_factory=Prices)
+    seed: int = 0
+    catch_pool: int | None = None
+    pairs: tuple[str, ...] = ()
+    per_pair: int | None = None
+    database: str | None = None
+    secret: Path | None = None
+
+    def check(self, kind: str, clean_k: int | None) -> None:
+        """Refuse what does not go with this kind of study; `clean_k`: if it was asked for."""
+        self.prices.check()
+        if kind == "categorise" and (self.pairs or self.per_pair is not None):
+            raise UsageError("--pair and --per-pair are for --kind same-different: leave them out.")
+        if kind == "same-different" and clean_k is not None:
+            raise UsageError("--clean-k is for --kind categorise: leave it out.")
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """A study to be made and what it takes; `left_out`: pictures that have no Δv."""
+
+    order: StudyOrder
+    budget: Budget
+    prices: Prices
+    left_out: int
+
+    def text(self, side: int) -> str:
+        """Return the plan in words, for pictures of that side in px."""
+        config = self.order.config
+        stimuli = self.order.stimuli
+        return plan_text(config, side, stimuli, self.budget, self.prices, self.left_out)
+
+
+def plan_study(testset: TestSet, settings: StudySettings, wish: StudyRequest) -> StudyPlan:
+    """Return the study that is wanted; what cannot be made of this test set is an error."""
+    if testset.plan.definition != HUMAN_DEFINITION:
+        raise UsageError(
+            f"A study needs a test set by the definition {HUMAN_DEFINITION} of visual change, by"
+            f" which humans and models are compared, got {testset.plan.definition}: make one"
+            " without --definition."
+        )
+    rows = read_rows(testset)
+    stimuli = _stimuli(rows, testset, settings, wish)
+    answers = sum(each.capacity or 0 for each in stimuli)
+    loads = source_loads(stimuli)
+    budget = plan_budget(settings.config, answers, loads, wish.prices, settings.minutes)
+    order = StudyOrder(
+        wish.folder,
+        settings.final(budget.minutes),
+        testset,
+        stimuli,
+        wish.seed,
+        {"catch_pool": wish.catch_pool, "pairs": list(wish.pairs), "per_pair": wish.per_pair},
+        None if wish.database is None else full_url(wish.database),
+        None if wish.secret is None else read_secret(wish.secret),
+    )
+    left_out = sum(row.delta_v is None for row in rows if not row.is_clean)
+    return StudyPlan(order, budget, wish.prices, left_out)
+
+
+def _stimuli(
+    rows: Sequence[StudySample], testset: TestSet, settings: StudySettings, wish: StudyRequest
+) -> list[PlannedStimulus]:
+    sources = group_by_source(rows)
+    config = settings.config
+    # in each study others are set aside: who comes back must not have seen them all
+    seed = hash64(wish.seed, config.name) % 2**32
+    if config.kind == "categorise":
+        return design_categories(sources, config, seed, wish.catch_pool)
+    names = testset.corruptions
+    questions = (
+        [find_question(text, names, testset.plan.suite) for text in wish.pairs]
+        if wish.pairs
+        else questions_of(names)
+    )
+    unique = list(dict.fromkeys(questions))
+    per_pair = PER_PAIR if wish.per_pair is None else wish.per_pair
+    return design_pairs(sources, unique, per_pair, config, seed, wish.catch_pool)
+
+
+def find_question(text: str, names: Sequence[str], suite: str) -> Question:
+    """Return the two corruptions of A:B; the name alone will do where the suite's have a prefix."""
+    found = []
+    for part in text.split(":"):
+        name = part.strip()
+        full = name if name in names else f"{suite}/{name}"
+        if full not in names and text.count(":") == 1:
+            raise unknown_name("corruption of the test set", name, names)
+        found.append(full)
+    if len(found) != 2 or found[0] == found[1]:
+        raise UsageError(f"--pair must name two corruptions as A:B, got '{text}'.")
+    return Question(*sorted(found))

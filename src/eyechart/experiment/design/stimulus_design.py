@@ -1,0 +1,162 @@
+"""Which pictures a study shows, in which role, and how many answers it wants for each.
+
+Here are what all studies share and the study in which people name pictures; pair_design.py has the
+other.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eyechart.core.errors import UsageError
+from eyechart.core.randomness import hash64
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.design.study_samples import StudyImage, StudySample, check_categories
+
+MAIN, PRACTICE, QUALIFICATION, CATCH = "main", "practice", "qualification", "catch"
+
+
+@dataclass(frozen=True)
+class PlannedStimulus:
+    """A stimulus to be: what the table `stimulus` says of it, before its pictures are made."""
+
+    role: str
+    truth: str
+    capacity: int | None
+    pictures: tuple[StudySample, ...]
+    pair: str | None = None
+
+
+@dataclass(frozen=True)
+class Pools:
+    """How many stimuli are set aside for each role besides the main part."""
+
+    practice: int
+    qualification: int
+    catch: int
+
+    @property
+    def total(self) -> int:
+        """Return how many there are in all."""
+        return self.practice + self.qualification + self.catch
+
+
+def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> Pools:
+    """Return how many stimuli to set aside; `available`: photographs, of which each needs its own.
+
+    Half as many again as one participant needs for practice and qualification, because trials that
+    were lost to a reload must be replaced, and for catch trials twice as many. Where photographs
+    are few, just as many as are needed. Too few even for that are an error.
+    """
+    if catch_pool is not None and catch_pool < config.catch:
+        raise UsageError(
+            f"catch-pool must be at least catch, the catch trials of one participant: got"
+            f" {catch_pool} and {config.catch}."
+        )
+    catch = 2 * config.catch if catch_pool is None else catch_pool
+    each = 2 if config.kind == "same-different" else 1
+    ample = Pools(-(-config.practice * 3 // 2), -(-config.qualification * 3 // 2), catch)
+    if each * (ample.total + config.trials) <= available:
+        return ample
+    least = Pools(config.practice, config.qualification, catch)
+    wanted = each * (least.total + config.trials)
+    if wanted > available:
+        double = " two each" if each == 2 else ""
+        raise UsageError(
+            f"The test set has {available} photographs and this study needs {wanted}:{double} for"
+            f" {least.practice} practice, {least.qualification} qualification and {least.catch}"
+            f" catch trials and for the {config.trials} trials of one participant, who never sees"
+            " a photograph twice; lower --trials, or draw the test set from more photographs."
+        )
+    return least
+
+
+def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
+    """Return how many answers of the main part each photograph is to get."""
+    loads: Counter[str] = Counter()
+    for stimulus in stimuli:
+        for digest in {row.digest for row in stimulus.pictures}:
+            loads[digest] += stimulus.capacity or 0
+    return {digest: load for digest, load in loads.items() if load}
+
+
+def design_categories(
+    sources: Sequence[StudyImage], config: StudyConfig, seed: int, catch_pool: int | None
+) -> list[PlannedStimulus]:
+    """Return the stimuli of a study in which people say what is in a picture.
+
+    Practice shows as many mildly corrupted pictures as clean ones, qualification and catch trials
+    show clean ones; none of their photographs comes in the main part. That has all corrupted
+    pictures of the other photographs, and their clean ones, since clean answers are where the
+    curves begin.
+    """
+    check_categories(sources)
+    pools = pool_sizes(config, catch_pool, len(sources))
+    aside = set_aside(sources, pools, seed)
+    mild = sorted(
+        (source for source in aside[PRACTICE] if source.corrupted),
+        key=lambda source: _mildest(source).change,
+    )[: pools.practice // 2]
+    shown = [_single(PRACTICE, _mildest(source)) for source in mild]
+    not_clean = {source.digest for source in mild}
+    taken = {source.digest for own in aside.values() for source in own}
+    for role, own in aside.items():
+        shown += [_single(role, each.clean) for each in own if each.digest not in not_clean]
+    main = [source for source in sources if source.digest not in taken]
+    for source in main:
+        if config.clean_k:
+            shown.append(_single(MAIN, source.clean, config.clean_k))
+        shown += [_single(MAIN, row, config.k) for row in source.corrupted]
+    usable = len(source_loads(shown))
+    if usable < config.trials:
+        raise UsageError(
+            f"Only {usable} photographs have pictures for the main part, and a participant needs"
+            f" {config.trials}: lower --trials, or give --clean-k."
+        )
+    return shown
+
+
+def set_aside(
+    sources: Sequence[StudyImage], pools: Pools, seed: int
+) -> dict[str, list[StudyImage]]:
+    """Return photographs for each role besides the main part, of all categories equally many.
+
+    Those with few corrupted pictures come first, so that little is lost, and a category gives more
+    than half of its photographs only where all others have done so. Which of several depends on the
+    seed and on their digests alone.
+    """
+    left: dict[str, list[StudyImage]] = {}
+    for source in sorted(
+        sources,
+        key=lambda each: (len(each.corrupted), hash64(seed, "aside", each.digest)),
+        reverse=True,
+    ):
+        left.setdefault(source.category, []).append(source)
+    half = {name: len(members) / 2 for name, members in left.items()}
+    aside: dict[str, list[StudyImage]] = {}
+    for role, count in (
+        (QUALIFICATION, pools.qualification), (CATCH, pools.catch), (PRACTICE, pools.practice),
+    ):  # fmt: skip
+        own = aside.setdefault(role, [])
+        used: Counter[str] = Counter()
+        for _ in range(count):
+            category = min(
+                (name for name, members in left.items() if members),
+                key=lambda name: (
+                    len(left[name]) <= half[name],
+                    used[name],
+                    -len(left[name]),
+                    hash64(seed, role, name),
+                ),
+            )
+            used[category] += 1
+            own.append(left[category].pop())
+    return aside
+
+
+def _mildest(source: StudyImage) -> StudySample:
+    return min(source.corrupted, key=lambda row: (row.change, row.row))
+
+
+def _single(role: str, row: StudySample, capacity: int | None = None) -> PlannedStimulus:
+    return PlannedStimulus(role, row.category, capacity, (row,))

@@ -1,0 +1,95 @@
+"""The pictures of a study as files, known by the digest of their pixels; made once, whole or not.
+
+What was made is listed with its row of the test set, so that whoever was stopped can go on.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
+from eyechart.experiment.storage.experiment_folder import STIMULI, picture_path, read_pixels
+from eyechart.images.files import write_picture
+from eyechart.images.identity import content_keys
+from eyechart.images.imageset import ImageSet
+from eyechart.testsets.render import each_picture
+from eyechart.testsets.testset import TestSet
+
+RENDERED = "rendered.csv"
+LINE = re.compile(r"(\d+),([0-9a-f]{64})")
+
+
+def make_pictures(
+    testset: TestSet,
+    images: ImageSet,
+    rows: Collection[int],
+    device: torch.device,
+    study: Path,
+    side: int,
+    step: Advance,
+) -> dict[int, str]:
+    """Make the pictures of these rows that are not there, and return the SHA-256 of all of them."""
+    done = good_pictures(testset, rows, study, side)
+    step(len(done), "")
+    left = np.array(sorted(set(rows) - done.keys()), dtype=np.int64)
+    groups = [
+        samples.take(np.flatnonzero(np.isin(samples.row, left)))
+        for samples in testset.samples(images)
+    ]
+    try:
+        (study / STIMULI).mkdir(exist_ok=True)
+        with (study / RENDERED).open("a", encoding="ascii") as record:
+            # a line that was cut off is not continued
+            record.write("\n")
+            for samples, place, picture in each_picture(testset, images, device, groups):
+                row, sha256 = int(samples.row[place]), hashlib.sha256(picture.tobytes()).hexdigest()
+                write_picture(Image.fromarray(picture), picture_path(study, sha256))
+                record.write(f"{row},{sha256}\n")
+                record.flush()
+                done[row] = sha256
+                step(1, "")
+    except OSError as error:
+        raise UsageError(f"Cannot write into {study}: {error.strerror or error}.") from None
+    return done
+
+
+def good_pictures(
+    testset: TestSet, rows: Collection[int], study: Path, side: int
+) -> dict[int, str]:
+    """Return the SHA-256 of those rows' pictures that are there and as the test set has them."""
+    wanted = _digests(testset, rows)
+    good = {}
+    for row, sha256 in recorded_pictures(study).items():
+        if row not in wanted:
+            continue
+        try:
+            pixels = read_pixels(picture_path(study, sha256), sha256, side)
+        except UsageError:
+            continue
+        levels = np.frombuffer(pixels, dtype=np.uint8).reshape(side, side, 3)
+        planes = torch.from_numpy(np.ascontiguousarray(levels.transpose(2, 0, 1)))[None]
+        if int(content_keys(planes).numpy().view(np.uint64)[0]) == wanted[row]:
+            good[row] = sha256
+    return good
+
+
+def recorded_pictures(study: Path) -> dict[int, str]:
+    """Return what the list of pictures says; lines that were cut off do not count."""
+    try:
+        lines = (study / RENDERED).read_text(encoding="ascii").splitlines()
+    except (FileNotFoundError, ValueError):
+        return {}
+    found = (LINE.fullmatch(line) for line in lines)
+    return {int(match[1]): match[2] for match in found if match}
+
+
+def _digests(testset: TestSet, rows: Collection[int]) -> Mapping[int, int]:
+    table, own = testset.table, set(rows)
+    pairs = zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True)
+    return {row: pixels for row, pixels in pairs if row in own}

@@ -1,0 +1,220 @@
+"""Making a study's folder: looked at first, then filled; who is stopped goes on where it ended."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, claimed, remove_leftovers
+from eyechart.core.progress import Advance
+from eyechart.experiment.design.stimulus_design import PlannedStimulus
+from eyechart.experiment.design.stimulus_files import (
+    good_pictures,
+    make_pictures,
+    recorded_pictures,
+)
+from eyechart.experiment.design.study_config import StudyConfig, config_text, read_config
+from eyechart.experiment.storage import experiment_folder as place
+from eyechart.experiment.storage.database import open_database
+from eyechart.experiment.storage.study_rows import StudyEntry, is_stored, store
+from eyechart.images.imageset import ImageSet
+from eyechart.testsets.testset import TestSet
+
+RECORD = "making.json"
+
+
+@dataclass(frozen=True)
+class StudyOrder:
+    """A study that is wanted.
+
+    `config`: final but for its side; `design`: what else decided the stimuli; `database`: a URL,
+    None for a file in the folder; `secret`: of an earlier study with the same database.
+    """
+
+    folder: Path
+    config: StudyConfig
+    testset: TestSet
+    stimuli: Sequence[PlannedStimulus]
+    seed: int
+    design: Mapping[str, Any]
+    database: str | None = None
+    secret: bytes | None = None
+
+    @property
+    def rows(self) -> set[int]:
+        """The rows of the test set whose pictures are shown."""
+        return {row.row for planned in self.stimuli for row in planned.pictures}
+
+    def identity(self) -> dict[str, Any]:
+        """Return what must be the same for a study to go on; nothing in it is secret."""
+        config = {name: value for name, value in asdict(self.config).items() if name != "side"}
+        url = None if self.database is None else _hash(self.database.encode())
+        secret = None if self.secret is None else place.fingerprint(self.secret)
+        return {
+            "config": config,
+            "testset": self.testset.digest,
+            "seed": self.seed,
+            "design": dict(self.design),
+            "database": url,
+            "secret": secret,
+        }
+
+
+@dataclass(frozen=True)
+class PreparedStudy:
+    """An order that can be carried out. `is_finished`: the study is there but lacks pictures."""
+
+    order: StudyOrder
+    secret: bytes
+    created_at: datetime
+    is_finished: bool
+
+
+def prepare(order: StudyOrder) -> PreparedStudy:
+    """Return the order as it can be carried out; the folder is only looked at, nothing is made."""
+    where = order.folder
+    found = _look(where, order.identity())
+    finished = (where / place.CONFIG).exists()
+    if finished:
+        side = read_config(where / place.CONFIG).side
+        rows = _shown(order)
+        if len(good_pictures(order.testset, rows, where, side)) == len(rows):
+            raise UsageError(f"{where} is a study already: choose another folder.")
+    if (where / place.SECRET).exists():
+        secret = place.read_secret(where / place.SECRET)
+    else:
+        secret = order.secret or place.new_secret()
+    created_at = found or datetime.now(UTC)
+    if order.database is not None:
+        database = open_database(order.database, create=True)
+        try:
+            with database.reading() as db:
+                is_stored(db, order.config, place.fingerprint(secret), created_at)
+        finally:
+            database.close()
+    return PreparedStudy(order, secret, created_at, finished)
+
+
+def carry_out(
+    begun: PreparedStudy, images: ImageSet, device: torch.device, text: str, step: Advance
+) -> int:
+    """Make the study and return how many pictures it shows; `step` is told of each.
+
+    `text`: the plan in words, which is kept with it.
+    """
+    order, where = begun.order, begun.order.folder
+    config = replace(order.config, side=side_of(order, images))
+    try:
+        where.mkdir(exist_ok=True)
+        with claimed(where / RECORD) as ours:
+            if not ours:
+                raise UsageError(f"Another run is making {where}: wait for it.")
+            remove_leftovers([where, where / place.STIMULI])
+            _begin(begun)
+            rows = _shown(order) if begun.is_finished else order.rows
+            digests = make_pictures(order.testset, images, rows, device, where, config.side, step)
+            if not begun.is_finished:
+                _finish(begun, config, text, digests)
+    except OSError as error:
+        raise UsageError(f"Cannot write into {where}: {error.strerror or error}.") from None
+    return len(digests)
+
+
+def side_of(order: StudyOrder, images: ImageSet) -> int:
+    """Return the side in px that all pictures of a study have; others than squares are refused."""
+    used = {row.digest for planned in order.stimuli for row in planned.pictures}
+    known = zip(images.digests, images.sizes, images.pictures, strict=True)
+    sizes = {size: picture.name for digest, size, picture in known if digest in used}
+    odd = next((size for size in sizes if size[0] != size[1]), None)
+    if odd is not None:
+        raise UsageError(
+            f"A study shows squares, and {sizes[odd]} is {odd[1]} × {odd[0]} px: draw the test set"
+            " with --stimulus 224."
+        )
+    if len(sizes) > 1:
+        (one, _), (two, _) = list(sizes)[:2]
+        raise UsageError(
+            f"All pictures of a study have one size, and {sizes[one, one]} has {one} px while"
+            f" {sizes[two, two]} has {two}: draw the test set with --stimulus 224."
+        )
+    # without a size, no picture is among those of the test set, which is told with a name later
+    return next(iter(sizes), (order.config.side, 0))[0]
+
+
+def _shown(order: StudyOrder) -> set[int]:
+    """Return the rows that a finished study shows, also where its list of pictures was lost."""
+    return order.rows | recorded_pictures(order.folder).keys()
+
+
+def _look(where: Path, identity: Mapping[str, Any]) -> datetime | None:
+    """Return when the study in a folder was begun, None for a new one; others are refused."""
+    if where.exists() and not where.is_dir():
+        raise UsageError(f"{where} is a file, and a study is a folder: choose another name.")
+    if not where.parent.is_dir():
+        raise UsageError(f"No such folder: {where.parent}.")
+    if not where.exists():
+        return None
+    known = _read_record(where / RECORD)
+    if known is None:
+        mine = (f".{RECORD}.lock",)
+        if any(path.name not in mine for path in where.iterdir()):
+            raise UsageError(f"{where} holds files of something else: choose another folder.")
+        return None
+    began, settings = known
+    if settings != identity:
+        if (where / place.CONFIG).exists():
+            raise UsageError(f"{where} is a study already: choose another folder.")
+        raise UsageError(
+            f"{where} holds the beginnings of a study with other settings: delete it, or choose"
+            " another folder."
+        )
+    return began
+
+
+def _begin(begun: PreparedStudy) -> None:
+    where = begun.order.folder
+    if not (where / RECORD).exists():
+        content = {"began": begun.created_at.isoformat(), "settings": begun.order.identity()}
+        with atomic_file(where / RECORD) as temporary:
+            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+    if not (where / place.SECRET).exists():
+        place.write_private(where / place.SECRET, f"{begun.secret.hex()}\n")
+    if begun.order.database is not None and not (where / place.DATABASE).exists():
+        # it may hold a password
+        place.write_private(where / place.DATABASE, f"{begun.order.database}\n")
+
+
+def _finish(
+    begun: PreparedStudy, config: StudyConfig, text: str, digests: Mapping[int, str]
+) -> None:
+    order, where = begun.order, begun.order.folder
+    with atomic_file(where / place.PLAN) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    fingerprint = place.fingerprint(begun.secret)
+    entry = StudyEntry(config, order.stimuli, fingerprint, begun.created_at, order.seed)
+    database = open_database(place.database_url(where), create=True)
+    try:
+        store(database, entry, digests)
+    finally:
+        database.close()
+    # the last file: a folder without it is no study yet
+    with atomic_file(where / place.CONFIG) as temporary:
+        temporary.write_text(config_text(config), encoding="utf-8")
+
+
+def _read_record(path: Path) -> tuple[datetime, Any] | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return datetime.fromisoformat(content["began"]), content["settings"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

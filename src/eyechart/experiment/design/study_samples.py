@@ -1,0 +1,126 @@
+"""The rows of a test set as a study needs them: which photograph, what was done to it, how much."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eyechart.core.errors import UsageError
+from eyechart.testsets.plan import CLEAN
+from eyechart.testsets.testset import TestSet
+
+COLUMNS = ("row", "digest", "picture", "label", "category", "corruption", "parameters", "delta_v")
+
+
+@dataclass(frozen=True)
+class StudySample:
+    """One picture of a test set.
+
+    `digest`: of the photograph's file, by which it is known in every study; `name`: of the file;
+    `category`: one of the 16, or "". `delta_v`: in 0…1, None where it cannot be measured.
+    """
+
+    row: int
+    digest: str
+    name: str
+    label: str | None
+    category: str
+    corruption: str
+    parameters: Mapping[str, float]
+    delta_v: float | None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was done to the photograph."""
+        return self.corruption == CLEAN
+
+    @property
+    def change(self) -> float:
+        """Δv of a row that has one."""
+        assert self.delta_v is not None
+        return self.delta_v
+
+
+@dataclass(frozen=True)
+class StudyImage:
+    """A photograph: its clean picture, and those of its corrupted pictures that have a Δv."""
+
+    clean: StudySample
+    corrupted: tuple[StudySample, ...]
+
+    @property
+    def digest(self) -> str:
+        """Of its file."""
+        return self.clean.digest
+
+    @property
+    def category(self) -> str:
+        """One of the 16, or ""."""
+        return self.clean.category
+
+
+def read_rows(testset: TestSet) -> list[StudySample]:
+    """Return all rows of a test set."""
+    columns = {name: testset.table[name].to_pylist() for name in COLUMNS}
+    return [
+        StudySample(
+            row,
+            digest,
+            name,
+            label,
+            category or "",
+            corruption,
+            {key: value for key, value in parameters if math.isfinite(value)},
+            delta_v,
+        )
+        for row, digest, name, label, category, corruption, parameters, delta_v in zip(
+            *columns.values(), strict=True
+        )
+    ]
+
+
+def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
+    """Return the photographs in the order of their first rows; each must have its clean picture.
+
+    The same file under two names is one photograph. Corrupted rows without Δv are left out.
+    """
+    clean: dict[str, StudySample] = {}
+    corrupted: dict[str, list[StudySample]] = {}
+    for row in rows:
+        if row.is_clean:
+            first = clean.setdefault(row.digest, row)
+            if first.category != row.category:
+                raise UsageError(
+                    f"{first.name} and {row.name} are the same picture, once labelled"
+                    f" {first.category or 'outside the 16'} and once"
+                    f" {row.category or 'outside the 16'}: keep one of them and draw the test set"
+                    " again."
+                )
+        elif row.delta_v is not None:
+            corrupted.setdefault(row.digest, []).append(row)
+    bare = next((row for row in rows if row.digest not in clean), None)
+    if bare is not None:
+        raise UsageError(
+            f"The test set has no clean picture of {bare.name}, which a study needs: draw it again"
+            " with eyechart testset make."
+        )
+    return [StudyImage(row, tuple(corrupted.get(digest, ()))) for digest, row in clean.items()]
+
+
+def check_categories(sources: Sequence[StudyImage]) -> None:
+    """Refuse photographs that people cannot name with one of the 16 categories."""
+    outside = [each.clean for each in sources if not each.category]
+    if not outside:
+        return
+    unlabelled = [row for row in outside if row.label is None]
+    total = len(sources)
+    if unlabelled:
+        raise UsageError(
+            f"{len(unlabelled)} of {total} photographs of the test set have no label, such as"
+            f" {unlabelled[0].name}: put them into folders named after the 16 categories, or list"
+            " them with a column category, and draw the test set again with --labels entry16."
+        )
+    raise UsageError(
+        f"{len(outside)} of {total} photographs of the test set are outside the 16 categories that"
+        f" people choose from, such as {outside[0].name} (labelled '{outside[0].label}'): draw the"
+        " test set again with --labels entry16."
+    )

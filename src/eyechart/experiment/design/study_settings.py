@@ -1,0 +1,112 @@
+"""From what the experimenter gives to the settings of a study."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eyechart.core.errors import UsageError
+from eyechart.core.registry import unknown_name
+from eyechart.core.yaml_text import parse_yaml
+from eyechart.experiment.design.study_config import (
+    CONSENT,
+    KINDS,
+    PAIRS_CONSENT,
+    TITLES,
+    StudyConfig,
+    config_from,
+)
+from eyechart.images.stimulus import find_stimulus
+
+MINUTES = "{minutes}"
+"""Stands in a consent text for how long it takes."""
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """A study's settings before its budget: `minutes` and `side` if they were given."""
+
+    config: StudyConfig
+    minutes: int | None
+    side: int | None
+
+    def final(self, minutes: int) -> StudyConfig:
+        """Return the settings with how long a participant takes, also in the consent text."""
+        consent = self.config.consent.replace(MINUTES, str(minutes))
+        return replace(self.config, minutes=minutes, consent=consent)
+
+
+def gather_settings(
+    folder: Path, given: Mapping[str, Any], settings: Path | None, consent: Path | None
+) -> StudySettings:
+    """Return the settings of a study: those `given` before those of the file, then the defaults.
+
+    Values that are None are not given. The name comes from the folder unless there is another.
+    """
+    from_file = {} if settings is None else _read_settings(settings)
+    own = {**from_file, **{name: value for name, value in given.items() if value is not None}}
+    if consent is not None:
+        own["consent"] = _read_consent(consent)
+    kind = own.get("kind", KINDS[0])
+    if kind not in KINDS:
+        raise unknown_name("kind of experiment", str(kind), KINDS)
+    defaults: dict[str, Any] = {
+        "name": _name_of(folder), "title": TITLES[kind], "consent": CONSENT,
+    }  # fmt: skip
+    if kind == "same-different":
+        # pictures stay until there is an answer: what is asked for is not how fast one can be
+        defaults |= {"consent": PAIRS_CONSENT, "response_ms": 0}
+    config = config_from(defaults | own, "the settings" if settings is None else str(settings))
+    return StudySettings(config, own.get("minutes"), own.get("side"))
+
+
+def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
+    """Return the settings with the side of the test set's pictures in px, where that is known.
+
+    `stimulus`: the test set's; only pictures of their files' own size must be looked at first.
+    """
+    size = find_stimulus(stimulus).width_and_height
+    if size is None:
+        return settings
+    side, height = size
+    if side != height:
+        raise UsageError(
+            f"The test set's images must be square, they are {stimulus} px: make it with --stimulus"
+            f" {max(size)}, which crops, or {max(size)}x{max(size)}, which does not."
+        )
+    if settings.side not in (None, side):
+        raise UsageError(
+            f"side must be that of the test set's pictures, {side} px, got {settings.side}:"
+            " leave it out."
+        )
+    return replace(settings, config=replace(settings.config, side=side), side=side)
+
+
+def _name_of(folder: Path) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    return words[:63].strip("-") or "study"
+
+
+def _read_settings(path: Path) -> dict[str, Any]:
+    try:
+        found = parse_yaml(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"No such file: {path}.") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"{path} must hold settings of a study, as in 'block: 50'.")
+    return found
+
+
+def _read_consent(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        raise UsageError(f"No such file: {path}.") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
+    if not text:
+        raise UsageError(f"{path} is empty: participants must be told what they agree to.")
+    return text

@@ -1,0 +1,170 @@
+"""Whose answers count: the quality rules by version, and what they say of a study's sessions.
+
+Rules flag; they never delete. They are applied when a session ends and again at export.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session as Db
+
+from eyechart.core.errors import UsageError
+from eyechart.experiment.design.study_config import StudyConfig, config_from
+from eyechart.experiment.quality import rules_v1
+from eyechart.experiment.quality.rules_v1 import QualityRule
+from eyechart.experiment.storage.database import Database
+from eyechart.experiment.storage.database_tables import ACTIVE, ExclusionRow, SessionRow, StudyRow
+from eyechart.experiment.storage.leases import give_back
+from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse, read_sittings
+
+VERSION = 1
+"""Of the rules for new studies."""
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """All rules of a version. `odd` returns why a single trial does not count."""
+
+    version: int
+    rules: tuple[QualityRule, ...]
+    trials: str
+    odd: Callable[[TrialResponse, float | None, StudyConfig], tuple[str, ...]]
+
+    @property
+    def text(self) -> str:
+        """What they say, for people."""
+        lines = [f"{rule.name}: {rule.text}" for rule in self.rules]
+        head = f"Quality rules, version {self.version}. A session does not count if:"
+        return "\n".join([head, "", *lines, "", self.trials, ""])
+
+
+@dataclass(frozen=True)
+class SessionVerdict:
+    """What the rules of a version say of a session: (rule, detail) for each that it breaks.
+
+    `odd`: by the number of a trial, why it does not count; others do.
+    """
+
+    version: int
+    broken: tuple[tuple[str, str], ...]
+    odd: dict[int, tuple[str, ...]]
+
+    @property
+    def counts(self) -> bool:
+        """Whether the session's answers count."""
+        return not self.broken
+
+
+BY_VERSION = {1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, rules_v1.odd)}
+
+
+def find_rules(version: int) -> RuleSet:
+    """Return the rules of a version; one that is not known is refused."""
+    if version not in BY_VERSION:
+        known = ", ".join(map(str, BY_VERSION))
+        raise UsageError(f"There are no quality rules of version {version}; known: {known}.")
+    return BY_VERSION[version]
+
+
+def judge(
+    sitting: SessionRecord, config: StudyConfig, version: int | None = None
+) -> SessionVerdict:
+    """Return what the rules say of a session; without a version those of the study.
+
+    What is written in the database under that version, also by hand, counts besides.
+    """
+    rules = find_rules(config.rules if version is None else version)
+    found = {
+        rule.name: detail
+        for rule in rules.rules
+        if (detail := rule.test(sitting, config)) is not None
+    }
+    found = {**dict(sitting.excluded.get(rules.version, ())), **found}
+    reasons = {each.number: rules.odd(each, sitting.hz, config) for each in sitting.answers}
+    return SessionVerdict(
+        rules.version,
+        tuple(found.items()),
+        {number: own for number, own in reasons.items() if own},
+    )
+
+
+def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
+    """Return the exclusions to write for a session that has just ended; none if it counts."""
+    config = stored_config(db.get_one(StudyRow, session.study_id))
+    (sitting,) = read_sittings(db, session.study_id, session.id)
+    verdict = judge(sitting, config)
+    return _rows(sitting, verdict, {rule for rule, _ in sitting.excluded.get(verdict.version, ())})
+
+
+def apply_rules(database: Database, study: StudyRow, version: int | None = None) -> int:
+    """Write the exclusions of all sessions that have ended, and return how many were missing."""
+    config = stored_config(study)
+    with database.reading() as db:
+        sittings = read_sittings(db, study.id)
+    judged = [(sitting, judge(sitting, config, version)) for sitting in sittings]
+    return write_exclusions(database, config, judged)
+
+
+def write_exclusions(
+    database: Database, config: StudyConfig, judged: Sequence[tuple[SessionRecord, SessionVerdict]]
+) -> int:
+    """Write what rules say of sessions that have ended, and return how much of it was missing.
+
+    A session that goes on may still turn out well, so nothing is written of it until nobody has
+    been heard of for as long as a trial may take. By the study's own
+    version, others are asked for what was answered in sessions that count no longer. Participants
+    wait meanwhile, so the database is held for what is missing only.
+    """
+    new = [
+        (sitting, verdict)
+        for sitting, verdict in judged
+        if has_ended(sitting, config, datetime.now(UTC))
+        and dict(verdict.broken).keys() - dict(sitting.excluded.get(verdict.version, ())).keys()
+    ]
+    if not new:
+        return 0
+    added = 0
+    with database.writing() as db:
+        for sitting, verdict in new:
+            known = set(
+                db.scalars(
+                    select(ExclusionRow.rule).where(
+                        ExclusionRow.session_id == sitting.id,
+                        ExclusionRow.version == verdict.version,
+                    )
+                )
+            )
+            rows = _rows(sitting, verdict, known)
+            db.add_all(rows)
+            added += len(rows)
+            if rows and verdict.version == config.rules:
+                give_back(db, db.get_one(SessionRow, sitting.id))
+    return added
+
+
+def has_ended(sitting: SessionRecord, config: StudyConfig, now: datetime) -> bool:
+    """Whether a session is over, or was left so long ago that nobody will come back."""
+    gone = now - sitting.last_seen > timedelta(minutes=config.lease_minutes)
+    return sitting.state != ACTIVE or gone
+
+
+def stored_config(study: StudyRow) -> StudyConfig:
+    """Return the configuration that a study was made with."""
+    return config_from(study.config, f"the database's study {study.name}")
+
+
+def _rows(sitting: SessionRecord, verdict: SessionVerdict, known: set[str]) -> list[ExclusionRow]:
+    """Return the rows for the rules that a session breaks, but for those that are known."""
+    return [
+        ExclusionRow(
+            session_id=sitting.id,
+            rule=rule,
+            version=verdict.version,
+            detail=detail,
+            decided_at=datetime.now(UTC),
+        )
+        for rule, detail in verdict.broken
+        if rule not in known
+    ]

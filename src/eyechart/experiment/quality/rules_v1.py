@@ -1,0 +1,248 @@
+"""Quality rules, version 1, written before the first answer. Another choice is another version.
+
+A rule speaks against a whole session or says nothing; it needs a least number of trials to speak.
+What is odd about single trials is told apart from that. Nothing here deletes anything.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil, log2
+
+from scipy.special import bdtrc
+
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.storage.database_tables import FAILED
+from eyechart.experiment.storage.session_records import MAIN, SessionRecord, TrialResponse
+
+CHOICES = {"categorise": 16, "same-different": 2}
+
+CATCH_SHARE, CATCH_LEAST = 0.6, 4
+"""Of 8 catch trials 5 must be right: 0.005 % of those who guess among 16 get there, and 0.04 % of
+those who are right 95 % of the time do not (1.3 % of those who are right 87 % of the time)."""
+
+CHECKS_LEAST = 4
+"""Qualification and catch trials without which nothing is known of somebody's attention."""
+
+GUESS_RISK = 1e-3
+"""So rarely may somebody who guesses pass. With two choices 8 catch trials cannot tell (8 of 8 come
+by chance in 0.4 %), so qualification and catch trials are taken together: of 24, 20 must be right,
+which guessing reaches in 0.08 %; of those who are right 95 % of the time 0.6 % do not."""
+
+ENOUGH = 20
+"""Answers of the main part that a share needs to mean something."""
+
+FAST_MS, FAST_SHARE = {"categorise": 150.0, "same-different": 200.0}, 0.1
+"""Reaction to any light at all takes about 200 ms; with the picture seen 400 ms before the grid a
+hand may be on its way, so 150 ms there. None of the 11 published observers of low-pass filtering
+and noise (14,080 trials) was ever under 200 ms; a tenth leaves room for slips."""
+
+SILENT_SHARE = 0.3
+"""The slowest of those observers left 6 % without an answer in the same 1.5 s; a study may be
+harder, and people at home have less practice."""
+
+SAME_BUTTON = {"categorise": 0.3, "same-different": 0.1}
+"""Of the entropy of the right answers. For 16 categories equally often that is 1.2 bits, as of one
+button 85 % of the time (published observers: 3.7 bits or more). Two corruptions may truly look the
+same, so there it takes nearly one button only."""
+
+AWAY_SHARE, TIMING_SHARE = 0.2, 0.2
+
+AWAY = ("hidden", "blurred_focus")
+DROPPING = ("timing", "slow_decode", *AWAY, "resized", "too_soon", "too_late")
+"""Flags of single trials that do not count: shown for too long or too short, later than the stamps
+say, while nobody could look, at another size, or answered when no answer was possible."""
+
+FRAMES_OFF = 1.25
+"""More than one frame off, and a quarter for the clock's own jitter."""
+
+USUAL_HZ = 60.0
+
+
+@dataclass(frozen=True)
+class QualityRule:
+    """`test` returns the figure that speaks against a session, or None."""
+
+    name: str
+    text: str
+    test: Callable[[SessionRecord, StudyConfig], str | None]
+
+
+@cache
+def needed(trials: int, choices: int) -> int | None:
+    """Return how many right ones guessing reaches in under 0.1 %; None if not even all of them."""
+    for right in range(trials + 1):
+        if bdtrc(right - 1, trials, 1 / choices) < GUESS_RISK:
+            return right
+    return None
+
+
+def entropy(texts: Iterable[str]) -> float:
+    """Return the entropy of how often each text comes, in bits."""
+    counts = Counter(texts)
+    total = sum(counts.values())
+    return sum(count / total * log2(total / count) for count in counts.values())
+
+
+def odd(answer: TrialResponse, hz: float | None, config: StudyConfig) -> tuple[str, ...]:
+    """Return why a single trial does not count; nothing if it does."""
+    found = [flag for flag in DROPPING if flag in answer.flags]
+    if "timing" not in found and _is_off(answer, hz, config):
+        found.insert(0, "timing")
+    return tuple(found)
+
+
+def _is_off(answer: TrialResponse, hz: float | None, config: StudyConfig) -> bool:
+    """Whether the stamps say that the picture was shown for another time than planned."""
+    # two pictures are followed by nothing but the buttons, which are there already
+    wanted, after = (
+        (config.stimulus_ms, "blank")
+        if config.kind == "categorise"
+        else (config.show_ms, "response")
+    )
+    start, stop = (_number(answer, name) for name in ("stimulus", after))
+    if not wanted or start is None or stop is None:
+        return False
+    frame = 1000 / (_number(answer, "hz") or hz or USUAL_HZ)
+    return abs(stop - start - wanted) > FRAMES_OFF * frame
+
+
+def _number(answer: TrialResponse, name: str) -> float | None:
+    value = answer.stamps.get(name)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _unchecked(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    if config.qualification + config.catch < 2 * CHECKS_LEAST:
+        return None
+    seen = len(sitting.of("qualification", "catch"))
+    if seen >= CHECKS_LEAST or len(sitting.of("main")) < ENOUGH:
+        return None
+    return f"{seen} qualification and catch trials, {CHECKS_LEAST} needed"
+
+
+def _qualification(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    own = sitting.of("qualification")
+    right = _right(own)
+    failed = bool(own) and right / len(own) < config.pass_share
+    if sitting.state == FAILED or (failed and len(own) >= config.qualification):
+        return f"{right} of {len(own)} right, {config.pass_share:.0%} needed"
+    return None
+
+
+def _catch(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    own = sitting.of("catch")
+    wanted = ceil(CATCH_SHARE * len(own) - 1e-9)
+    if len(own) < CATCH_LEAST or _right(own) >= wanted:
+        return None
+    return f"{_right(own)} of {len(own)} right, {wanted} needed"
+
+
+def _guessing(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    own = sitting.of("catch", "qualification")
+    wanted = needed(len(own), CHOICES[config.kind])
+    if len(own) < CATCH_LEAST or wanted is None or _right(own) >= wanted:
+        return None
+    return f"{_right(own)} of {len(own)} right, {wanted} needed"
+
+
+def _fast(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    floor = FAST_MS[config.kind]
+    own = [each for each in sitting.of(*MAIN) if each.choice]
+    fast = sum(
+        "too_soon" in each.flags or (each.rt_ms is not None and each.rt_ms < floor) for each in own
+    )
+    return _above(fast, len(own), FAST_SHARE, f"faster than {floor:.0f} ms")
+
+
+def _no_answer(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    own = sitting.of(*MAIN)
+    return _above(sum(not each.choice for each in own), len(own), SILENT_SHARE, "without an answer")
+
+
+def _one_button(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    own = [each for each in sitting.of(*MAIN) if each.choice]
+    if len(own) < ENOUGH:
+        return None
+    said, truth = entropy(each.choice for each in own), entropy(each.truth for each in own)
+    bound = SAME_BUTTON[config.kind] * truth
+    return None if said >= bound else f"{said:.2f} bits, {bound:.2f} needed"
+
+
+def _focus(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    own = sitting.of(*MAIN)
+    away = sum(any(flag in each.flags for flag in AWAY) for each in own)
+    return _above(away, len(own), AWAY_SHARE, "with the page hidden or left")
+
+
+def _timing(sitting: SessionRecord, config: StudyConfig) -> str | None:
+    own = sitting.of(*MAIN)
+    off = sum("timing" in odd(each, sitting.hz, config) for each in own)
+    return _above(off, len(own), TIMING_SHARE, "off by more than a frame")
+
+
+def _above(count: int, total: int, most: float, what: str) -> str | None:
+    if total < ENOUGH or count <= most * total:
+        return None
+    return f"{count} of {total} {what}, at most {most:.0%}"
+
+
+def _right(answers: Sequence[TrialResponse]) -> int:
+    return sum(answer.correct for answer in answers)
+
+
+_OF = f"of the trials of the main part, once there are {ENOUGH}"
+RULES = (
+    QualityRule("qualification", "The qualification was not passed.", _qualification),
+    QualityRule(
+        "unchecked",
+        f"There are {ENOUGH} answers of the main part and fewer than {CHECKS_LEAST} qualification"
+        " and catch trials, as of somebody who saw their photographs in an earlier study.",
+        _unchecked,
+    ),
+    QualityRule(
+        "catch",
+        f"Fewer than {CATCH_SHARE:.0%} of the catch trials are right, once there are"
+        f" {CATCH_LEAST}. A trial without an answer counts as wrong.",
+        _catch,
+    ),
+    QualityRule(
+        "guessing",
+        "Of qualification and catch trials together no more are right than somebody who guesses"
+        f" reaches in {GUESS_RISK:.1%} of cases.",
+        _guessing,
+    ),
+    QualityRule(
+        "fast",
+        f"More than {FAST_SHARE:.0%} of the answers of the main part, once there are {ENOUGH}, came"
+        f" within {FAST_MS['categorise']:.0f} ms of the grid (same/different:"
+        f" {FAST_MS['same-different']:.0f} ms of the pictures), or before the picture could have"
+        " been shown.",
+        _fast,
+    ),
+    QualityRule("no_answer", f"More than {SILENT_SHARE:.0%} {_OF}, have no answer.", _no_answer),
+    QualityRule(
+        "one_button",
+        f"The entropy of the answers of the main part, once there are {ENOUGH}, is under"
+        f" {SAME_BUTTON['categorise']:.0%} (same/different: {SAME_BUTTON['same-different']:.0%})"
+        " of that of the right answers.",
+        _one_button,
+    ),
+    QualityRule(
+        "focus",
+        f"In more than {AWAY_SHARE:.0%} {_OF}, the page was hidden or not in front.",
+        _focus,
+    ),
+    QualityRule(
+        "timing",
+        f"In more than {TIMING_SHARE:.0%} {_OF}, the picture was shown for more than a frame too"
+        " long or too short.",
+        _timing,
+    ),
+)
+TRIALS = (
+    "A single trial does not count, whoever answered it, if it is flagged"
+    f" {', '.join(DROPPING[:-1])} or {DROPPING[-1]}, or if its own time stamps say that the picture"
+    " was shown for more than a frame too long or too short."
+)

@@ -1,0 +1,83 @@
+"""Which stimuli are open to a participant: wanted still, and of photographs not yet seen."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Select, bindparam, exists, func, or_, select
+from sqlalchemy.orm import Session as Db
+
+from eyechart.experiment.storage.database_tables import (
+    LIVE,
+    ExposureRow,
+    PictureRow,
+    SessionRow,
+    StimulusRow,
+    TrialRow,
+)
+
+
+@dataclass(frozen=True)
+class OpenStimulus:
+    """A stimulus to hand out. `sources`: the photographs that it shows."""
+
+    stimulus_id: int
+    role: str
+    sources: tuple[int, ...]
+
+
+def pick(db: Db, session: SessionRow, role: str, query: Select[int, int]) -> OpenStimulus | None:
+    """Return the stimulus that a query gives for a participant, None if there is none."""
+    own = {"study_id": session.study_id, "participant_id": session.participant_id, "role": role}
+    rows = db.connection().execute(query, own).all()
+    return OpenStimulus(rows[0].id, role, tuple(row.source_id for row in rows)) if rows else None
+
+
+def _open_to() -> Select[int]:
+    """Return the query for stimuli that can be shown to a participant."""
+    seen = exists().where(
+        PictureRow.stimulus_id == StimulusRow.id,
+        ExposureRow.source_id == PictureRow.source_id,
+        ExposureRow.participant_id == bindparam("participant_id"),
+    )
+    return select(StimulusRow.id).where(
+        StimulusRow.study_id == bindparam("study_id"),
+        StimulusRow.role == bindparam("role"),
+        or_(StimulusRow.capacity.is_(None), StimulusRow.taken < StimulusRow.capacity),
+        ~seen,
+    )
+
+
+def _with_sources(query: Select[int]) -> Select[int, int]:
+    one = query.limit(1).subquery()
+    return select(one.c.id, PictureRow.source_id).join(
+        PictureRow, PictureRow.stimulus_id == one.c.id
+    )
+
+
+RESERVED = _with_sources(_open_to().order_by(func.random()))
+LEAST_TAKEN = _with_sources(
+    _open_to()
+    .order_by(StimulusRow.taken, StimulusRow.shuffle)
+    .with_for_update(skip_locked=True, of=StimulusRow)
+)
+STILL_OPEN = _with_sources(_open_to())
+"""Few are reserved: in a fixed order they would come in the same one for everybody. The least taken
+one is locked, and those that others are being given at this moment are passed over; whether any is
+open at all is asked without that."""
+
+
+def has_room(db: Db, study_id: int, now: datetime) -> bool:
+    """Whether a study wants more answers than are given or under way."""
+    wanted = exists().where(
+        StimulusRow.study_id == study_id,
+        StimulusRow.role == "main",
+        StimulusRow.taken < StimulusRow.capacity,
+    )
+    over = exists().where(
+        TrialRow.state == LIVE,
+        TrialRow.expires_at < now,
+        TrialRow.role == "main",
+        TrialRow.stimulus_id == StimulusRow.id,
+        StimulusRow.study_id == study_id,
+    )
+    return bool(db.scalar(select(or_(wanted, over))))

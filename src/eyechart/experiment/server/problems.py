@@ -1,0 +1,83 @@
+"""Refusals in one form: a code for the page, a sentence for a person, and nothing of the asker's.
+
+What goes wrong on this side is told to whoever runs the server in one line of the log.
+"""
+
+import logging
+import re
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import NoResultFound, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnection
+from starlette.exceptions import HTTPException
+
+from eyechart.core.errors import UsageError
+from eyechart.experiment.server.sessions import Refusal
+
+LOG = logging.getLogger("eyechart.experiment")
+PLAIN = re.compile(r"[A-Za-z_]{1,32}")
+"""A name that may be ours; anything else that was sent is not sent back."""
+
+CODES = {404: "no_page", 405: "no_method"}
+
+
+def problem(status: int, code: str, message: str) -> JSONResponse:
+    """Return the reply that refuses something."""
+    answer = JSONResponse({"code": code, "message": message}, status)
+    if status == 401:
+        answer.headers["www-authenticate"] = "Bearer"
+    return answer
+
+
+def explain_problems(app: FastAPI) -> None:
+    """Let every refusal and every trouble of a server be told in the same form."""
+
+    # none of these waits, so none needs one of the server's few threads
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, error: Refusal) -> JSONResponse:
+        return problem(error.status, error.code, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(_shown(each) for each in first["loc"])
+        return problem(422, "bad_request", f"{where}: {first['msg']}.")
+
+    @app.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> JSONResponse:
+        if error.status_code == 400:
+            return problem(422, "bad_request", "The body is no JSON that can be read.")
+        code = CODES.get(error.status_code, "bad_request")
+        answer = problem(error.status_code, code, f"{error.detail}.")
+        answer.headers.update(error.headers or {})
+        return answer
+
+    @app.exception_handler(NoResultFound)
+    async def deleted(request: Request, error: NoResultFound) -> JSONResponse:
+        # a participant was withdrawn while this request was under way
+        return problem(401, "bad_token", "The session was deleted.")
+
+    @app.exception_handler(UsageError)
+    async def unusable(request: Request, error: UsageError) -> JSONResponse:
+        return _trouble(str(error))
+
+    @app.exception_handler(OperationalError)
+    async def unreachable(request: Request, error: OperationalError) -> JSONResponse:
+        return _trouble(f"The database does not answer: {' '.join(str(error.orig).split())}.")
+
+    @app.exception_handler(NoConnection)
+    async def busy(request: Request, error: NoConnection) -> JSONResponse:
+        return _trouble("The database has no connection left.")
+
+
+def _trouble(what: str) -> JSONResponse:
+    LOG.error(what)
+    answer = problem(503, "trouble", "Something is not right here: try again in a little while.")
+    answer.headers["retry-after"] = "5"
+    return answer
+
+
+def _shown(part: object) -> str:
+    return str(part) if isinstance(part, int) or PLAIN.fullmatch(str(part)) else "?"

@@ -1,0 +1,189 @@
+"""What every request must keep to: size, pace, and the headers that every reply has."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from threading import Lock
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from eyechart.experiment.recruiters.recruiter import FRAME_HOSTS, SUBMIT_HOSTS
+from eyechart.experiment.server.problems import problem
+from eyechart.experiment.server.tokens import token_hash
+
+MOST_BYTES = 16_384
+"""Of a request's body; an answer has about 500."""
+
+PATIENCE = 30.0
+"""Seconds within which a request's body is to come; the page itself waits for 20."""
+
+MOST_KNOWN = 20_000
+"""Addresses and tokens that are kept in mind."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """So many requests a second on average, and so many at once."""
+
+    rate: float
+    burst: float
+
+    def times(self, factor: float) -> "Pace":
+        """Return a pace that is so many times as fast."""
+        return Pace(self.rate * factor, self.burst * factor)
+
+
+PER_TOKEN = Pace(10, 40)
+PER_ADDRESS = Pace(200, 400)
+"""Loose: many participants can share one address."""
+
+JOINS = Pace(1, 100)
+"""Of one address: who joins under many names could hold all trials of a study."""
+
+
+@dataclass
+class Buckets:
+    """Counts requests by key; forgets those that were not heard of for longest."""
+
+    pace: Pace
+    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def wait(self, key: str, now: float) -> float:
+        """Count a request; return 0, or in how many seconds it may be made."""
+        with self._lock:
+            left, then = self._left.pop(key, (self.pace.burst, now))
+            left = min(self.pace.burst, left + (now - then) * self.pace.rate)
+            allowed = left >= 1
+            self._left[key] = (left - 1 if allowed else left, now)
+            if len(self._left) > MOST_KNOWN:
+                self._left.popitem(last=False)
+            return 0.0 if allowed else (1 - left) / self.pace.rate
+
+
+class Guard:
+    """Refuses what is too large, too fast or too slow to come; adds the headers to every reply."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        per_token: Pace = PER_TOKEN,
+        per_address: Pace = PER_ADDRESS,
+        joins: Pace = JOINS,
+        more_hosts: tuple[str, ...] = (),
+        patience: float = PATIENCE,
+    ) -> None:
+        self.app = app
+        self._tokens, self._addresses = Buckets(per_token), Buckets(per_address)
+        self._joins = Buckets(joins)
+        self._headers = _headers(more_hosts)
+        self._patience = patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = False
+
+        async def with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                named = {name for name, _ in message["headers"]}
+                more = [each for each in self._headers if each[0] not in named]
+                message["headers"] = [*message["headers"], *more]
+            await send(message)
+
+        body = self._refusal(scope) or await _read(receive, self._patience)
+        if isinstance(body, JSONResponse):
+            await body(scope, receive, with_headers)
+            return
+        try:
+            await self.app(scope, body, with_headers)
+        except Exception:
+            if not begun:
+                trouble = problem(500, "trouble", "Something went wrong here: try again.")
+                await trouble(scope, receive, with_headers)
+            raise
+
+    def _refusal(self, scope: Scope) -> JSONResponse | None:
+        headers = Headers(scope=scope)
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit() and len(length) < 10) or (
+            int(length) > MOST_BYTES
+        ):
+            return _too_large()
+        now = time.monotonic()
+        address = (scope.get("client") or ("",))[0]
+        wait = self._addresses.wait(address, now)
+        if not wait and scope["method"] == "POST" and scope["path"].endswith("/sessions"):
+            wait = self._joins.wait(address, now)
+        token = headers.get("authorization", "").rpartition(" ")[2]
+        if not wait and token:
+            # not as it came: it can be as long as all headers together
+            wait = self._tokens.wait(token_hash(token), now)
+        if not wait:
+            return None
+        slow = problem(429, "too_fast", "Too many requests: wait a little.")
+        slow.headers["retry-after"] = str(int(wait) + 1)
+        return slow
+
+
+async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
+    """Return what gives the whole body at once; or a refusal, whatever length it said it had."""
+    body = b""
+    try:
+        async with asyncio.timeout(patience):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] != "http.request":
+                    break
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > MOST_BYTES:
+                    return _too_large()
+    except TimeoutError:
+        return _last(problem(408, "too_slow", "The request did not come to its end."))
+    waiting: list[Message] = [{**message, "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
+
+
+def _too_large() -> JSONResponse:
+    return _last(problem(413, "too_large", f"A request has at most {MOST_BYTES} bytes."))
+
+
+def _last(answer: JSONResponse) -> JSONResponse:
+    """Let nothing more of a request be read, however much of it is still to come."""
+    answer.headers["connection"] = "close"
+    return answer
+
+
+def _headers(more_hosts: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
+    policy = {
+        "default-src": "'none'",
+        "script-src": "'self'",
+        "style-src": "'self'",
+        "img-src": "'self' blob: data:",
+        "connect-src": "'self'",
+        "base-uri": "'none'",
+        "form-action": " ".join(("'self'", *SUBMIT_HOSTS, *more_hosts)),
+        "frame-ancestors": " ".join(("'self'", *FRAME_HOSTS, *more_hosts)),
+    }
+    headers = {
+        "content-security-policy": "; ".join(f"{name} {what}" for name, what in policy.items()),
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "no-referrer",
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), microphone=(), geolocation=()",
+        "cache-control": "no-store, no-transform",
+    }
+    return [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -1,0 +1,330 @@
+"""The HTTP server of a study: each route checks who asks, and hands on to a function elsewhere."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from typing import Annotated, Any
+
+from anyio.to_thread import current_default_thread_limiter
+from fastapi import Depends, FastAPI, Header, Path
+from fastapi.responses import Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel
+from sqlalchemy import Row, and_, bindparam, select
+from sqlalchemy.orm import Session as Db
+
+from eyechart.core.version import __version__
+from eyechart.experiment.design.study_config import StudyConfig, choices_of
+from eyechart.experiment.recruiters.recruiter import BadIds, Preview, arrive
+from eyechart.experiment.server import wire
+from eyechart.experiment.server.open_stimuli import has_room
+from eyechart.experiment.server.problems import explain_problems
+from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN, Guard, Pace
+from eyechart.experiment.server.responses import store
+from eyechart.experiment.server.session_progress import planned
+from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join, state_of
+from eyechart.experiment.server.tokens import read_token, token_hash
+from eyechart.experiment.server.trial_allocation import AllocatedTrial, allocate
+from eyechart.experiment.storage.database import THREADS, Database
+from eyechart.experiment.storage.database_tables import (
+    LIVE,
+    PictureRow,
+    SessionRow,
+    StudyRow,
+    TrialRow,
+)
+from eyechart.experiment.storage.experiment_folder import StudyFolder
+
+Clock = Callable[[], datetime]
+BEARER = HTTPBearer(auto_error=False, description="The token of a session.")
+PublicId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}$")]
+PictureId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}-[01]$")]
+Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+Tab = Annotated[str, Header(max_length=36)]
+
+Known = Row[str, int, str | None]
+
+# written down once, see trial_allocation.py
+_KNOWN = select(SessionRow.token_hash, SessionRow.study_id, SessionRow.tab).where(
+    SessionRow.id == bindparam("session_id")
+)
+_PICTURE = (
+    _KNOWN.add_columns(PictureRow.sha256)
+    .outerjoin(
+        TrialRow,
+        and_(
+            TrialRow.session_id == SessionRow.id,
+            TrialRow.public_id == bindparam("public_id"),
+            TrialRow.state == LIVE,
+        ),
+    )
+    .outerjoin(
+        PictureRow,
+        and_(
+            PictureRow.stimulus_id == TrialRow.stimulus_id, PictureRow.place == bindparam("place")
+        ),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Bearer:
+    """Who asks, as a signed token says; whether it is still valid only the database knows."""
+
+    session_id: int
+    token_hash: str
+
+
+def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    everywhere = (408, 413, 422, 429, 500, 503)
+    return {status: {"model": wire.Problem} for status in (*statuses, *everywhere)}
+
+
+def make_app(
+    folder: StudyFolder,
+    database: Database,
+    study: StudyRow,
+    *,
+    more_hosts: Sequence[str] = (),
+    per_token: Pace = PER_TOKEN,
+    per_address: Pace = PER_ADDRESS,
+    joins: Pace = JOINS,
+    clock: Clock = lambda: datetime.now(UTC),
+) -> FastAPI:
+    """Return the server of one study.
+
+    `more_hosts`: besides Mechanical Turk's, where forms may go and who may show the pages.
+    """
+    config, secret = folder.config, folder.secret
+    hosts, choices = tuple(more_hosts), choices_of(config)
+    app = FastAPI(
+        title="eyechart experiment",
+        version=__version__,
+        description="Hands out pictures to participants of a study and takes their answers.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        # a redirection would go to whatever host the request names
+        redirect_slashes=False,
+        lifespan=_with_few_threads,
+    )
+    app.add_middleware(
+        Guard, per_token=per_token, per_address=per_address, joins=joins, more_hosts=hosts
+    )
+    explain_problems(app)
+
+    # not in a thread of its own, as all that waits for the database is: nothing here waits
+    async def signed(
+        sent: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
+    ) -> Bearer:
+        if sent is None:
+            raise Refusal(401, "no_token", "Join the study first.")
+        claim = read_token(secret, sent.credentials)
+        if claim is None:
+            raise Refusal(401, "bad_token", "This is no token of this study.")
+        if claim.expires_at <= clock():
+            raise Refusal(401, "expired_token", "The session is over: join again to go on.")
+        return Bearer(claim.session_id, token_hash(sent.credentials))
+
+    Signed = Annotated[Bearer, Depends(signed)]
+
+    def check(bearer: Bearer, known: SessionRow | Known, tab: str | None = None) -> None:
+        """Refuse a token that is void, and a tab in which the session does not go on."""
+        if (known.study_id, known.token_hash) != (study.id, bearer.token_hash):
+            raise Refusal(401, "bad_token", "The session went on elsewhere.")
+        if tab is not None and tab != known.tab:
+            raise Refusal(409, "another_tab", "The session goes on in another tab.")
+
+    def admit(db: Db, bearer: Bearer, tab: str | None = None) -> int:
+        """Return the session of whoever asks."""
+        own = {"session_id": bearer.session_id}
+        check(bearer, db.connection().execute(_KNOWN, own).one(), tab)
+        return bearer.session_id
+
+    def own(name: str) -> None:
+        if name != config.name:
+            raise Refusal(404, "no_study", "There is no such study here.")
+
+    def current(bearer: Bearer) -> wire.SessionState:
+        with database.reading() as db:
+            session = db.get_one(SessionRow, admit(db, bearer))
+            return wire.SessionState.of(state_of(db, config, secret, session))
+
+    @app.get("/healthz", responses=_problems())
+    def healthy() -> dict[str, str]:
+        """Say that the server and its database are there."""
+        with database.reading() as db:
+            db.execute(select(StudyRow.id).limit(1))
+        return {"status": "ok"}
+
+    html: dict[int | str, dict[str, Any]] = {
+        status: {"content": {"text/html": {"schema": {"type": "string"}}}} for status in (200, 404)
+    }
+
+    @app.get("/s/{name}", responses=_problems() | html, response_class=Response)
+    def page(name: Name) -> Response:
+        """Return the page on which a study takes place, or which says that there is none (404)."""
+        status = 200 if name == config.name else 404
+        return Response(_page(), status, media_type="text/html")
+
+    @app.get("/assets/{file}", responses=_problems(404), response_class=Response)
+    def asset(file: Annotated[str, Path(max_length=64)]) -> Response:
+        """Return the script or the style of the page."""
+        kind = ASSETS.get(file)
+        if kind is None:
+            raise Refusal(404, "no_page", "There is nothing here.")
+        return Response(_built(file), media_type=kind)
+
+    @app.get("/api/studies/{name}", responses=_problems(404))
+    def about(name: Name) -> wire.StudyInfo:
+        """Say what a study asks for and what it shows."""
+        own(name)
+        with database.reading() as db:
+            status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
+            is_open = status == "open" and has_room(db, study.id, clock())
+        return _about(config, choices, is_open)
+
+    @app.post(
+        "/api/studies/{name}/sessions",
+        status_code=201,
+        responses=_problems(404, 409) | {200: {"model": wire.Joined}},
+    )
+    def join_study(name: Name, body: wire.Join, response: Response) -> wire.Joined:
+        """Begin a session, or go on with the one that this person has here (200)."""
+        own(name)
+        try:
+            arrival = arrive(body.platform, body.ids, hosts)
+        except Preview:
+            raise Refusal(409, "preview", "Accept the task first.") from None
+        except BadIds as error:
+            raise Refusal(422, "bad_request", str(error)) from None
+        screen = body.screen.model_dump()
+        joined = join(database, study, config, secret, arrival, screen, clock())
+        if not joined.is_new:
+            response.status_code = 200
+        return wire.Joined(token=joined.token, expires_at=joined.expires_at, state=joined.state)
+
+    @app.get("/api/session", responses=_problems(401))
+    def session_state(bearer: Signed) -> wire.SessionState:
+        """Say how far the session is."""
+        return current(bearer)
+
+    @app.post("/api/session/tab", responses=_problems(401))
+    def take_tab(bearer: Signed, body: wire.ClaimTab) -> wire.SessionState:
+        """Let this tab go on with the session; trials that are out are given up."""
+        with database.reading() as db:
+            session_id = admit(db, bearer)
+        claim_tab(database, session_id, str(body.tab), body.hz, clock())
+        return current(bearer)
+
+    @app.post("/api/trials", responses=_problems(401, 409), response_model=wire.NextTrial)
+    def next_trial(bearer: Signed, body: wire.Ask, x_tab: Tab = "") -> Response:
+        """Hand out the next trial."""
+
+        def allowed(session: SessionRow) -> None:
+            check(bearer, session, x_tab)
+
+        step = allocate(database, config, bearer.session_id, str(body.key), clock(), allowed)
+        return _json(wire.NextTrial(next=step.next, trial=_trial(config, step.trial)))
+
+    @app.get(
+        "/api/pictures/{picture}",
+        responses=_problems(401, 404)
+        | {200: {"content": {"application/octet-stream": {"schema": BYTES}}}},
+        response_class=Response,
+    )
+    def picture(bearer: Signed, picture: PictureId) -> Response:
+        """Return a picture of a trial that is out: height × width × 3 bytes."""
+        trial_id, _, place = picture.partition("-")
+        asked = {"public_id": trial_id, "place": int(place), "session_id": bearer.session_id}
+        with database.reading() as db:
+            known = db.connection().execute(_PICTURE, asked).one()
+        check(bearer, known)
+        if known.sha256 is None:
+            raise Refusal(404, "no_picture", "There is no such picture to be seen now.")
+        pixels = folder.read_pixels(known.sha256, config.side)
+        return Response(pixels, media_type="application/octet-stream")
+
+    @app.put(
+        "/api/trials/{trial}/response",
+        responses=_problems(401, 404, 409, 410),
+        response_model=wire.Acknowledged,
+    )
+    def respond(bearer: Signed, trial: PublicId, body: wire.Answer) -> Response:
+        """Store an answer. The same one again is no second one; another one is refused."""
+        if body.choice not in ("", *choices):
+            raise Refusal(422, "bad_request", "choice is none of the answers.")
+
+        def allowed(session: SessionRow) -> None:
+            check(bearer, session)
+
+        given = body.given()
+        stored = store(database, config, secret, bearer.session_id, trial, given, clock(), allowed)
+        return _json(wire.Acknowledged.of(stored))
+
+    @app.post("/api/session/finish", responses=_problems(401, 409))
+    def finish_session(bearer: Signed, x_tab: Tab = "") -> wire.SessionState:
+        """End a session that has all its answers, and say how to go back."""
+        with database.reading() as db:
+            session_id = admit(db, bearer, x_tab)
+        return wire.SessionState.of(finish(database, config, secret, session_id, clock()))
+
+    return app
+
+
+@asynccontextmanager
+async def _with_few_threads(app: FastAPI) -> AsyncIterator[None]:
+    current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+BYTES = {"type": "string", "format": "binary"}
+ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
+
+
+def is_built() -> bool:
+    """Whether the script and the style of the page are there."""
+    return all((files("eyechart.experiment") / "static" / name).is_file() for name in ASSETS)
+
+
+def _built(file: str) -> bytes:
+    return (files("eyechart.experiment") / "static" / file).read_bytes()
+
+
+def _page() -> bytes:
+    return (files("eyechart.experiment") / "pages" / "study.html").read_bytes()
+
+
+def _about(config: StudyConfig, choices: Sequence[str], is_open: bool) -> wire.StudyInfo:
+    wanted = planned(config)
+    timing = {name: getattr(config, name) for name in wire.Timing.model_fields}
+    counts = {name: wanted[name] for name in ("practice", "qualification")}
+    told = asdict(config)
+    names = ("name", "title", "kind", "consent", "contact", "payment", "minutes", "block", "side")
+    return wire.StudyInfo.model_validate(
+        {name: told[name] for name in names}
+        | {"counts": counts | {"trials": wanted["main"]}, "timing": timing}
+        | {"choices": list(choices), "open": is_open}
+    )
+
+
+def _json(body: BaseModel) -> Response:
+    """Return a reply that is what it says: checked here, and not a second time in a thread."""
+    return Response(body.model_dump_json(), media_type="application/json")
+
+
+def _trial(config: StudyConfig, trial: AllocatedTrial | None) -> wire.TrialInfo | None:
+    if trial is None:
+        return None
+    phase = "main" if trial.role == "catch" else trial.role
+    return wire.TrialInfo.model_validate(
+        {
+            "id": trial.public_id,
+            "phase": phase,
+            "pictures": [f"{trial.public_id}-{place}" for place in range(trial.pictures)],
+            "number": trial.number,
+            "of": sum(planned(config).values()),
+        }
+    )

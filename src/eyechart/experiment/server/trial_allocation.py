@@ -1,0 +1,236 @@
+"""Which stimulus comes next for whom: the least answered one of a photograph not yet seen.
+
+All of it is one transaction. No stimulus is handed out more often than it is wanted, and nobody is
+shown a photograph twice, however many ask at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import bindparam, exists, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session as Db
+from sqlalchemy.orm import contains_eager
+
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.server.open_stimuli import (
+    LEAST_TAKEN,
+    RESERVED,
+    STILL_OPEN,
+    OpenStimulus,
+    pick,
+)
+from eyechart.experiment.server.session_progress import (
+    LOOKAHEAD,
+    PHASES,
+    SessionProgress,
+    end,
+    has_evaded,
+    has_failed,
+    is_active,
+    is_catch_due,
+    planned,
+    progress_of,
+)
+from eyechart.experiment.server.tokens import new_public_id
+from eyechart.experiment.storage.database import Database
+from eyechart.experiment.storage.database_tables import (
+    FAILED,
+    LIVE,
+    ExposureRow,
+    PictureRow,
+    SessionRow,
+    TrialRow,
+)
+from eyechart.experiment.storage.leases import count, release_expired
+
+TRIES = 5
+
+Next = Literal["trial", "wait", "finish", "failed", "done"]
+
+# All statements are written down once: putting one together takes longer than what the database
+# does with it.
+_LOCKED = (
+    select(SessionRow)
+    .join(SessionRow.participant)
+    .options(contains_eager(SessionRow.participant))
+    .where(SessionRow.id == bindparam("session_id"))
+    .with_for_update(of=SessionRow)
+)
+# with the trial of this key, if it was asked for before, and whether any lease is over
+_ASKED = _LOCKED.add_columns(
+    select(TrialRow.id)
+    .where(TrialRow.session_id == SessionRow.id, TrialRow.key == bindparam("key"))
+    .scalar_subquery(),
+    exists().where(TrialRow.state == LIVE, TrialRow.expires_at < bindparam("now")),
+)
+_KNOWN = select(
+    TrialRow.public_id,
+    TrialRow.role,
+    TrialRow.number,
+    TrialRow.state,
+    select(func.count())
+    .where(PictureRow.stimulus_id == TrialRow.stimulus_id)
+    .scalar_subquery()
+    .label("pictures"),
+).where(TrialRow.id == bindparam("trial_id"))
+_FREE_KEY = (
+    update(TrialRow).where(TrialRow.id == bindparam("trial_id")).values(key=TrialRow.public_id)
+)
+
+
+Admit = Callable[[SessionRow], None]
+"""Refuses whoever may not go on with a session, in the transaction in which it goes on."""
+
+
+def everybody(session: SessionRow) -> None:
+    """Refuse nobody."""
+
+
+@dataclass(frozen=True)
+class AllocatedTrial:
+    """A trial that is out. `pictures`: how many it shows."""
+
+    public_id: str
+    role: str
+    number: int
+    pictures: int
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """What a session is to do next, and the trial if it is one."""
+
+    next: Next
+    trial: AllocatedTrial | None = None
+
+
+def allocate(
+    database: Database,
+    config: StudyConfig,
+    session_id: int,
+    key: str,
+    now: datetime,
+    admit: Admit = everybody,
+) -> NextStep:
+    """Return the next trial of a session; asked again with the same key, the same one."""
+    for attempt in range(TRIES):
+        try:
+            with database.writing() as db:
+                return _allocate(db, config, session_id, key, now, admit)
+        except IntegrityError:
+            # a moment ago the same person was shown the photograph elsewhere, or asked for this
+            if attempt == TRIES - 1:
+                raise
+    raise AssertionError
+
+
+def locked(db: Db, session_id: int) -> SessionRow:
+    """Return a session that nobody else changes within this transaction."""
+    return db.execute(_LOCKED, {"session_id": session_id}).scalar_one()
+
+
+def _allocate(
+    db: Db, config: StudyConfig, session_id: int, key: str, now: datetime, admit: Admit
+) -> NextStep:
+    asked = {"session_id": session_id, "key": key, "now": now}
+    session, known_id, is_any_over = db.execute(_ASKED, asked).one()
+    admit(session)
+    if known_id is not None:
+        own = {"trial_id": known_id}
+        known = db.connection().execute(_KNOWN, own).one()
+        if known.state == LIVE:
+            trial = AllocatedTrial(known.public_id, known.role, known.number, known.pictures)
+            return NextStep("trial", trial)
+        # answered, or given up before its reply came through: the key is free for another trial
+        db.connection().execute(_FREE_KEY, own)
+    if not is_active(session):
+        return NextStep("failed" if session.state == FAILED else "done")
+    if is_any_over:
+        release_expired(db, now)
+    progress = progress_of(db, session)
+    if has_failed(config, progress):
+        end(db, session, FAILED, now)
+        return NextStep("failed")
+    found = _choose(db, config, session, progress)
+    if found == "failed":
+        end(db, session, FAILED, now)
+    if isinstance(found, str):
+        return NextStep(found)
+    return NextStep("trial", _hand_out(db, config, session, progress, found, key, now))
+
+
+def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
+    """Whether there is nothing left to show to a session, and all its answers are there."""
+    return _choose(db, config, session, progress_of(db, session)) == "finish"
+
+
+def _choose(
+    db: Db, config: StudyConfig, session: SessionRow, progress: SessionProgress
+) -> OpenStimulus | Literal["wait", "finish", "failed"]:
+    """Return the stimulus to show next and its role, or what to do instead."""
+    for phase in PHASES:
+        missing = planned(config)[phase] - progress.done(phase)
+        out = progress.out(phase)
+        if missing <= 0:
+            continue
+        if out >= LOOKAHEAD:
+            return "wait"
+        found = _find(db, config, session, progress, phase) if out < missing else None
+        if found is not None:
+            return found
+        # nothing is left to show, or all of the phase is out: its answers come first
+        if out:
+            return "wait"
+        if phase == "qualification" and has_evaded(config, progress):
+            return "failed"
+    return "finish"
+
+
+def _find(
+    db: Db, config: StudyConfig, session: SessionRow, progress: SessionProgress, phase: str
+) -> OpenStimulus | Literal["wait"] | None:
+    """Return a stimulus for a phase; None if nothing is left, "wait" if others are taking it."""
+    if phase != "main" or is_catch_due(config, session, progress):
+        found = pick(db, session, phase if phase != "main" else "catch", RESERVED)
+        if found is not None or phase != "main":
+            return found
+    found = pick(db, session, "main", LEAST_TAKEN)
+    if found is not None:
+        return found
+    return None if pick(db, session, "main", STILL_OPEN) is None else "wait"
+
+
+def _hand_out(
+    db: Db,
+    config: StudyConfig,
+    session: SessionRow,
+    progress: SessionProgress,
+    found: OpenStimulus,
+    key: str,
+    now: datetime,
+) -> AllocatedTrial:
+    trial = AllocatedTrial(new_public_id(), found.role, progress.handed, len(found.sources))
+    count(db, found.stimulus_id, 1)
+    connection = db.connection()
+    # in a fixed order, or one person in two studies could wait for themselves
+    shown = [
+        {"participant_id": session.participant_id, "source_id": source_id}
+        for source_id in sorted(set(found.sources))
+    ]
+    connection.execute(insert(ExposureRow), shown)
+    row = {
+        "public_id": trial.public_id,
+        "session_id": session.id,
+        "number": trial.number,
+        "key": key,
+        "role": trial.role,
+        "stimulus_id": found.stimulus_id,
+        "state": LIVE,
+        "served_at": now,
+        "expires_at": now + timedelta(minutes=config.lease_minutes),
+    }
+    connection.execute(insert(TrialRow), row)
+    return trial

@@ -1,0 +1,147 @@
+"""Robots in a real browser: they look at the pages of the experiment and click, as people would."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from time import monotonic
+from typing import Any
+
+from sqlalchemy import select
+
+from eyechart.core.errors import UsageError
+from eyechart.core.progress import Advance
+from eyechart.experiment.design.study_config import choices_of
+from eyechart.experiment.server.serve import listen, make_server
+from eyechart.experiment.simulate.robots import Kind, Psychometric, Robot
+from eyechart.experiment.simulate.simulation import RobotOutcome, asked
+from eyechart.experiment.storage.database import Database
+from eyechart.experiment.storage.database_tables import SessionRow
+from eyechart.experiment.storage.experiment_folder import StudyFolder, open_answers
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+OPTIONS = ("--no-sandbox", "--disable-background-networking", "--no-first-run")
+PATIENCE_S = 120.0
+"""How long a robot looks at the same screen before it gives up."""
+
+FULL = ("full", "closed")
+DONE = ("debrief", "failed", *FULL)
+
+
+@contextmanager
+def serving(folder: StudyFolder, **options: Any) -> Iterator[str]:
+    """Serve a study on a free port of this machine meanwhile, and give its address."""
+    own = listen("127.0.0.1", 0)
+    server, database = make_server(folder, pace=100.0, **options)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [own]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{own.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+        database.close()
+        own.close()
+
+
+def find_browser() -> str:
+    """Return the path of a browser; without one, or without Playwright, say what to do."""
+    if find_spec("playwright") is None:
+        raise UsageError("Robots in a browser need Playwright: pip install playwright, or --fast.")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        raise UsageError("Robots in a browser need Chromium: install it, or give --fast.")
+    return found
+
+
+def simulate_in_browser(
+    folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Advance
+) -> list[RobotOutcome]:
+    """Let robots take part one after another, each in a new browser profile."""
+    from playwright.sync_api import sync_playwright
+
+    path = find_browser()
+    database, _ = open_answers(folder)
+    outcomes = []
+    try:
+        with serving(folder) as base, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
+            for number, kind in enumerate(kinds):
+                context = browser.new_context(viewport={"width": 1280, "height": 800})
+                robot = Robot(kind, (seed, number, 8), curve)
+                page = context.new_page()
+                page.goto(f"{base}/s/{folder.config.name}")
+                screen = take_part(page, robot, folder, database)
+                context.close()
+                if screen in FULL:
+                    break
+                outcomes.append(_newest(database, kind))
+                step(1, "")
+            browser.close()
+    finally:
+        database.close()
+    return outcomes
+
+
+def _newest(database: Database, kind: Kind) -> RobotOutcome:
+    """Return what became of the robot that came last."""
+    with database.reading() as db:
+        session = db.scalars(select(SessionRow).order_by(SessionRow.id.desc()).limit(1)).one()
+        return RobotOutcome(session.participant.code, kind, session.state)
+
+
+def take_part(
+    page: Any,
+    robot: Robot,
+    folder: StudyFolder,
+    database: Database,
+    meddle: Callable[[dict[str, str]], bool] = lambda seen: False,
+) -> str:
+    """Go through the pages until there is nothing more to do; return the last screen's name.
+
+    `meddle` is told of everything that is seen, and returns whether it did something instead.
+    """
+    config, choices = folder.config, choices_of(folder.config)
+    last, since, answered = "", monotonic(), ""
+    while True:
+        seen = page.evaluate(LOOK)
+        if meddle(seen):
+            continue
+        if seen["screen"] in DONE:
+            return str(seen["screen"])
+        mark = f"{seen['screen']} {seen['phase']} {seen['trial']}"
+        if mark != last:
+            last, since = mark, monotonic()
+        if monotonic() - since > PATIENCE_S:
+            raise UsageError(f"A robot is stuck at the screen '{seen['screen']}'.")
+        if seen["phase"] == "answer" and seen["trial"] and seen["trial"] != answered:
+            answered = seen["trial"]
+            question = asked(database, answered)
+            reaction = robot.react(question, choices, config.response_ms)
+            page.wait_for_timeout(max(0.0, reaction.rt_ms - 50))
+            page.evaluate(CLICK, f"[data-choice='{reaction.choice}']")
+        elif seen["action"]:
+            page.evaluate(CLICK, f"[data-action='{seen['action']}']")
+            page.wait_for_timeout(30)
+        else:
+            page.wait_for_timeout(20)
+
+
+LOOK = """() => {
+  const root = document.querySelector('[data-screen]');
+  const trial = document.querySelector('[data-trial]');
+  const actions = ['agree', 'start', 'continue', 'next'];
+  const action = actions.find(name => {
+    const button = document.querySelector(`[data-action='${name}']`);
+    return button && !button.disabled && button.offsetParent !== null;
+  });
+  return {
+    screen: root?.dataset.screen || '',
+    part: root?.dataset.part || '',
+    phase: trial?.dataset.phase || '',
+    trial: trial?.dataset.trial || '',
+    action: action || '',
+  };
+}"""
+CLICK = "selector => { const it = document.querySelector(selector); if (it) it.click(); }"

@@ -1,0 +1,220 @@
+"""The database of a study: SQLite or PostgreSQL, brought to this version, one writer at a time."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, create_engine, event, inspect, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.orm import Session as Db
+from sqlalchemy.orm import sessionmaker
+from sqlalchemy.pool import QueuePool
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.experiment.storage.database_tables import Base
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
+WAIT_MS = 10_000
+"""How long a writer waits for another process that is writing into the same SQLite file."""
+
+THREADS = 4
+"""Of the server, each with a connection that is kept. Whoever comes beyond them waits in a queue:
+more threads at a time wait for Python's lock after each statement, and for longer than that."""
+
+MORE = 60
+"""Connections beside those, for what runs outside of the server's threads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Database:
+    """A database of this version. Writers of this process queue, which is fairer than polling."""
+
+    engine: Engine
+    _make: sessionmaker[Db]
+    _writer: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is one file."""
+        return self.engine.dialect.name == "sqlite"
+
+    @contextmanager
+    def reading(self) -> Iterator[Db]:
+        """Give a session to read with; what it changes is forgotten."""
+        with self._make() as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Db]:
+        """Give a session whose changes are on disk once this has ended, all or none."""
+        with self._writer if self.is_sqlite else nullcontext(), self._make() as session:
+            session.connection(execution_options={"writes": True})
+            yield session
+            session.commit()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.engine.dispose()
+
+
+def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS) -> Database:
+    """Return the database, brought to this version; with `create` one that is not there is made.
+
+    An older one is migrated, after a copy was made of it if it is a file; a newer one is refused.
+    `migrations`: Alembic's folder.
+    """
+    engine = _engine(url)
+    try:
+        _prepare(engine, create, migrations)
+    except DBAPIError as error:
+        engine.dispose()
+        what = " ".join(str(error.orig).split()).rstrip(".")
+        raise UsageError(f"Cannot open the database {_shown(engine)}: {what}.") from None
+    except BaseException:
+        engine.dispose()
+        raise
+    return Database(engine, sessionmaker(engine, expire_on_commit=False))
+
+
+def _engine(url: str) -> Engine:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+        if parsed.drivername not in DRIVERS:
+            raise UsageError(
+                f"A database is sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME, not"
+                f" {parsed.drivername}."
+            )
+        if backend == "sqlite":
+            name = parsed.database
+            if not name or name == ":memory:" or name.startswith("file:") or "\0" in name:
+                raise UsageError("An SQLite database must be a file: sqlite:///answers.sqlite.")
+            engine = create_engine(
+                parsed,
+                poolclass=QueuePool,
+                pool_size=THREADS,
+                max_overflow=MORE,
+                pool_use_lifo=True,
+                hide_parameters=True,
+            )
+            _tune_sqlite(engine)
+            return engine
+        return create_engine(
+            parsed,
+            pool_size=THREADS,
+            max_overflow=MORE,
+            pool_use_lifo=True,
+            hide_parameters=True,
+        )
+    except UsageError:
+        raise
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise UsageError(
+            f"'{url}' is no database: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."
+        ) from None
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"That database needs {error.name}: pip install 'eyechart[postgresql]'."
+        ) from None
+
+
+def _tune_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, record: Any) -> None:
+        # transactions are begun below, not by the driver, which would begin them too late
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=FULL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute(f"PRAGMA busy_timeout={WAIT_MS}")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Any) -> None:
+        # whoever will write says so at once: two readers that both want to write would wait
+        # for each other
+        writes = connection.get_execution_options().get("writes", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
+    path = None
+    if engine.dialect.name == "sqlite":
+        path = Path(str(engine.url.database))
+        _find(path, create)
+    scripts = ScriptDirectory.from_config(_config(engine, migrations))
+    known = {script.revision for script in scripts.walk_revisions()}
+    with engine.connect() as connection:
+        tables = set(inspect(connection).get_table_names())
+        try:
+            heads = MigrationContext.configure(connection).get_current_heads()
+        except DBAPIError:
+            heads = ()
+    if heads == (scripts.get_current_head(),):
+        return
+    ours = tables & set(Base.metadata.tables)
+    if heads and ours and not known.issuperset(heads):
+        raise UsageError(
+            f"The database is of version {heads[0]}, which is newer than this eyechart: install"
+            " the newer eyechart that made it."
+        )
+    if not known.issuperset(heads) or (not heads and (ours or (path is not None and tables))):
+        raise UsageError(
+            f"The database {_shown(engine)} has tables of something else ({min(tables)}): give"
+            " another one."
+        )
+    if not heads and not create:
+        raise UsageError("The database holds no study: make one with eyechart experiment new.")
+    if heads and path is not None:
+        _copy(engine, path, heads[0])
+    command.upgrade(_config(engine, migrations), "head")
+
+
+def _find(path: Path, create: bool) -> None:
+    """Refuse a file that is not there, or make it: only for whoever runs the study to read."""
+    if path.exists():
+        return
+    if not create:
+        raise UsageError(f"There is no database {path}: make a study with experiment new.")
+    if not path.parent.is_dir():
+        raise UsageError(f"No such folder: {path.parent}.")
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror}.") from None
+
+
+def _copy(engine: Engine, path: Path, version: str) -> None:
+    """Keep what was there before it is changed, with what is still in the write-ahead log."""
+    target = path.with_name(f"{path.name}.{version}")
+    if target.exists():
+        return
+    with atomic_file(target) as temporary:
+        temporary.touch(mode=0o600)
+        # the driver's own connection: a transaction would forbid it
+        connection = engine.raw_connection()
+        try:
+            connection.cursor().execute("VACUUM INTO ?", (str(temporary),))
+        finally:
+            connection.close()
+
+
+def _shown(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=True)
+
+
+def _config(engine: Engine, migrations: Path) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    config.attributes["engine"] = engine
+    return config

@@ -1,0 +1,262 @@
+"""The tables of the database. What a table means is said here; how it is used, elsewhere."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    DateTime,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    String,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.types import TypeDecorator
+
+ROLES = ("main", "practice", "qualification", "catch")
+
+LIVE, ANSWERED, DROPPED = "live", "answered", "dropped"
+"""States of a trial: handed out, answered, and lost (lease over, page closed or reloaded)."""
+
+ACTIVE, FAILED, FINISHED = "active", "failed", "finished"
+"""States of a session: going on, ended by the qualification, complete."""
+
+
+class Moment(TypeDecorator[datetime]):
+    """A time in UTC, whatever the database makes of time zones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return the time as UTC."""
+        return value if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """Return the time with its zone."""
+        if value is None or value.tzinfo is not None:
+            return value  # type: ignore[no-any-return]
+        return value.replace(tzinfo=UTC)  # type: ignore[no-any-return]
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+    # a constraint must have a name if a migration is ever to change it
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {datetime: Moment, dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012
+
+
+class InstallationRow(Base):
+    """One row: which secret the participants' pseudonyms were made with, as a fingerprint."""
+
+    __tablename__ = "installation"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    secret: Mapped[str] = mapped_column(String(64))
+
+
+class StudyRow(Base):
+    """A study. `config`: the fields of StudyConfig; `status`: open or closed."""
+
+    __tablename__ = "study"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    config: Mapped[dict[str, Any]]
+    config_hash: Mapped[str] = mapped_column(String(16))
+    status: Mapped[str] = mapped_column(String(16), default="open")
+    created_at: Mapped[datetime]
+
+
+class SourceImageRow(Base):
+    """A photograph, whatever is done to it and in whichever study: known by its file's digest."""
+
+    __tablename__ = "source_image"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    name: Mapped[str]
+    category: Mapped[str] = mapped_column(String(32))
+
+
+class StimulusRow(Base):
+    """What one trial shows: one picture to name, or two to compare.
+
+    `truth`: the right answer, a category, "same" or "different". `capacity`: how many answers are
+    wanted, None for no end (practice, qualification, catch). `taken`: answers that count and trials
+    that are out. `shuffle`: a random place in the order of those equally often taken. `pair`: of
+    same/different, the two corruptions in question, "a|b" in alphabetical order, also where the
+    trial shows one of them twice.
+    """
+
+    __tablename__ = "stimulus"
+    __table_args__ = (Index("next_stimulus", "study_id", "role", "taken", "shuffle"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id"))
+    role: Mapped[str] = mapped_column(String(16))
+    truth: Mapped[str] = mapped_column(String(32))
+    capacity: Mapped[int | None]
+    taken: Mapped[int] = mapped_column(default=0)
+    shuffle: Mapped[float]
+    pair: Mapped[str | None]
+    pictures: Mapped[list["PictureRow"]] = relationship(order_by="PictureRow.place")
+
+
+class PictureRow(Base):
+    """A picture of a stimulus.
+
+    `corruption`: its name in the test set, "clean" for none; `row`: its row in the manifest;
+    `sha256`: of its pixels, height × width × 3 bytes, and the name of its file.
+    """
+
+    __tablename__ = "picture"
+    __table_args__ = (UniqueConstraint("stimulus_id", "place"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    stimulus_id: Mapped[int] = mapped_column(ForeignKey("stimulus.id"))
+    place: Mapped[int]
+    source_id: Mapped[int] = mapped_column(ForeignKey("source_image.id"), index=True)
+    row: Mapped[int]
+    corruption: Mapped[str]
+    parameters: Mapped[dict[str, Any]]
+    delta_v: Mapped[float | None]
+    sha256: Mapped[str] = mapped_column(String(64))
+    source: Mapped[SourceImageRow] = relationship()
+
+
+class ParticipantRow(Base):
+    """A person, or who says to be one. `code`: the pseudonym in everything that is exported.
+
+    `platform`: link, mturk or prolific. `digest`: keyed hash of platform and platform's id.
+    """
+
+    __tablename__ = "participant"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    code: Mapped[str] = mapped_column(String(32), unique=True)
+    platform: Mapped[str] = mapped_column(String(16))
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    created_at: Mapped[datetime]
+
+
+class IdentityRow(Base):
+    """Platform ids as they came, apart from everything else so that they can be deleted.
+
+    `ids`: a session's, such as assignmentId, hitId and workerId.
+    """
+
+    __tablename__ = "identity"
+    session_id: Mapped[int] = mapped_column(ForeignKey("session.id"), primary_key=True)
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), index=True)
+    ids: Mapped[dict[str, Any]]
+
+
+class ConsentRow(Base):
+    """Who agreed when to which text (its SHA-256)."""
+
+    __tablename__ = "consent"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), index=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id"))
+    text_hash: Mapped[str] = mapped_column(String(64))
+    agreed_at: Mapped[datetime]
+
+
+class SessionRow(Base):
+    """One participant in one study.
+
+    `token_hash`: SHA-256 of the only token that is valid. `tab`: the browser tab that goes on; any
+    other is told so. `screen`: what the browser says of the screen, with the measured `hz`. `seed`:
+    decides where catch trials come.
+    """
+
+    __tablename__ = "session"
+    __table_args__ = (UniqueConstraint("study_id", "participant_id"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study_id: Mapped[int] = mapped_column(ForeignKey("study.id"))
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), index=True)
+    state: Mapped[str] = mapped_column(String(16), default=ACTIVE)
+    token_hash: Mapped[str] = mapped_column(String(64), index=True)
+    expires_at: Mapped[datetime]
+    tab: Mapped[str | None] = mapped_column(String(36))
+    seed: Mapped[int]
+    screen: Mapped[dict[str, Any]]
+    hz: Mapped[float | None]
+    created_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+    participant: Mapped[ParticipantRow] = relationship()
+
+
+class ExposureRow(Base):
+    """Who has been shown which photograph, in any study: never again to the same person."""
+
+    __tablename__ = "exposure"
+    participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), primary_key=True)
+    source_id: Mapped[int] = mapped_column(ForeignKey("source_image.id"), primary_key=True)
+
+
+class TrialRow(Base):
+    """A stimulus handed to a session. `public_id`: all that the browser knows of it.
+
+    `number`: counted from 0 within the session, dropped ones included. `key`: the browser's own id
+    of its request, so that asking again gives the same trial.
+    """
+
+    __tablename__ = "trial"
+    __table_args__ = (
+        UniqueConstraint("session_id", "number"),
+        UniqueConstraint("session_id", "key"),
+        Index("lease", "state", "expires_at"),
+    )
+    id: Mapped[int] = mapped_column(primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(32), unique=True)
+    session_id: Mapped[int] = mapped_column(ForeignKey("session.id"))
+    number: Mapped[int]
+    key: Mapped[str] = mapped_column(String(36))
+    role: Mapped[str] = mapped_column(String(16))
+    stimulus_id: Mapped[int] = mapped_column(ForeignKey("stimulus.id"), index=True)
+    state: Mapped[str] = mapped_column(String(16), default=LIVE)
+    served_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+    stimulus: Mapped[StimulusRow] = relationship()
+
+
+class ResponseRow(Base):
+    """The one answer to a trial. `choice`: a category, "same", "different", or "" for none in time.
+
+    `rt_ms`: from the onset of the answer grid (same/different: of the pictures). `stamps`: when
+    each phase began, in ms since the fixation's onset, with frames dropped, the longest frame, and
+    whether the tab was visible. `flags`: what is odd about it, told by the browser or found here.
+    `body_hash`: the same body again is no second answer.
+    """
+
+    __tablename__ = "response"
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trial.id"), primary_key=True)
+    client_uuid: Mapped[str] = mapped_column(String(36))
+    choice: Mapped[str] = mapped_column(String(32))
+    correct: Mapped[bool]
+    rt_ms: Mapped[float | None]
+    stamps: Mapped[dict[str, Any]]
+    flags: Mapped[list[Any]]
+    body_hash: Mapped[bytes] = mapped_column(LargeBinary(32))
+    received_at: Mapped[datetime]
+
+
+class ExclusionRow(Base):
+    """Whose answers in a study do not count, by which rule of which version, and the figure."""
+
+    __tablename__ = "exclusion"
+    __table_args__ = (UniqueConstraint("session_id", "rule", "version"),)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    session_id: Mapped[int] = mapped_column(ForeignKey("session.id"))
+    rule: Mapped[str] = mapped_column(String(32))
+    version: Mapped[int]
+    detail: Mapped[str]
+    decided_at: Mapped[datetime]

@@ -1,0 +1,179 @@
+"""The folder of a study: its settings, its secret, where its database is, and its pictures."""
+
+import hashlib
+import os
+import re
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sqlalchemy import URL, make_url, select
+from sqlalchemy.exc import ArgumentError
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.experiment.design.study_config import StudyConfig, read_config
+from eyechart.experiment.storage.database import Database, open_database
+from eyechart.experiment.storage.database_tables import InstallationRow, StudyRow
+from eyechart.images.files import UNREADABLE
+
+CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
+    "study.yaml", "secret", "database.txt", "stimuli", "plan.txt",
+)  # fmt: skip
+ANSWERS = "answers.sqlite"
+DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """A study that is made. `secret`: 32 bytes that key pseudonyms and tokens."""
+
+    path: Path
+    config: StudyConfig
+    secret: bytes = field(repr=False)
+    database_url: str = field(repr=False)
+
+    @property
+    def stimuli(self) -> Path:
+        """Where the pictures are."""
+        return self.path / STIMULI
+
+    @property
+    def fingerprint(self) -> str:
+        """What a database knows of the secret: its SHA-256 in hexadecimal."""
+        return fingerprint(self.secret)
+
+    def picture_path(self, sha256: str) -> Path:
+        """Return where the picture with these pixels is."""
+        return picture_path(self.path, sha256)
+
+    def read_pixels(self, sha256: str, side: int) -> bytes:
+        """Return side × side × 3 bytes; a file that is missing or has other pixels is an error."""
+        return read_pixels(self.picture_path(sha256), sha256, side)
+
+
+def open_study(path: str | os.PathLike[str]) -> StudyFolder:
+    """Return the study in a folder; any other folder is refused."""
+    where = Path(path)
+    if not where.exists():
+        raise UsageError(f"No such folder: {where}.")
+    config = read_config(where / CONFIG)
+    return StudyFolder(where, config, read_secret(where / SECRET), database_url(where))
+
+
+def database_url(study: Path) -> str:
+    """Return the SQLAlchemy URL of a study's database: a file of its own if none is named."""
+    named = study / DATABASE
+    try:
+        if named.exists():
+            return named.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"Cannot read {named}: {error}.") from None
+    # a folder's name may hold what means something in a URL
+    url = URL.create("sqlite", database=str(study.resolve() / ANSWERS))
+    return url.render_as_string(hide_password=False)
+
+
+def full_url(url: str) -> str:
+    """Return a database's URL that means the same from every folder."""
+    try:
+        parsed = make_url(url)
+        file = parsed.database or ""
+        # what is no file is refused when it is opened
+        if parsed.get_backend_name() != "sqlite" or file.startswith((":", "file:")) or not file:
+            return url
+        full = parsed.set(database=str(Path(file).resolve()))
+    except (ArgumentError, ValueError):
+        raise UsageError(
+            f"'{url}' is no database: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME."
+        ) from None
+    return full.render_as_string(hide_password=False)
+
+
+def fingerprint(secret: bytes) -> str:
+    """Return what may be known of a secret."""
+    return hashlib.sha256(secret).hexdigest()
+
+
+def read_secret(path: Path) -> bytes:
+    """Return the 32 bytes of a secret's file, or of that in a study's folder."""
+    file = path / SECRET if path.is_dir() else path
+    try:
+        text = file.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        raise UsageError(f"There is no secret {file}: a study has one in its folder.") from None
+    except OSError as error:
+        raise UsageError(f"Cannot read {file}: {error.strerror}.") from None
+    except ValueError:
+        text = ""
+    if not DIGEST.fullmatch(text):
+        raise UsageError(f"{file} is no secret: it must hold 64 hexadecimal digits.")
+    return bytes.fromhex(text)
+
+
+def new_secret() -> bytes:
+    """Return 32 random bytes."""
+    return secrets.token_bytes(32)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that nobody else on this machine can read, whole or not at all."""
+    with atomic_file(path) as temporary:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def picture_path(study: Path, sha256: str) -> Path:
+    """Return where a study's picture with these pixels is."""
+    if not DIGEST.fullmatch(sha256):
+        raise UsageError(f"A picture is known by 64 hexadecimal digits, got '{sha256}'.")
+    return study / STIMULI / f"{sha256}.png"
+
+
+def read_pixels(path: Path, sha256: str, side: int) -> bytes:
+    """Return the pixels of a file, side × side × 3 bytes; others than `sha256` are an error."""
+    try:
+        with Image.open(path) as picture:
+            picture.load()
+            levels = np.asarray(picture)
+    except FileNotFoundError:
+        raise UsageError(f"{path} is missing: {MEND}.") from None
+    except UNREADABLE:
+        raise UsageError(f"{path} is damaged: {MEND}.") from None
+    pixels = levels.tobytes()
+    right = levels.shape == (side, side, 3) and levels.dtype == np.uint8
+    if not right or hashlib.sha256(pixels).hexdigest() != sha256:
+        raise UsageError(f"{path} is damaged, it has other pixels: {MEND}.")
+    return pixels
+
+
+MEND = "the command eyechart experiment new that made the study mends it"
+
+
+def open_answers(folder: StudyFolder) -> tuple[Database, StudyRow]:
+    """Return the database of a study, brought to this version, and the study's row in it."""
+    database = open_database(folder.database_url)
+    with database.reading() as db:
+        study = db.scalar(select(StudyRow).where(StudyRow.name == folder.config.name))
+        secret = db.scalar(select(InstallationRow.secret))
+    if secret is not None and secret != folder.fingerprint:
+        database.close()
+        raise UsageError(
+            f"{folder.path / 'secret'} is not the one that the participants of this database are"
+            " known by: put that one back."
+        )
+    if study is None:
+        database.close()
+        raise UsageError(
+            f"The database has no study '{folder.config.name}': make it with experiment new."
+        )
+    if study.config_hash != folder.config.digest:
+        database.close()
+        raise UsageError(
+            f"{folder.path / 'study.yaml'} was changed after the study was made: put it back, or"
+            " make another study."
+        )
+    return database, study

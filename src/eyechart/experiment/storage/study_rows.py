@@ -1,0 +1,142 @@
+"""Writing a study into its database: all of it or nothing, beside studies that are there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session as Db
+
+from eyechart.core.errors import UsageError
+from eyechart.experiment.design.stimulus_design import PlannedStimulus
+from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.design.study_samples import StudySample
+from eyechart.experiment.storage.database import Database
+from eyechart.experiment.storage.database_tables import (
+    InstallationRow,
+    PictureRow,
+    SourceImageRow,
+    StimulusRow,
+    StudyRow,
+)
+
+AT_ONCE = 500
+"""How many photographs are looked up together."""
+
+
+@dataclass(frozen=True)
+class StudyEntry:
+    """A study as its database is to know it.
+
+    `fingerprint`: of the secret. `created_at`: when its folder was made, by which a study is known
+    that was stored a moment before its maker was stopped.
+    """
+
+    config: StudyConfig
+    stimuli: Sequence[PlannedStimulus]
+    fingerprint: str
+    created_at: datetime
+    seed: int
+
+
+def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetime) -> bool:
+    """Whether this very study is there; another of its name or another secret is an error."""
+    known = db.scalar(select(InstallationRow.secret))
+    if known is not None and known != fingerprint:
+        raise UsageError(
+            "The database has studies with another secret, so that their participants would not be"
+            " known again: give --secret with the folder of the first study."
+        )
+    study = db.scalar(select(StudyRow).where(StudyRow.name == config.name))
+    if study is None:
+        return False
+    if study.created_at != created_at:
+        raise UsageError(
+            f"The database has a study named '{config.name}' already: choose another --name."
+        )
+    return True
+
+
+def store(database: Database, entry: StudyEntry, digests: Mapping[int, str]) -> None:
+    """Write a study in one transaction; `digests`: SHA-256 of the pixels by row of the test set."""
+    try:
+        with database.writing() as db:
+            if not is_stored(db, entry.config, entry.fingerprint, entry.created_at):
+                _add(db, entry, digests)
+    except IntegrityError:
+        raise UsageError(
+            "Somebody else wrote a study into the database at the same time: run the command again."
+        ) from None
+
+
+def _add(db: Db, entry: StudyEntry, digests: Mapping[int, str]) -> None:
+    if db.scalar(select(InstallationRow.id)) is None:
+        db.add(InstallationRow(id=1, secret=entry.fingerprint))
+    config = entry.config
+    study = StudyRow(
+        name=config.name,
+        config=asdict(config),
+        config_hash=config.digest,
+        status="open",
+        created_at=entry.created_at,
+    )
+    db.add(study)
+    db.flush()
+    sources = _sources(db, entry.stimuli)
+    places = np.random.default_rng(entry.seed).random(len(entry.stimuli))
+    db.add_all(
+        StimulusRow(
+            study_id=study.id,
+            role=planned.role,
+            truth=planned.truth,
+            capacity=planned.capacity,
+            taken=0,
+            shuffle=float(place),
+            pair=planned.pair,
+            pictures=[
+                _picture(row, number, sources[row.digest], digests[row.row])
+                for number, row in enumerate(planned.pictures)
+            ],
+        )
+        for planned, place in zip(entry.stimuli, places, strict=True)
+    )
+
+
+def _picture(row: StudySample, place: int, source_id: int, sha256: str) -> PictureRow:
+    return PictureRow(
+        place=place,
+        source_id=source_id,
+        row=row.row,
+        corruption=row.corruption,
+        parameters=dict(row.parameters),
+        delta_v=row.delta_v,
+        sha256=sha256,
+    )
+
+
+def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
+    """Return the database's photographs by digest; those that it lacks are added."""
+    wanted = {row.digest: row for planned in stimuli for row in planned.pictures}
+    digests = list(wanted)
+    known: dict[str, SourceImageRow] = {}
+    for start in range(0, len(digests), AT_ONCE):
+        part = digests[start : start + AT_ONCE]
+        found = db.scalars(select(SourceImageRow).where(SourceImageRow.digest.in_(part)))
+        known |= {source.digest: source for source in found}
+    for digest, row in wanted.items():
+        own = known.get(digest)
+        if own is None:
+            own = SourceImageRow(digest=digest, name=row.name, category=row.category)
+            known[digest] = own
+            db.add(own)
+        elif row.category and own.category and row.category != own.category:
+            raise UsageError(
+                f"{row.name} is labelled {row.category}, and {own.category} in another study of the"
+                " database: correct its label, or give another --database."
+            )
+        elif row.category:
+            own.category = row.category
+    db.flush()
+    return {digest: source.id for digest, source in known.items()}

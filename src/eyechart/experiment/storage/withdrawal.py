@@ -1,0 +1,86 @@
+"""Deleting everything of a participant who wants that, from all studies of the database."""
+
+from sqlalchemy import delete, or_, select
+from sqlalchemy.orm import Session as Db
+
+from eyechart.core.errors import UsageError
+from eyechart.experiment.server.tokens import pseudonym_digest
+from eyechart.experiment.storage.database import Database
+from eyechart.experiment.storage.database_tables import (
+    ConsentRow,
+    ExclusionRow,
+    ExposureRow,
+    IdentityRow,
+    ParticipantRow,
+    ResponseRow,
+    SessionRow,
+    TrialRow,
+)
+from eyechart.experiment.storage.leases import recount_some
+
+
+def withdraw(database: Database, secret: bytes, who: str) -> int:
+    """Delete a participant, by code or by platform's id; return how many answers there were.
+
+    Nothing is left, not even what they have seen; others are asked for their answers.
+    """
+    with database.writing() as db:
+        person = _find(db, secret, who)
+        sessions = select(SessionRow.id).where(SessionRow.participant_id == person.id)
+        trials = select(TrialRow.id).where(TrialRow.session_id.in_(sessions))
+        answers = len(
+            db.scalars(select(ResponseRow.trial_id).where(ResponseRow.trial_id.in_(trials))).all()
+        )
+        seen = db.scalars(
+            select(TrialRow.stimulus_id).where(TrialRow.session_id.in_(sessions))
+        ).all()
+        db.execute(delete(ResponseRow).where(ResponseRow.trial_id.in_(trials)))
+        db.execute(delete(TrialRow).where(TrialRow.session_id.in_(sessions)))
+        db.execute(delete(ExclusionRow).where(ExclusionRow.session_id.in_(sessions)))
+        for table in (IdentityRow, ConsentRow, ExposureRow, SessionRow):
+            db.execute(delete(table).where(table.participant_id == person.id))
+        db.execute(delete(ParticipantRow).where(ParticipantRow.id == person.id))
+        # others are asked for what this person has answered or had out
+        recount_some(db, seen)
+    _forget(database)
+    return answers
+
+
+def forget_identities(database: Database, study_id: int) -> int:
+    """Delete the platforms' ids of a study, once everybody was paid; return how many there were."""
+    with database.writing() as db:
+        own = select(SessionRow.id).where(SessionRow.study_id == study_id)
+        rows = db.execute(
+            delete(IdentityRow)
+            .where(IdentityRow.session_id.in_(own))
+            .returning(IdentityRow.session_id)
+        ).all()
+    _forget(database)
+    return len(rows)
+
+
+def _find(db: Db, secret: bytes, who: str) -> ParticipantRow:
+    digests = [pseudonym_digest(secret, each, who) for each in ("link", "mturk", "prolific")]
+    found = db.scalars(
+        select(ParticipantRow).where(
+            or_(ParticipantRow.code == who, ParticipantRow.digest.in_(digests))
+        )
+    ).all()
+    if len(found) != 1:
+        raise UsageError(
+            f"There is no participant '{who}': give the code from the end of the experiment, or"
+            " the platform's id."
+        )
+    return found[0]
+
+
+def _forget(database: Database) -> None:
+    """Let nothing of what was deleted stay in the file."""
+    if database.is_sqlite:
+        # the driver's own connection: a transaction would forbid both
+        one = database.engine.raw_connection()
+        try:
+            one.cursor().execute("VACUUM")
+            one.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        finally:
+            one.close()
