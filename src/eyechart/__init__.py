@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eyechart.overlap.scores import OverlapMatrix, overlap_matrix
     from eyechart.overlap.selection import Selection, select_non_overlapping
     from eyechart.pipeline.evaluate import evaluate
-    from eyechart.reports.curve_plot import draw_curves
+    from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.results import write_results
     from eyechart.scores.baselines import Baseline, measured_baseline
     from eyechart.scores.corruption_error import (
@@ -121,7 +121,7 @@ _HOMES = {
     "delta_v": "eyechart.visual_change.measure",
     "describe_corruption": "eyechart.suites.catalogue",
     "draw": "eyechart.testsets.testset",
-    "draw_curves": "eyechart.reports.curve_plot",
+    "draw_curves": "eyechart.reports.figures.curve_plot",
     "error_consistency": "eyechart.scores.error_consistency",
     "error_consistency_of_people": "eyechart.scores.error_consistency",
     "error_consistency_with_people": "eyechart.scores.error_consistency",

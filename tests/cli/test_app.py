@@ -472,7 +472,7 @@ def test_gallery_as_picture_and_page(run, photos, tmp_path):
 
 
 def test_gallery_shows_what_the_library_gives(photos):
-    from eyechart.reports.gallery import make_gallery
+    from eyechart.reports.series.gallery import make_gallery
     from eyechart.suites.suite import load_suite
 
     photo = Image.fromarray(pixels(photos / "a.png")).crop((0, 0, 20, 20))

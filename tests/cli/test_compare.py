@@ -19,8 +19,8 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.comparison import stand
 from eyechart.pipeline.rankings import fixed_against_continuous, two_benchmarks
 from eyechart.pipeline.runs import make_boards, read_run
-from eyechart.reports.leaderboard import board_tables, shown
 from eyechart.reports.names import short_names
+from eyechart.reports.terminal.leaderboard import board_tables, shown
 from small_models import save_pictures
 
 GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"

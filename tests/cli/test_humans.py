@@ -9,8 +9,8 @@ from PIL import Image
 from commands import assert_refused, picture
 from eyechart.humans.records import read_answers
 from eyechart.humans.reference import find_reference
+from eyechart.reports.figures.human_plot import draw_by_class
 from eyechart.reports.figures.style import paper_style
-from eyechart.reports.human_plot import draw_by_class
 from eyechart.scores.scoring import Fit
 from photographs import photographs
 

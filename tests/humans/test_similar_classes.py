@@ -20,7 +20,7 @@ from eyechart.humans.transfer import (
     write_classes,
 )
 from eyechart.pipeline.saved import Line, PeopleLine, SavedExperiment
-from eyechart.reports.charts.people import _of_run
+from eyechart.reports.html.charts.human_curve_chart import _of_run
 from eyechart.scores.similar_pairs import compare_curves, find_similar
 
 HEAD = "kind: similar-classes\nversion: 1\nsource: x\nclasses:\n"

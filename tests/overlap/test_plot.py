@@ -9,9 +9,9 @@ from commands import assert_refused
 from eyechart.cli.overlap_plot import _order
 from eyechart.overlap.matrix_file import write_matrix
 from eyechart.overlap.scores import OverlapMatrix
-from eyechart.reports.charts.overlap import in_order, read_overlap
-from eyechart.reports.figures.overlap import draw_side_by_side
+from eyechart.reports.figures.overlap_figure import draw_side_by_side
 from eyechart.reports.figures.style import paper_style
+from eyechart.reports.html.charts.overlap_chart import in_order, read_overlap
 
 NAMES = ("frost", "noc/rain", "shot_noise", "noc/hue", "gaussian_noise")
 

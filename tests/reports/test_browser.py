@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from browser import AXE, SCREENSHOTS, launched, opened, skip_without_browser, violations
-from eyechart.reports.page.render import write_report
-from eyechart.reports.report import load_report
+from eyechart.reports.html.report_page import write_report
+from eyechart.reports.series.report import load_report
 from report_runs import DULL, HOSTILE, MODELS, hostile_run, levels_run, make_once, people_run
 
 skip_without_browser()

@@ -15,12 +15,12 @@ import report_runs
 from eyechart.core.errors import UsageError
 from eyechart.models.study import CATEGORIES
 from eyechart.pipeline.runs import Board
-from eyechart.reports.charts.build import charts_of
-from eyechart.reports.charts.chart import labels, slug
-from eyechart.reports.charts.colours import CATEGORY_COLOURS, CATEGORY_PATTERNS
-from eyechart.reports.charts.curve_words import crossings, gaps
-from eyechart.reports.charts.overlap import Overlap, clustered, read_overlap
-from eyechart.reports.report import COLOURS, load_report
+from eyechart.reports.html.charts.chart import labels, slug
+from eyechart.reports.html.charts.overlap_chart import Overlap, clustered, read_overlap
+from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.series.curves import crossings, gaps
+from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
+from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.scores.ranking import Swap
 
 HALF_A_DIGIT = 5.001e-7

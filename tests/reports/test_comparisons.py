@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from eyechart.pipeline.comparison import HIGHER_IS_BETTER, stand
 from eyechart.pipeline.rankings import fixed_against_continuous, rank_in_ways
 from eyechart.pipeline.runs import make_boards, read_run
-from eyechart.reports.page.render import render_report
+from eyechart.reports.html.report_page import render_report
 from report_pages import KINDS, Page, maker
 from report_runs import BLIND, DULL, SHARP
 from report_shelf import DASH, Shelf

@@ -22,26 +22,26 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.models.study import CATEGORIES
 from eyechart.pipeline.saved import Number, SavedErrors
-from eyechart.reports import latex
-from eyechart.reports.charts.overlap import Overlap
 from eyechart.reports.figures import (
-    areas,
-    curves,
+    area_figure,
+    curve_figure,
     error_bars,
-    errors,
-    examples,
-    people,
-    people_index,
-    ranks,
-    tables,
-    visual_change,
+    error_figure,
+    error_latex,
+    example_figure,
+    human_curve_figure,
+    human_index_figure,
+    latex,
+    overlap_figure,
+    rank_figure,
+    visual_change_figure,
 )
-from eyechart.reports.figures import overlap as overlap_map
-from eyechart.reports.figures.lines import columns_for
+from eyechart.reports.figures.panels import columns_for
 from eyechart.reports.figures.plan import Plan, Plans, file_stems, safe_name
 from eyechart.reports.figures.style import COLUMN, PAGE, SMALL, drawable, looks_of, paper_style
 from eyechart.reports.figures.write import is_ours, plan_figures, save, write_figures
-from eyechart.reports.report import COLOURS, load_report
+from eyechart.reports.html.charts.overlap_chart import Overlap
+from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.reports.words import groups_of
 from eyechart.scores.ranking import Swap
 from report_runs import levels_run, make_once, people_run
@@ -127,7 +127,7 @@ def area_of(collection):
 
 def test_bars_next_to_people_are_the_scores_of_the_results(vcr):
     (part,) = vcr.parts
-    figure = people_index.draw_people_index(part, "entry16", NOISE)
+    figure = human_index_figure.draw_people_index(part, "entry16", NOISE)
     own = [model.space("entry16").corruptions[NOISE].accuracy.people for model in part.models]
     assert bars(in_title(figure, "HMRI"))[0] == [each.hmri.value for each in own]
     assert bars(in_title(figure, "MRSI"))[0] == [each.mrsi.value for each in own]
@@ -139,7 +139,7 @@ def test_bars_next_to_people_are_the_scores_of_the_results(vcr):
 
 def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_observed(vcr):
     (part,) = vcr.parts
-    figure = people_index.draw_people_index(part, "entry16", NOISE)
+    figure = human_index_figure.draw_people_index(part, "entry16", NOISE)
     drawn = [line.get_ydata() for line in in_title(figure, "accuracy").lines]
     scores = [model.space("entry16").corruptions[NOISE].accuracy for model in part.models]
     people_line, *lines = drawn
@@ -156,8 +156,8 @@ def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_obse
 
 def test_without_people_the_bars_are_robustness(vcr):
     (part,) = vcr.parts
-    assert people_index.best_space(part, BRIGHT) == "native"
-    figure = people_index.draw_people_index(part, "native", BRIGHT)
+    assert human_index_figure.best_space(part, BRIGHT) == "native"
+    figure = human_index_figure.draw_people_index(part, "native", BRIGHT)
     for letter in ("a", "p"):
         found = [
             model.space("native").corruptions[BRIGHT].properties[letter].robustness.value
@@ -168,7 +168,7 @@ def test_without_people_the_bars_are_robustness(vcr):
 
 def test_bars_have_the_colour_and_the_hatch_of_their_category(vcr):
     part = multiplied(vcr.parts[0], 12)
-    figure = people_index.draw_people_index(part, "entry16", NOISE)
+    figure = human_index_figure.draw_people_index(part, "entry16", NOISE)
     (container,) = [own for own in in_title(figure, "HMRI").containers]
     looks = {(patch.get_facecolor(), patch.get_hatch()) for patch in container}
     assert len(looks) == len({colour for colour, _ in looks}) == len({hatch for _, hatch in looks})
@@ -179,7 +179,7 @@ def test_bars_have_the_colour_and_the_hatch_of_their_category(vcr):
 
 def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vcr):
     (part,) = vcr.parts
-    figure = curves.draw_overview(part, "native", ("a", "p"))
+    figure = curve_figure.draw_overview(part, "native", ("a", "p"))
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "Gaussian noise", "Gaussian blur", "Brightness",
     ]  # fmt: skip
@@ -196,19 +196,19 @@ def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vc
 
 def test_many_models_get_a_figure_for_each_property(vcr):
     many = replace(vcr, parts=(multiplied(vcr.parts[0], 10),))
-    found = file_stems(curves.plan_curves(many).plans)
+    found = file_stems(curve_figure.plan_curves(many).plans)
     assert found == [
         "curves-accuracy", "curves-consistency", "curves-entry16-accuracy",
         "curves-entry16-consistency",
     ]  # fmt: skip
-    assert file_stems(curves.plan_curves(vcr).plans) == ["curves", "curves-entry16"]
+    assert file_stems(curve_figure.plan_curves(vcr).plans) == ["curves", "curves-entry16"]
 
 
 def test_shaded_areas_are_as_large_as_the_results_say(vcr):
     (part,) = vcr.parts
     for model in part.models:
-        shapes = areas._shapes(part, model)
-        figure = areas.draw_areas(model, shapes)
+        shapes = area_figure._shapes(part, model)
+        figure = area_figure.draw_areas(model, shapes)
         for axes, (_, _, own) in zip(figure.axes, shapes, strict=False):
             filled = [each for each in axes.collections if isinstance(each, PolyCollection)]
             both, theirs, models = map(area_of, filled)
@@ -221,7 +221,7 @@ def test_shaded_areas_are_as_large_as_the_results_say(vcr):
 
 
 def test_histograms_are_the_shares_of_the_test_set(report):
-    plan = visual_change.plan_visual_change(report).plans[0]
+    plan = visual_change_figure.plan_visual_change(report).plans[0]
     figure = plan.make()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Gaussian noise", "Brightness"]
     runs = {run.config["suite"]: run for run in report.runs}
@@ -237,7 +237,7 @@ def test_histograms_are_the_shares_of_the_test_set(report):
 
 
 def test_coverage_bars_are_the_shares_of_covered_bins(report):
-    found = {plan.words: plan for plan in visual_change.plan_visual_change(report).plans}
+    found = {plan.words: plan for plan in visual_change_figure.plan_visual_change(report).plans}
     assert {"delta_v", "coverage", "coverage-table"} == {words[0] for words in found}
     figure = found["coverage", "vcr"].make()
     run = next(run for run in report.runs if run.config["suite"] == "vcr")
@@ -247,7 +247,7 @@ def test_coverage_bars_are_the_shares_of_covered_bins(report):
 
 def test_ranks_have_three_bars_a_model_and_triangles_where_places_change(report):
     rankings = report.discrete.corruptions[0]
-    figure = ranks.draw_ranks(report, rankings)
+    figure = rank_figure.draw_ranks(report, rankings)
     first = rankings.ranks["ImageNet-C accuracy"].ranks
     names = sorted(first, key=first.get)
     for axes, scores in zip(figure.axes, rankings.scores.values(), strict=True):
@@ -267,14 +267,14 @@ def test_triangles_are_full_only_where_the_change_is_sure(report):
     for p_value, verdict, face in ((0.01, "", "full"), (0.2, "", "open"), (0.01, "few", "open")):
         swap = Swap(one, two, (p_value, p_value))
         own = replace(rankings, swaps=(("ImageNet-C accuracy", "R_a", swap),), verdict=verdict)
-        figure = ranks.draw_ranks(report, own)
+        figure = rank_figure.draw_ranks(report, own)
         (line,) = [each for each in figure.axes[0].lines if each.get_marker() == "^"]
         assert len(line.get_ydata()) == 2
         assert (line.get_markerfacecolor() != "white") == (face == "full")
 
 
 def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
-    plan, *more = people.plan_people(vcr).plans
+    plan, *more = human_curve_figure.plan_people(vcr).plans
     assert not more and plan.words == ("people", "accuracy")
     figure = plan.make()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -289,7 +289,7 @@ def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
 
 
 def test_errors_by_severity_are_those_of_the_results(report):
-    plan = next(p for p in errors.plan_errors(report).plans if p.words[0] == "severity")
+    plan = next(p for p in error_figure.plan_errors(report).plans if p.words[0] == "severity")
     figure = plan.make()
     part = next(part for part in report.parts if part.suite == "imagenet-c")
     for axes, name in zip(figure.axes, part.corruptions, strict=True):
@@ -326,7 +326,7 @@ def whole_errors(report, mce=0.767):
 
 def test_mce_stands_over_clean_error(report):
     part = whole_errors(report)
-    figure = errors.draw_mce(errors.errors_of(part))
+    figure = error_figure.draw_mce(error_figure.errors_of(part))
     axes = figure.axes[0]
     marks = [line for line in axes.lines if line.get_marker() not in ("None", "", None)]
     for place, model in enumerate(part.models):
@@ -342,7 +342,7 @@ def test_mce_stands_over_clean_error(report):
 
 def test_error_bars_are_the_ce_of_every_model_and_their_mean(report):
     part = whole_errors(report)
-    figure = error_bars.draw_error_bars("imagenet-c", errors.errors_of(part))
+    figure = error_bars.draw_error_bars("imagenet-c", error_figure.errors_of(part))
     axes = figure.axes[0]
     # in the groups of the suite: noise, blur, weather, digital, and mCE last
     titles = [label.get_text() for label in axes.get_xticklabels()]
@@ -359,11 +359,11 @@ def test_error_bars_are_the_ce_of_every_model_and_their_mean(report):
 def test_the_coverage_table_holds_the_shares_of_the_results(report):
     plan = next(
         plan
-        for plan in visual_change.plan_visual_change(report).plans
+        for plan in visual_change_figure.plan_visual_change(report).plans
         if plan.words[0] == "coverage-table" and plan.endings == (".tex",)
     )
     body = plan.make().split(r"\midrule")[1]
-    spread = visual_change.spread_of(sorted(report.parts, key=lambda part: part.suite))
+    spread = visual_change_figure.spread_of(sorted(report.parts, key=lambda part: part.suite))
     assert spread.suites == ("ImageNet-C", "VCR-Bench") and spread.corruptions
     for place, own in enumerate(spread.corruptions.values()):
         cells = body.strip().splitlines()[place].removesuffix(r" \\").split(" & ")
@@ -372,7 +372,7 @@ def test_the_coverage_table_holds_the_shares_of_the_results(report):
 
 def test_the_overlap_map_shows_every_score(tmp_path):
     scores = ((1.0, 0.25, 0.0), (0.25, 1.0, 0.5), (0.0, 0.5, 1.0))
-    found = overlap_map.plan_overlap(Overlap(("hue", "rain", "blur"), scores, ("hue", "blur")))
+    found = overlap_figure.plan_overlap(Overlap(("hue", "rain", "blur"), scores, ("hue", "blur")))
     figure = found.plans[0].make()
     assert np.array_equal(figure.axes[0].images[0].get_array(), scores)
     assert [text.get_text() for text in figure.axes[0].texts] == [
@@ -385,7 +385,7 @@ def test_the_overlap_map_shows_every_score(tmp_path):
 def test_the_overlap_map_hatches_what_is_undetermined():
     nan = float("nan")
     scores = ((1.0, 1.25, nan), (1.25, 1.0, nan), (nan, nan, nan))
-    (plan,) = overlap_map.plan_overlap(Overlap(("hue", "rain", "blur"), scores)).plans
+    (plan,) = overlap_figure.plan_overlap(Overlap(("hue", "rain", "blur"), scores)).plans
     assert "Hatched: undetermined" in plan.caption
     axes = plan.make().axes[0]
     hatched = {patch.get_xy() for patch in axes.patches if patch.get_hatch()}
@@ -396,28 +396,31 @@ def test_the_overlap_map_hatches_what_is_undetermined():
 
 def test_examples_frame_each_models_first_wrong_answer(vcr):
     (part,) = vcr.parts
-    strip = examples.strip_of(part, NOISE)
-    assert 2 < len(strip) <= examples.MOST
+    strip = example_figure.strip_of(part, NOISE)
+    assert 2 < len(strip) <= example_figure.MOST
     assert [own.delta_v for own in strip] == sorted(own.delta_v for own in strip)
-    figure = examples.draw_examples(part.models, strip)
+    figure = example_figure.draw_examples(part.models, strip)
     assert len(figure.axes[0].images) == len(strip)
     frames = [patch for patch in figure.axes[0].patches]
     first = [
         next((n for n, own in enumerate(strip) if not own.answers[model.name].correct), None)
         for model in part.models
     ]
-    places = [round((p.get_x() - examples.NAMES) / (examples.SIDE + examples.GAP)) for p in frames]
+    places = [
+        round((p.get_x() - example_figure.NAMES) / (example_figure.SIDE + example_figure.GAP))
+        for p in frames
+    ]
     assert places == [place for place in first if place is not None] != []
 
 
 def test_an_answer_fails_by_the_label_or_by_the_clean_picture_where_there_is_none(vcr):
-    answer = next(iter(examples.strip_of(vcr.parts[0], NOISE)[0].answers.values()))
+    answer = next(iter(example_figure.strip_of(vcr.parts[0], NOISE)[0].answers.values()))
     for correct, consistent, failed in (
         (True, False, False), (False, True, True), (None, False, True), (None, True, False),
         (None, None, False),
     ):  # fmt: skip
         own = replace(answer, correct=correct, consistent=consistent)
-        assert examples.has_failed(own) is failed
+        assert example_figure.has_failed(own) is failed
 
 
 # How they look
@@ -491,7 +494,9 @@ def test_a_scale_corrected_for_chance_is_named(vcr):
     space = replace(space, corruptions={**space.corruptions, NOISE: score})
     model = replace(model, model=replace(model.model, spaces={"entry16": space}))
     for models, said in (((model,), True), (part.models, False)):
-        figure = people_index.draw_people_index(replace(part, models=models), "entry16", NOISE)
+        figure = human_index_figure.draw_people_index(
+            replace(part, models=models), "entry16", NOISE
+        )
         assert ("less chance" in in_title(figure, "accuracy").get_title(loc="left")) is said
 
 
@@ -514,7 +519,7 @@ def test_panels_fill_their_rows(count, columns):
 
 def test_tables_are_grouped_as_published_and_hold_the_scores(report):
     part = whole_errors(report)
-    text = tables.make_table("imagenet-c", errors.errors_of(part), False)
+    text = error_latex.make_table("imagenet-c", error_figure.errors_of(part), False)
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     groups, head, *body = rows
     assert re.findall(r"\{c\}\{(\w+)\}", groups) == ["Noise", "Blur", "Weather", "Digital"]
@@ -526,16 +531,18 @@ def test_tables_are_grouped_as_published_and_hold_the_scores(report):
     clean = 100 * (1 - part.models[0].space("native").clean_accuracy.value)
     cells = body[0].removesuffix(r" \\").split(" & ")
     assert cells[1:] == [f"{clean:.1f}", "76.7", "77", "97", "87", "107"]
-    relative = tables.make_table("imagenet-c", errors.errors_of(part), True)
+    relative = error_latex.make_table("imagenet-c", error_figure.errors_of(part), True)
     assert "Rel. mCE" in relative and "106.7" in relative
 
 
 def test_names_are_escaped_for_latex(report):
     part = whole_errors(report)
     strange = replace(part.models[0], short=STRANGE)
-    own = errors.errors_of(replace(part, models=(strange, *part.models[1:])))
+    own = error_figure.errors_of(replace(part, models=(strange, *part.models[1:])))
     row = next(
-        line for line in tables.make_table("imagenet-c", own, False).splitlines() if "100" in line
+        line
+        for line in error_latex.make_table("imagenet-c", own, False).splitlines()
+        if "100" in line
     )
     assert row.startswith(
         r"??? a/b\textbackslash{}..\textbackslash{}\$x\_\{1\}\$ \& 100\% \textless{}b\textgreater{}"
@@ -553,7 +560,7 @@ def test_no_text_ends_a_cell_or_a_comment(text):
 
 def test_corruptions_without_a_known_group_are_in_one_table_without_groups():
     assert groups_of("somebody's", ["b", "a"]) == [("", ["b", "a"])]
-    assert tables._group_lines([("", ["b", "a"])]) == []
+    assert error_latex._group_lines([("", ["b", "a"])]) == []
 
 
 # Files
@@ -716,6 +723,6 @@ def test_settings_of_the_user_change_nothing_and_stay(vcr):
 
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "lines.linewidth": 9}):
         with paper_style():
-            figure = people.plan_people(vcr).plans[0].make()
+            figure = human_curve_figure.plan_people(vcr).plans[0].make()
         assert max(text.get_fontsize() for text in texts(figure)) < 10
         assert matplotlib.rcParams["font.size"] == 30

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eyechart.core.errors import UsageError
-from eyechart.reports.markdown import block, code, escape, one_line
-from eyechart.reports.model_card import card_of, is_card, write_card
-from eyechart.reports.report import Part, load_report
+from eyechart.reports.series.report import Part, load_report
+from eyechart.reports.terminal.markdown import block, code, escape, one_line
+from eyechart.reports.terminal.model_card import card_of, is_card, write_card
 from eyechart.reports.words import corruption_title, space_title
 from report_runs import (
     BLIND,

@@ -19,11 +19,11 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.pipeline.comparison import stand
 from eyechart.pipeline.runs import Board
-from eyechart.reports.charts.build import charts_of
-from eyechart.reports.page.numbers import chance, count, delta, hundredths, percent, score
-from eyechart.reports.page.render import render_report, write_report
-from eyechart.reports.page.shell import is_page
-from eyechart.reports.report import COLOURS, Part, Report, load_report
+from eyechart.reports.html.cells import chance, count, delta, hundredths, percent, score
+from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.page import is_page
+from eyechart.reports.html.report_page import render_report, write_report
+from eyechart.reports.series.report import COLOURS, Part, Report, load_report
 from eyechart.reports.words import (
     corruption_title,
     corruption_words,

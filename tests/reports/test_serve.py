@@ -28,8 +28,8 @@ from eyechart.core.errors import UsageError
 from eyechart.images.identity import content_keys
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import class_names, wordnet_ids
-from eyechart.reports.report import load_report
-from eyechart.reports.serve.server import make_server, serve_report
+from eyechart.reports.browse.server import make_server, serve_report
+from eyechart.reports.series.report import load_report
 from published_files import arrays, publish
 from report_runs import (
     BLIND,
@@ -485,8 +485,8 @@ def test_a_port_that_is_taken_is_said_in_a_sentence(vcr):
 SERVE = """
 import sys
 from pathlib import Path
-from eyechart.reports.report import load_report
-from eyechart.reports.serve.server import serve_report
+from eyechart.reports.series.report import load_report
+from eyechart.reports.browse.server import serve_report
 serve_report(load_report([Path(sys.argv[1])]), ready=lambda url: print(url, flush=True))
 print("ended", flush=True)
 """

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from eyechart.pipeline.saved import SavedLead
-from eyechart.reports.page.numbers import Numbers
-from eyechart.reports.page.verdict import _below_crowd, _near, about_people, verdict_on
+from eyechart.reports.html.cells import Numbers
+from eyechart.reports.html.verdict import _below_crowd, _near, about_people, verdict_on
 from report_pages import Node, Page, at, files_of, maker, with_results
 from report_runs import BLIND
 

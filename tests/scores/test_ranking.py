@@ -11,9 +11,9 @@ from scipy.stats import kendalltau
 
 import eyechart as ec
 from eyechart.pipeline.saved import Number
-from eyechart.reports.card_tables import in_words
-from eyechart.reports.leaderboard import shown
-from eyechart.reports.overlap_tables import percent_range
+from eyechart.reports.terminal.card_tables import in_words
+from eyechart.reports.terminal.leaderboard import shown
+from eyechart.reports.terminal.overlap_tables import percent_range
 from eyechart.scores.estimate import make_estimate
 from eyechart.scores.ranking import Ranking, holm, kendall_tau, paired_difference, rank, swaps
 

@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from commands import assert_refused
-from eyechart.reports.figures.superclasses import draw, plan_superclasses
-from eyechart.reports.structure_view import structure_views, superclass_studies
+from eyechart.reports.figures.superclass_figure import draw, plan_superclasses
+from eyechart.reports.html.structure_view import structure_views, superclass_studies
 from eyechart.structure.scores import (
     Confusion,
     Example,

@@ -13,8 +13,8 @@ import pytest
 from eyechart.humans.importers import import_answers
 from eyechart.humans.records import write_answers
 from eyechart.pipeline.saved import Results
-from eyechart.reports.page.render import render_report
-from eyechart.reports.report import Report, load_report
+from eyechart.reports.html.report_page import render_report
+from eyechart.reports.series.report import Report, load_report
 from published_files import publish
 from report_runs import (
     BLIND,

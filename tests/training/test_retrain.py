@@ -25,7 +25,7 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.predictions.destroyed import destroyed_pictures
-from eyechart.reports.retraining_table import (
+from eyechart.reports.terminal.retraining_table import (
     RetrainedRow,
     Score,
     retrained_cells,

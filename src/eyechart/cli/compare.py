@@ -93,7 +93,7 @@ def compare(
     written = _print_runs(console, boards, labels, by, markdown) if boards else {}
     written |= _print_published(console, boards, tables, markdown) if tables else {}
     if out is not None:
-        from eyechart.reports.leaderboard import write_texts
+        from eyechart.reports.terminal.leaderboard import write_texts
 
         print("Written:")
         for path in write_texts(Path(out), written):
@@ -113,7 +113,7 @@ def _print_runs(
         pictures_note,
         two_benchmarks,
     )
-    from eyechart.reports.leaderboard import comparison_texts
+    from eyechart.reports.terminal.leaderboard import comparison_texts
 
     for standings in boards:
         print_board(console, standings, markdown, by)
@@ -138,8 +138,8 @@ def _print_published(
 ) -> dict[str, str]:
     """Print published results, ranked with runs or apart; return what files would hold."""
     from eyechart.pipeline.published_rows import rank_together
-    from eyechart.reports.leaderboard import csv_text
-    from eyechart.reports.published_tables import (
+    from eyechart.reports.terminal.leaderboard import csv_text
+    from eyechart.reports.terminal.published_tables import (
         error_lines,
         published_lines,
         published_rows,
@@ -194,7 +194,7 @@ def print_board(
 ) -> None:
     """Print one board, and what its last column means."""
     from eyechart.pipeline.trained_on import MARK
-    from eyechart.reports.leaderboard import board_tables, board_title
+    from eyechart.reports.terminal.leaderboard import board_tables, board_title
 
     print(board_title(standings))
     for table in board_tables(standings, console.width, markdown):
@@ -219,7 +219,7 @@ def print_board(
 
 
 def _print_discrete(console: "Console", found: "Discrete", markdown: bool) -> None:
-    from eyechart.reports.leaderboard import coverage_table
+    from eyechart.reports.terminal.leaderboard import coverage_table
 
     print("Fixed severities (ImageNet-C) against continuous ones (VCR)")
     _print_note(found.note)
@@ -235,7 +235,7 @@ def _print_discrete(console: "Console", found: "Discrete", markdown: bool) -> No
 
 
 def _print_rankings(console: "Console", found: "Sequence[Rankings]", markdown: bool) -> None:
-    from eyechart.reports.leaderboard import rankings_tables, swap_lines
+    from eyechart.reports.terminal.leaderboard import rankings_tables, swap_lines
 
     for table in rankings_tables(found, console.width, markdown):
         console.print(table)

@@ -296,10 +296,10 @@ def parse_floor(text: str) -> tuple[str, float]:
 
 def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) -> None:
     from eyechart.cli.tables import wide_console
-    from eyechart.reports.curve_plot import draw_curves
+    from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.human_sources import source_lines
-    from eyechart.reports.result_tables import tables
     from eyechart.reports.results import write_results
+    from eyechart.reports.terminal.result_tables import tables
 
     console = wide_console()
     for title, parts in tables(evaluation, console.width):

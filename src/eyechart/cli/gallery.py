@@ -29,9 +29,9 @@ def gallery(
     from eyechart.core.randomness import check_seed
     from eyechart.images.files import read_picture, write_picture
     from eyechart.images.identity import file_digest
-    from eyechart.reports.gallery import make_gallery
-    from eyechart.reports.gallery_page import render_page
-    from eyechart.reports.gallery_sheet import draw_sheet
+    from eyechart.reports.figures.gallery_sheet import draw_sheet
+    from eyechart.reports.html.gallery_page import render_page
+    from eyechart.reports.series.gallery import make_gallery
     from eyechart.suites.suite import load_suite
 
     targets = out or [Path("gallery.png")]

@@ -43,7 +43,7 @@ def areas(
     """Print humans' own R_a and R_p, with intervals, fitted as evaluate fits them."""
     from eyechart.cli.tables import wide_console
     from eyechart.humans.reference import find_reference
-    from eyechart.reports.columns import stacked
+    from eyechart.reports.terminal.columns import stacked
     from eyechart.scores.human_areas import human_areas
 
     fit = make_fit(

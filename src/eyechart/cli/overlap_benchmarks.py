@@ -99,16 +99,16 @@ def balance(
         _print_balance(name, own, drawn)
     if out is not None:
         from eyechart.overlap.cells import write_cells
-        from eyechart.reports.overlap_tables import BALANCE_HEAD, balance_cells
+        from eyechart.reports.terminal.overlap_tables import BALANCE_HEAD, balance_cells
 
         rows = [balance_cells(name, own) for name, own in balances]
         write_cells(out, [BALANCE_HEAD, *(row for part in rows for row in part)])
     if picture is not None:
-        from eyechart.reports.overlap_plot import draw_balance
+        from eyechart.reports.figures.overlap_plot import draw_balance
 
         draw_balance(forms[relative], picture)
     if latex is not None:
-        from eyechart.reports.overlap_latex import balance_latex
+        from eyechart.reports.figures.overlap_latex import balance_latex
 
         write_latex(latex, balance_latex(balances))
     print_written((out, picture, latex))
@@ -195,7 +195,7 @@ def coverage(
     for note in dict.fromkeys(test.note for _, test, _ in tests):
         print(note)
     if latex is not None:
-        from eyechart.reports.overlap_latex import coverage_latex
+        from eyechart.reports.figures.overlap_latex import coverage_latex
 
         write_latex(latex, coverage_latex([(on, test) for on, test, _ in tests]))
     print_written((latex,))
@@ -280,7 +280,7 @@ def _balances(
 
 def _print_balance(name: str, own: "Balance", drawn: "Resampled | None") -> None:
     from eyechart.overlap.error_intervals import spread_intervals
-    from eyechart.reports.overlap_tables import balance_table, percent_range
+    from eyechart.reports.terminal.overlap_tables import balance_table, percent_range
 
     head, rows = balance_table(own)
     if len(own.benchmark) > FEW:
@@ -300,7 +300,7 @@ def _print_balance(name: str, own: "Balance", drawn: "Resampled | None") -> None
 
 
 def _print_coverage(by: str, of: str, found: "Coverage") -> None:
-    from eyechart.reports.overlap_tables import coverage_table
+    from eyechart.reports.terminal.overlap_tables import coverage_table
 
     print_table(coverage_table(found), left=(0, 1, 3))
     said = f"{len(found.covered)} of {len(found.of)} corruptions of {of} overlap by more than"
@@ -343,7 +343,7 @@ def _print_direct(
     of: str, test: "DirectTest", intervals: "Mapping[str, tuple[float, float]]"
 ) -> None:
     from eyechart.overlap.tables import ALL
-    from eyechart.reports.overlap_tables import direct_table
+    from eyechart.reports.terminal.overlap_tables import direct_table
 
     form = "relative CE" if test.relative else "CE"
     print(f"{form} on {of} in percent, baseline {test.baseline.name}")

@@ -45,7 +45,7 @@ def print_table(
     from rich.markup import escape
 
     from eyechart.cli.tables import wide_console
-    from eyechart.reports.columns import stacked
+    from eyechart.reports.terminal.columns import stacked
 
     head, rows = table
     console = wide_console()
@@ -78,7 +78,7 @@ def check_picture(path: Path | None) -> None:
     """Refuse what is no PNG file, or a picture that is somebody else's."""
     if path is None:
         return
-    from eyechart.reports.overlap_plot import is_drawn
+    from eyechart.reports.figures.overlap_plot import is_drawn
 
     check_file_to_write(path)
     if path.suffix.lower() != ".png":
@@ -108,7 +108,7 @@ def check_latex(path: Path | None) -> None:
     """Raise a UsageError unless a LaTeX file of ours can be written there."""
     if path is None:
         return
-    from eyechart.reports.latex import MADE
+    from eyechart.reports.figures.latex import MADE
 
     check_file_to_write(path)
     if path.suffix.lower() != ".tex":

@@ -112,7 +112,7 @@ def select(
 
 
 def _print_steps(steps: "Sequence[Step[str]]") -> None:
-    from eyechart.reports.overlap_tables import step_table, up
+    from eyechart.reports.terminal.overlap_tables import step_table, up
 
     print_table(step_table(steps), left=(5,))
     if steps[0].low > 0:
@@ -202,8 +202,8 @@ def _draw_selection(
     steps: "Sequence[Step[str]]",
     picture: Path,
 ) -> None:
-    from eyechart.reports.charts.overlap import as_overlap
-    from eyechart.reports.overlap_plot import draw_overlap, draw_sizes
+    from eyechart.reports.figures.overlap_plot import draw_overlap, draw_sizes
+    from eyechart.reports.html.charts.overlap_chart import as_overlap
 
     if steps:
         draw_sizes(steps, picture, None if found is None else found.threshold)

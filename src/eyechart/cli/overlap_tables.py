@@ -110,12 +110,12 @@ def _make(
         write_matrix(own, out)
     if intervals is not None and sure is not None:
         from eyechart.overlap.cells import write_cells
-        from eyechart.reports.overlap_tables import interval_cells
+        from eyechart.reports.terminal.overlap_tables import interval_cells
 
         write_cells(intervals, interval_cells(sure))
     if picture is not None:
-        from eyechart.reports.charts.overlap import as_overlap
-        from eyechart.reports.overlap_plot import draw_overlap
+        from eyechart.reports.figures.overlap_plot import draw_overlap
+        from eyechart.reports.html.charts.overlap_chart import as_overlap
 
         draw_overlap(as_overlap(own), picture)
     print_written((out, intervals, picture))
@@ -124,7 +124,7 @@ def _make(
 def _print_matrix(
     own: "OverlapMatrix", sure: "OverlapIntervals | None", seed_deviation: "Numbers | None"
 ) -> None:
-    from eyechart.reports.overlap_tables import matrix_table, nearest_table
+    from eyechart.reports.terminal.overlap_tables import matrix_table, nearest_table
 
     if len(own) <= FEW:
         print_table(matrix_table(own))

@@ -11,9 +11,9 @@ from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.reports.charts.overlap import Overlap
-    from eyechart.reports.report import Report
-    from eyechart.reports.structure_view import View
+    from eyechart.reports.html.charts.overlap_chart import Overlap
+    from eyechart.reports.html.structure_view import View
+    from eyechart.reports.series.report import Report
 
 FORMATS = {"html": ".html", "md": ".md"}
 
@@ -104,12 +104,12 @@ def report(
         raise UsageError("--overlap is for html and figures: leave it out with --format md.")
     if kind == "md" and structure:
         raise UsageError("--structure is for html: leave it out with --format md.")
-    from eyechart.reports.charts.overlap import clustered, read_overlap
-    from eyechart.reports.report import load_report
+    from eyechart.reports.html.charts.overlap_chart import clustered, read_overlap
+    from eyechart.reports.series.report import load_report
 
     studies: Sequence[View] = ()
     if structure:
-        from eyechart.reports.structure_view import structure_views
+        from eyechart.reports.html.structure_view import structure_views
 
         studies = structure_views([Path(each) for each in structure])
     scores = overlap
@@ -118,7 +118,7 @@ def report(
     table = None if scores is None else clustered(read_overlap(scores))
     found = load_report([Path(run) for run in runs], _categories(category or ()))
     if serve:
-        from eyechart.reports.serve.server import serve_report
+        from eyechart.reports.browse.server import serve_report
 
         serve_report(found, port, None if images is None else Path(images), _say_address)
         return
@@ -184,8 +184,8 @@ def _target(out: Path | None, runs: list[Path], kind: str) -> Path:
 
 def _check_target(target: Path) -> None:
     """Refuse to write where it cannot be done, or over a file that is no report."""
-    from eyechart.reports.model_card import is_card
-    from eyechart.reports.page.shell import is_page
+    from eyechart.reports.html.page import is_page
+    from eyechart.reports.terminal.model_card import is_card
 
     if not target.parent.is_dir() and not target.parent.exists():
         raise UsageError(f"No such folder: {target.parent}.")
@@ -221,10 +221,10 @@ def _write(
 ) -> Path:
     try:
         if kind == "md":
-            from eyechart.reports.model_card import write_card
+            from eyechart.reports.terminal.model_card import write_card
 
             return write_card(found, target)
-        from eyechart.reports.page.render import write_report
+        from eyechart.reports.html.report_page import write_report
 
         return write_report(found, target, overlap, structure)
     except OSError as error:

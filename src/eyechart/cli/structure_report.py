@@ -39,8 +39,8 @@ def report(
     ] = None,
 ) -> None:
     """Write a page on finished studies: accuracies, pictures that were held out, confusions."""
-    from eyechart.reports.page.shell import is_page
-    from eyechart.reports.structure_page import write_structure_page
+    from eyechart.reports.html.page import is_page
+    from eyechart.reports.html.structure_page import write_structure_page
 
     folders = [Path(each) for each in studies]
     for each in folders:
@@ -60,9 +60,9 @@ def report(
 
 def _draw(studies: list[Path], out: Path) -> list[Path]:
     """Write the figures of studies of superclasses, and print what could not be drawn."""
-    from eyechart.reports.figures.superclasses import plan_superclasses
+    from eyechart.reports.figures.superclass_figure import plan_superclasses
     from eyechart.reports.figures.write import write_plans
-    from eyechart.reports.structure_view import superclass_studies
+    from eyechart.reports.html.structure_view import superclass_studies
 
     results = superclass_studies(studies)
     if not results:

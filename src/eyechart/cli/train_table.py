@@ -30,8 +30,8 @@ def table(
     from rich.markup import escape
 
     from eyechart.cli.tables import wide_console
-    from eyechart.reports.columns import stacked
-    from eyechart.reports.retraining_table import (
+    from eyechart.reports.terminal.columns import stacked
+    from eyechart.reports.terminal.retraining_table import (
         read_retrainings,
         retrained_cells,
         retrained_latex,

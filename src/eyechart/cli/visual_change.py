@@ -154,7 +154,7 @@ def _maps(map_to: Path, clean: Path, corrupted: Path, pairs: "list[Pair]") -> "d
 
 def _draw(pair: "Pair", row: "Row", target: Path, definition: str) -> None:
     from eyechart.images.files import read_picture, write_picture
-    from eyechart.reports.change_map import draw_map
+    from eyechart.reports.figures.change_map import draw_map
     from eyechart.visual_change.fidelity import describe_clean
     from eyechart.visual_change.maps import loss_map
     from eyechart.visual_change.measure import find_definition

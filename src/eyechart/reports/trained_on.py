@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from eyechart.pipeline.runs import Run
 from eyechart.pipeline.saved import SavedModel
 from eyechart.pipeline.trained_on import MARK, MEANING
-from eyechart.reports.model_index import averaged
+from eyechart.reports.terminal.model_index import averaged
 
 NOTE = f"{MARK} {MEANING}."
 """Below a table that has marks."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from eyechart.core.errors import UsageError
-from eyechart.reports.leaderboard import TITLES
+from eyechart.reports.terminal.leaderboard import TITLES
 from eyechart.suites.suite import load_suite, split_variant
 
 SUITES = {

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from eyechart.pipeline.saved import Number
-from eyechart.reports.figures.errors import BASELINE, Errors, errors_of
+from eyechart.reports.figures.error_figure import BASELINE, Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import DENSE, PAGE, drawable, legend, looks_of
-from eyechart.reports.report import Report
+from eyechart.reports.series.report import Report
 from eyechart.reports.words import groups_of, suite_title, title_below
 
 HEIGHT = 1.75

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from eyechart.reports.report import Part, Report
+from eyechart.reports.series.report import Part, Report
 
 LONGEST = 80
 """Letters of a file's name without its ending."""

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import Patch
 
-from eyechart.reports.charts.colours import CATEGORY_COLOURS, CATEGORY_PATTERNS
-from eyechart.reports.report import COLOURS, Shown
+from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
+from eyechart.reports.series.report import COLOURS, Shown
 
 COLUMN, PAGE = 3.3, 6.9
 """Widths of a column and of a page of a paper, in inches."""

@@ -14,22 +14,22 @@ from matplotlib.figure import Figure
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.progress import Advance, no_advance
-from eyechart.reports.charts.overlap import Overlap
-from eyechart.reports.figures.areas import plan_areas
-from eyechart.reports.figures.curves import plan_curves
+from eyechart.reports.figures.area_figure import plan_areas
+from eyechart.reports.figures.curve_figure import plan_curves
 from eyechart.reports.figures.error_bars import plan_error_bars
-from eyechart.reports.figures.errors import plan_errors
-from eyechart.reports.figures.examples import plan_examples
-from eyechart.reports.figures.overlap import plan_overlap
-from eyechart.reports.figures.people import plan_people
-from eyechart.reports.figures.people_index import plan_people_index
+from eyechart.reports.figures.error_figure import plan_errors
+from eyechart.reports.figures.error_latex import plan_tables
+from eyechart.reports.figures.example_figure import plan_examples
+from eyechart.reports.figures.human_curve_figure import plan_people
+from eyechart.reports.figures.human_index_figure import plan_people_index
+from eyechart.reports.figures.latex import MADE
+from eyechart.reports.figures.overlap_figure import plan_overlap
 from eyechart.reports.figures.plan import Plan, Plans, file_stems, joined
-from eyechart.reports.figures.ranks import plan_ranks
+from eyechart.reports.figures.rank_figure import plan_ranks
 from eyechart.reports.figures.style import drawable, paper_style
-from eyechart.reports.figures.tables import plan_tables
-from eyechart.reports.figures.visual_change import plan_visual_change
-from eyechart.reports.latex import MADE
-from eyechart.reports.report import Report
+from eyechart.reports.figures.visual_change_figure import plan_visual_change
+from eyechart.reports.html.charts.overlap_chart import Overlap
+from eyechart.reports.series.report import Report
 
 CREATOR = "eyechart"
 SINGLE = (".svg", ".pdf", ".png")

@@ -1,0 +1,99 @@
+"""Pictures that others corrupted, read again from their files and compared with what was seen."""
+
+import hashlib
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.images.arrays import open_pictures, to_planes
+from eyechart.images.dataset import Picture, find_images
+from eyechart.images.files import SUFFIXES, read_picture
+from eyechart.images.identity import file_digest
+from eyechart.images.stimulus import find_stimulus
+from eyechart.pipeline.runs import Run
+from eyechart.reports.browse.photographs import WHERE, checked
+from eyechart.testsets.published import Published, find_published
+
+
+class PublishedPictures:
+    """Reads pictures from ImageNet-C's folders or CIFAR-10-C's arrays, where they lay or `images`.
+
+    Clean pictures do not lie beside them: they are read if `images` is their place.
+    """
+
+    def __init__(self, run: Run, images: Path | None) -> None:
+        self.run, self.images = run, images
+
+    def corrupted(self, row: pa.Table) -> Tensor:
+        """Return the picture as models saw it."""
+        name, severity = row["picture"][0].as_py(), int(row["severity"][0].as_py())
+        corruption = row["corruption"][0].as_py()
+        path = self._published.corruptions.get(corruption)
+        if path is None:
+            raise UsageError(f"{self._published.root} has no {corruption} any more: {WHERE}.")
+        if self._published.is_arrays:
+            array = open_pictures(path)
+            place = (severity - 1) * (len(array) // 5) + int(name)
+            if place >= len(array):
+                raise UsageError(f"{path} has no picture {name} any more: {WHERE}.")
+            return checked(to_planes(array[place : place + 1])[0], row)
+        file = _with_any_suffix(path / str(severity), name)
+        return checked(find_stimulus("native")(read_picture(file)), row)
+
+    def clean(self, row: pa.Table) -> Tensor:
+        """Return the clean picture as models saw it."""
+        name, digest = row["picture"][0].as_py(), row["digest"][0].as_py()
+        if self.images is None or find_published(self.images) is not None:
+            raise UsageError(
+                "The clean pictures of this run do not lie beside the corrupted ones: start again"
+                " with --images PATH, what was --clean."
+            )
+        if self.images.suffix == ".npy":
+            array = open_pictures(self.images)
+            pixels = array[int(name) : int(name) + 1]
+            if not len(pixels) or hashlib.sha256(pixels[0].tobytes()).hexdigest() != digest:
+                raise UsageError(f"{self.images} holds other clean pictures: {WHERE}.")
+            return checked(to_planes(pixels)[0], row)
+        stem = PurePosixPath(name).stem
+        for picture in self._clean.get(stem, ()):
+            if file_digest(picture.path) == digest:
+                how = find_stimulus(str(self.run.config["clean"]))
+                return checked(how(read_picture(picture.path)), row)
+        raise UsageError(
+            f"{stem} is not in {self.images}, or another file than the run was made of: {WHERE}."
+        )
+
+    @cached_property
+    def _published(self) -> Published:
+        for source in (self.images, Path(self.run.results.images.source)):
+            found = None if source is None else find_published(source)
+            if found is not None:
+                return found
+        raise UsageError(
+            f"The corrupted pictures of this run are not at {self.run.results.images.source}:"
+            f" {WHERE}."
+        )
+
+    @cached_property
+    def _clean(self) -> dict[str, list[Picture]]:
+        assert self.images is not None
+        found: dict[str, list[Picture]] = {}
+        for picture in find_images(self.images):
+            found.setdefault(PurePosixPath(picture.name).stem, []).append(picture)
+        return found
+
+
+def _with_any_suffix(folder: Path, name: str) -> Path:
+    """Return the file of a picture, which may be stored in another format than elsewhere."""
+    named = PurePosixPath(name)
+    if named.is_absolute() or ".." in named.parts:
+        raise UsageError(f"{name} is no name of a picture.")
+    endings = (named.suffix, *SUFFIXES, *map(str.upper, SUFFIXES))
+    for ending in dict.fromkeys(endings):
+        path = folder / named.with_suffix(ending)
+        if path.is_file():
+            return path
+    raise UsageError(f"{name} is not in {folder} any more: {WHERE}.")

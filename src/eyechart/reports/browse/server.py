@@ -1,0 +1,158 @@
+"""`eyechart report --serve`: the report and its pictures on this machine, for this machine only."""
+
+import socketserver
+import sys
+import traceback
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from eyechart.core.errors import UsageError
+from eyechart.core.version import __version__
+from eyechart.reports.browse.browser import Browser, Reply, plain_reply
+from eyechart.reports.series.report import Report
+
+LOOPBACK = "127.0.0.1"
+NAMES = (LOOPBACK, "localhost")
+"""Who this machine is called in requests that come from itself."""
+
+QUIET_S = 30
+"""So long a connection may say nothing."""
+
+ALWAYS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+NOBODY_ELSE = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+OWN_POLICY = (
+    "default-src 'none'; img-src 'self' blob: data:; style-src 'self'; script-src 'self';"
+    f" connect-src 'self'; {NOBODY_ELSE}"
+)
+REPORT_POLICY = f"connect-src 'none'; {NOBODY_ELSE}"
+"""The report brings its own policy, with the digests of its scripts; this comes on top."""
+
+
+class Server(ThreadingHTTPServer):
+    """Listens on loopback; a thread for each connection, none of which keeps the process alive."""
+
+    daemon_threads = True
+
+    def __init__(self, browser: Browser, port: int) -> None:
+        self.browser = browser
+        super().__init__((LOOPBACK, port), Handler)
+
+    @property
+    def url(self) -> str:
+        """Where the report is."""
+        return f"http://{LOOPBACK}:{self.server_port}/"
+
+    def server_bind(self) -> None:
+        """Bind without asking anybody what this machine is called, which may take long."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = LOOPBACK, self.server_address[1]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a browser that went away; what is a mistake of ours is shown."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            traceback.print_exc()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = f"eyechart/{__version__}"
+    sys_version = ""
+    timeout = QUIET_S
+
+    def do_GET(self) -> None:
+        """Answer a request for a page, a picture or a table."""
+        self._send(self._reply())
+
+    do_HEAD = do_GET
+
+    def _refuse(self) -> None:
+        # a body that was not read would be taken for the next request
+        self.close_connection = True
+        self._send(plain_reply({"error": "Only GET and HEAD are answered."}, 405))
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing for each request."""
+
+    def _reply(self) -> Reply:
+        if not self._is_for_us():
+            # a name that somebody made point here, so that their page may read ours
+            sentence = f"This server answers to {self.server.url} only."
+            return plain_reply({"error": sentence}, 403)
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            return plain_reply({"error": "This is no address."}, 400)
+        try:
+            return self.server.browser.reply(parts.path, parts.query)
+        except ConnectionError:
+            raise
+        except Exception as error:
+            traceback.print_exc()
+            sentence = f"eyechart failed and should not have ({type(error).__name__}: {error})."
+            return plain_reply({"error": sentence}, 500)
+
+    def _is_for_us(self) -> bool:
+        hosts = self.headers.get_all("Host", [])
+        allowed = [f"{name}:{self.server.server_port}" for name in NAMES]
+        if self.server.server_port == 80:
+            allowed += NAMES
+        return len(hosts) == 1 and hosts[0].strip().lower() in allowed
+
+    def _send(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        self.send_header("Content-Type", reply.kind)
+        self.send_header("Content-Length", str(len(reply.body)))
+        policy = REPORT_POLICY if reply.is_report else OWN_POLICY
+        for name, value in {**ALWAYS, "Content-Security-Policy": policy}.items():
+            self.send_header(name, value)
+        if reply.status == 405:
+            self.send_header("Allow", "GET, HEAD")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(reply.body)
+
+
+def make_server(report: Report, port: int = 0, images: Path | None = None) -> Server:
+    """Return a server that listens but does not answer yet; port 0 takes any that is free.
+
+    `images`: where the photographs are, if they are not where the runs found them.
+    """
+    if not isinstance(port, int) or not 0 <= port < 65536:
+        raise UsageError(f"The port must be a whole number from 0 to 65535, got {port!r}.")
+    if images is not None and not images.exists():
+        raise UsageError(f"No such file or folder: {images}.")
+    try:
+        return Server(Browser(report, images), port)
+    except OSError as error:
+        what = error.strerror or str(error)
+        raise UsageError(
+            f"Cannot listen on port {port}: {what}; give another --port, or 0 for any that is free."
+        ) from None
+
+
+def serve_report(
+    report: Report,
+    port: int = 0,
+    images: Path | None = None,
+    ready: Callable[[str], None] = print,
+) -> None:
+    """Serve the report at / and its pictures at /pictures until Ctrl-C; `ready` is told the URL."""
+    with make_server(report, port, images) as server:
+        try:
+            ready(server.url)
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            pass  # how it is meant to end

@@ -1,0 +1,87 @@
+"""A picture of where information was lost: clean, corrupted and the map, side by side."""
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageOps
+
+from eyechart.reports.figures.gallery_sheet import CAPTION, FAINT, GREY, INK, NAME, PAPER, font
+
+MARGIN, GAP, BAR = 28, 14, 16
+SMALLEST, LARGEST, NARROWEST = 320, 640, 240
+"""The longer side of a picture as it is shown, and the least room for its caption."""
+
+BRIGHTEST = 1.5
+"""The brightest colour: half as much again as the picture holds per pixel on average."""
+
+
+def draw_map(
+    clean: Image.Image,
+    corrupted: Image.Image,
+    lost: NDArray[np.float64] | None,
+    headline: str,
+    name: str,
+) -> Image.Image:
+    """Return the two pictures and the map `lost` (H, W) of `loss_map`, with its scale.
+
+    The scale is the same for all pictures, so that maps can be compared. Without a map, as for a
+    constant picture, the place is left empty.
+    """
+    panels = [_shown(clean.convert("RGB")), _shown(corrupted.convert("RGB"))]
+    if lost is not None:
+        panels.append(_shown(_coloured(lost)))
+    width, height = panels[0].size
+    column = max(width, NARROWEST)
+    top = MARGIN + NAME + 10 + CAPTION + 18
+    below = top + height + 8
+    size = 2 * MARGIN + 3 * column + 2 * GAP, below + CAPTION + 14 + BAR + 2 * CAPTION + 14 + MARGIN
+    sheet = Image.new("RGB", size, PAPER)
+    pen = ImageDraw.Draw(sheet)
+    pen.text((MARGIN, MARGIN), headline, INK, font(NAME))
+    fitting = _fitting(pen, name, size[0] - 2 * MARGIN)
+    pen.text((MARGIN, MARGIN + NAME + 10), fitting, GREY, font(CAPTION))
+    for place, caption in enumerate(("clean", "corrupted", "information lost")):
+        left = MARGIN + place * (column + GAP)
+        if place < len(panels):
+            sheet.paste(panels[place], (left, top))
+        else:
+            pen.rectangle((left, top, left + width, top + height), FAINT)
+        pen.text((left, below), caption, GREY, font(CAPTION))
+    _draw_scale(sheet, pen, MARGIN + 2 * (column + GAP), below + CAPTION + 14, column)
+    return sheet
+
+
+def _shown(picture: Image.Image) -> Image.Image:
+    longer = max(picture.size)
+    if longer > LARGEST:
+        return ImageOps.contain(picture, (LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    factor = max(1, SMALLEST // longer)
+    width, height = picture.size
+    return picture.resize((width * factor, height * factor), Image.Resampling.NEAREST)
+
+
+def _fitting(pen: ImageDraw.ImageDraw, name: str, width: int) -> str:
+    """Return as much of the name as fits, in characters that the font has."""
+    text = "".join(c if c.isascii() and c.isprintable() else "?" for c in name)
+    while pen.textlength(text, font(CAPTION)) > width:
+        text = text[: len(text) // 2 - 2] + "..." + text[len(text) // 2 + 2 :]
+    return text
+
+
+def _coloured(lost: NDArray[np.float64]) -> Image.Image:
+    levels = np.clip(np.rint(lost / BRIGHTEST * 255), 0, 255).astype(np.uint8)
+    colours = cv2.applyColorMap(levels, cv2.COLORMAP_INFERNO)
+    return Image.fromarray(cv2.cvtColor(colours, cv2.COLOR_BGR2RGB))
+
+
+def _draw_scale(
+    sheet: Image.Image, pen: ImageDraw.ImageDraw, left: int, top: int, width: int
+) -> None:
+    ramp = np.tile(np.linspace(0, BRIGHTEST, width), (BAR, 1))
+    sheet.paste(_coloured(ramp), (left, top))
+    under = top + BAR + 4
+    for value, anchor in ((0.0, "la"), (0.5, "ma"), (1.0, "ma"), (BRIGHTEST, "ra")):
+        place = left + width * value / BRIGHTEST
+        pen.text((place, under), f"{value:g}", GREY, font(CAPTION), anchor=anchor)
+    text = "1: the average information of a pixel"
+    pen.text((left, under + CAPTION + 6), text, GREY, font(CAPTION))

@@ -1,0 +1,170 @@
+"""Pictures of the test along visual change, with what each model said; its first failure framed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
+
+from eyechart.humans.transfer import bare_name
+from eyechart.images.files import UNREADABLE
+from eyechart.pipeline.saved import EXAMPLES_FOLDER, SavedAnswer
+from eyechart.reports.figures.plan import Plan, Plans, suite_words
+from eyechart.reports.figures.style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
+from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.words import corruption_title, suite_title
+
+MOST = 7
+"""Pictures in a strip."""
+
+NAMES, GAP, LINE = 1.12, 0.05, 0.125
+"""Width of the models' names, room between pictures, height of a line of text, in inches."""
+
+SIDE = (PAGE - NAMES) / MOST - GAP
+FITS = 13
+"""Letters of an answer below its picture."""
+
+
+LEGEND = (
+    "pictures with Δv above and what they show below, then the models' answers and how sure they"
+    " were; framed: the first wrong one."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A picture as it was shown, and the answers of models by their names."""
+
+    path: Path
+    truth: str
+    delta_v: float
+    answers: dict[str, SavedAnswer]
+
+
+def plan_examples(report: Report) -> Plans:
+    """Return a strip for each corruption whose pictures were kept."""
+    plans, notes = [], []
+    for part in report.parts:
+        suite = suite_title(part.suite)
+        for corruption in part.corruptions:
+            strip = strip_of(part, corruption)
+            if not strip:
+                notes.append(f"No example pictures of {corruption} ({suite}): none are kept.")
+                continue
+            caption = f"{corruption_title(corruption)}: {LEGEND}"
+            words = ("examples", *suite_words(report, part), bare_name(corruption))
+            plans.append(Plan(words, caption, partial(draw_examples, part.models, strip)))
+    return Plans(tuple(plans), tuple(notes))
+
+
+def strip_of(part: Part, corruption: str) -> list[Seen]:
+    """Return pictures from mild to strong, spread evenly over those kept, with all answers."""
+    found: dict[int, Seen] = {}
+    for run in part.runs:
+        for own in run.results.examples:
+            if own.corruption != corruption or own.delta_v is None:
+                continue
+            path = run.folder / EXAMPLES_FOLDER / Path(own.file).name
+            seen = found.setdefault(own.row, Seen(path, own.truth, own.delta_v, {}))
+            seen.answers.update(own.answers)
+    there = sorted((own for own in found.values() if own.path.is_file()), key=_delta_v)
+    places = np.linspace(0, len(there) - 1, min(MOST, len(there))).round().astype(int)
+    return [there[place] for place in places]
+
+
+def in_two_lines(name: str) -> str:
+    """Return a long name in two lines, parted after one of its signs if there is one."""
+    if len(name) <= FITS + 5:
+        return name
+    signs = [place + 1 for place in range(4, FITS + 3) if not name[place].isalnum()]
+    place = max(signs, default=FITS + 3)
+    return f"{name[:place]}\n{name[place:]}"
+
+
+def _delta_v(seen: Seen) -> float:
+    return seen.delta_v
+
+
+def has_failed(answer: SavedAnswer | None) -> bool:
+    """Whether an answer is wrong, or another than to the clean picture where nobody knows."""
+    if answer is None:
+        return False
+    return answer.consistent is False if answer.correct is None else not answer.correct
+
+
+def draw_examples(models: Sequence[Shown], strip: Sequence[Seen]) -> Figure:
+    """Return the strip: pictures in a row, below them a row of answers for each model."""
+    top = 2 * LINE
+    rows = [top + SIDE + (2.1 + 2.5 * place) * LINE for place in range(len(models))]
+    height = rows[-1] + 1.9 * LINE
+    figure = Figure(figsize=(PAGE, height))
+    figure.set_layout_engine("none")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set(xlim=(0, PAGE), ylim=(height, 0))
+    _text(axes, 0.02, LINE, r"visual change $\Delta_v$", color=INK)
+    _text(axes, 0.02, top + SIDE + 0.75 * LINE, "shown", color=MUTED, style="italic")
+    for model, y in zip(models, rows, strict=True):
+        _text(axes, 0.02, y + 0.5 * LINE, in_two_lines(drawable(model.short, 2 * FITS)), color=INK)
+    for place, seen in enumerate(strip):
+        x = NAMES + place * (SIDE + GAP)
+        _draw_picture(axes, seen, x, top)
+    for model, y in zip(models, rows, strict=True):
+        answers = [seen.answers.get(model.name) for seen in strip]
+        first = next((place for place, own in enumerate(answers) if has_failed(own)), None)
+        for place, answer in enumerate(answers):
+            x = NAMES + place * (SIDE + GAP)
+            _draw_answer(axes, answer, x, y)
+            if place == first:
+                _frame(axes, x, y)
+    return figure
+
+
+def _draw_picture(axes: Axes, seen: Seen, x: float, top: float) -> None:
+    _text(axes, x + SIDE / 2, LINE, f"{seen.delta_v:.2f}", ha="center", color=INK)
+    try:
+        with Image.open(seen.path) as picture:
+            levels = np.asarray(picture.convert("RGB"))
+    except UNREADABLE:
+        _text(axes, x + SIDE / 2, top + SIDE / 2, "unreadable", ha="center", color=MUTED)
+    else:
+        high, wide = levels.shape[:2]
+        across, down = SIDE * wide / max(high, wide), SIDE * high / max(high, wide)
+        left, upper = x + (SIDE - across) / 2, top + (SIDE - down) / 2
+        axes.imshow(
+            levels, extent=(left, left + across, upper + down, upper), aspect="auto",
+            interpolation="none",
+        )  # fmt: skip
+        axes.set(xlim=(0, PAGE), ylim=(axes.get_ylim()[0], 0))
+    truth = drawable(seen.truth or "–", FITS + 1)
+    middle = x + SIDE / 2
+    _text(axes, middle, top + SIDE + 0.75 * LINE, truth, ha="center", color=MUTED, style="italic")
+
+
+def _draw_answer(axes: Axes, answer: SavedAnswer | None, x: float, y: float) -> None:
+    middle = x + SIDE / 2
+    if answer is None:
+        _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)
+        return
+    failed = has_failed(answer)
+    colour = WRONG if failed else RIGHT
+    said = drawable(answer.said, FITS)
+    _text(axes, middle, y, said, ha="center", color=colour)
+    mark = "✗" if failed else "✓"
+    sure = "" if answer.confidence is None else f" {100 * answer.confidence:.0f} %"
+    _text(axes, middle, y + LINE, f"{mark}{sure}", ha="center", color=colour)
+
+
+def _frame(axes: Axes, x: float, y: float) -> None:
+    corner, wide, high = (x - 0.01, y - 0.65 * LINE), SIDE + 0.02, 2.3 * LINE
+    axes.add_patch(Rectangle(corner, wide, high, fill=False, edgecolor=WRONG, linewidth=1))
+
+
+def _text(axes: Axes, x: float, y: float, text: str, **look: Any) -> None:
+    axes.text(x, y, text, fontsize=SMALL, va="center", **look)

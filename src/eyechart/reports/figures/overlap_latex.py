@@ -1,0 +1,99 @@
+"""Balance and coverage as LaTeX tables, laid out as in the paper on ImageNet-NOC."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from eyechart.overlap.balance import Balance
+from eyechart.overlap.coverage import DirectTest
+from eyechart.reports.figures.latex import MADE, plain, row, tex, upright
+from eyechart.reports.words import corruption_title
+
+Named = Sequence[tuple[str, Balance]]
+
+
+def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
+    """Return a table for each direct test, with the suite that it is on: the paper's Table 1."""
+    parts = []
+    for suite, test in tests:
+        mean, standard = test.means
+        rows = [
+            _errors_row("standard", test.clean[1], test.standard, standard),
+            _errors_row(test.trained_on, test.clean[0], test.errors, mean),
+        ]
+        what = "Relative CE" if test.relative else "CE"
+        parts.append(
+            _table(
+                f"{what} on {suite}, percent of {test.baseline.name}. {test.note}",
+                ["", "Clean", *_heads(test.errors), _mean_title(test.relative)],
+                rows,
+            )
+        )
+    return _file(parts)
+
+
+def balance_latex(balances: Named) -> str:
+    """Return two tables for each balance: the mCE of every model (Table 2), all errors (7, 8)."""
+    parts = []
+    for suite, own in balances:
+        models = own.benchmark
+        means = [_mean_title(own.relative), *(_percent(own.means[name], 0) for name in models)]
+        parts.append(
+            _table(
+                f"{own.title} on {suite} of models trained on one corruption each; standard"
+                f" deviation {_percent(own.spread.deviation, 1)},"
+                f" range {_percent(own.spread.range, 0)}.",
+                ["", *_heads(models)],
+                [means],
+            )
+        )
+        rows = [
+            _errors_row(model, own.clean[model], errors, own.means[model])
+            for model, errors in own.errors.items()
+        ]
+        what = "Relative CE" if own.relative else "CE"
+        parts.append(
+            _table(
+                f"{what} on {suite}, rows trained on, columns tested on. {own.note}",
+                ["", "Clean", *_heads(models), _mean_title(own.relative)],
+                rows,
+            )
+        )
+    return _file(parts)
+
+
+def _mean_title(is_relative: bool) -> str:
+    return "Rel. mCE" if is_relative else "mCE"
+
+
+def _errors_row(
+    model: str, clean: float, errors: Mapping[str, float], mean: float
+) -> Sequence[str]:
+    title = model if ":" in model or model == "standard" else corruption_title(model)
+    cells = (_percent(value, 0) for value in errors.values())
+    return [tex(title), f"{clean:.3f}", *cells, _percent(mean, 0)]
+
+
+def _percent(share: float, decimals: int) -> str:
+    return f"{100 * share:.{decimals}f}"
+
+
+def _heads(corruptions: Iterable[str]) -> list[str]:
+    return [upright(corruption_title(name)) for name in corruptions]
+
+
+def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [
+        f"% {plain(caption)}",
+        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+        r"\toprule",
+        row(head),
+        r"\midrule",
+        *map(row, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def _file(parts: Sequence[str]) -> str:
+    needed = r"% They need \usepackage{booktabs} and \usepackage{graphicx}."
+    return "\n\n".join([f"{MADE} Tables of an overlap study.\n{needed}", *parts]) + "\n"

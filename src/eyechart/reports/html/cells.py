@@ -1,0 +1,168 @@
+"""Numbers as the page shows them: rounded, with the full value and its place in results.json."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from eyechart.pipeline.saved import Results
+from eyechart.pipeline.trained_on import MARK, MEANING
+from eyechart.reports.html.charts.chart import pointer
+from eyechart.reports.interval_text import UNDETERMINED, known
+
+SPACE = "\u00a0"
+"""Does not break: a number stays on the line of its unit."""
+
+NOTHING = Markup('<span class="none">–</span>')
+
+
+def score(value: float) -> str:
+    """Return a score of 0…1 with three decimals."""
+    return _signed(f"{value:.3f}")
+
+
+def delta(value: float) -> str:
+    """Return a visual change, or what needs no more, with two decimals."""
+    return _signed(f"{value:.2f}")
+
+
+def percent(value: float) -> str:
+    """Return a share in whole percent."""
+    return _signed(f"{100 * value:.0f}{SPACE}%")
+
+
+def hundredths(value: float) -> str:
+    """Return a share in percent with a decimal and without the sign: for tables in percent."""
+    return _signed(f"{100 * value:.1f}")
+
+
+def count(value: float) -> str:
+    """Return a whole number with separators of thousands; others as short as they can be."""
+    return _signed(f"{value:,.0f}" if float(value).is_integer() else f"{value:,g}")
+
+
+def chance(value: float) -> str:
+    """Return a p-value."""
+    return f"<{SPACE}0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _signed(text: str) -> str:
+    if text.startswith("-") and not text.strip("-0.,%" + SPACE):
+        text = text[1:]
+    return text.replace("-", "−")
+
+
+Style = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number on the page.
+
+    `at`: where it stands in a run's results.json; where it stands in none, `origin` says what made
+    it: a "comparison" of models, or a "count".
+    """
+
+    value: float | None
+    text: str
+    at: str = ""
+    origin: str = ""
+
+    def __html__(self) -> Markup:
+        if self.value is None:
+            return NOTHING
+        where, name = ("data-at", self.at) if self.at else ("data-from", self.origin)
+        return Markup('<data value="{}" {}="{}">{}</data>').format(
+            repr(self.value), Markup(where), name, self.text
+        )
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """A score with the ends of its 95 % interval."""
+
+    value: Cell
+    low: Cell
+    high: Cell
+
+    def __html__(self) -> Markup:
+        if self.value.value is None:
+            return NOTHING
+        return Markup('{} <span class="interval">{}</span>').format(self.value, self.interval)
+
+    @property
+    def interval(self) -> Markup:
+        """The interval alone, in brackets."""
+        if self.low.value is None or self.high.value is None:
+            return Markup("[{}]").format(UNDETERMINED)
+        return Markup("[{}, {}]").format(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Span:
+    """Two numbers between which something lies."""
+
+    low: Cell
+    high: Cell
+
+    def __html__(self) -> Markup:
+        return Markup("{} to {}").format(self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The numbers of one run by where they are in its results.json: `run` is its place."""
+
+    run: int
+    results: Results
+
+    def get(self, *path: str | int) -> Any:
+        """Return what stands at a place."""
+        found: Any = self.results
+        for key in path:
+            found = _inside(found, key)
+        return found
+
+    def cell(self, style: Style, *path: str | int) -> Cell:
+        """Return the number at a place, written in a style."""
+        value = self.get(*path)
+        text = "" if value is None else style(value)
+        return Cell(value, text, pointer(self.run, *path))
+
+    def estimate(self, style: Style, *path: str | int) -> Estimated:
+        """Return the score at a place with its 95 % interval."""
+        ends = [self.cell(style, *path, "interval95", end) for end in (0, 1)]
+        return Estimated(self.cell(style, *path, "value"), *ends)
+
+    def span(self, style: Style, *path: str | int) -> Span:
+        """Return the two ends at a place."""
+        return Span(*(self.cell(style, *path, end) for end in (0, 1)))
+
+
+def marked(cell: Any, is_marked: bool) -> Any:
+    """Return what is shown, with the mark "trained on" behind it, before an interval, if asked."""
+    if not is_marked:
+        return cell
+    mark = Markup('<abbr class="trained" title="{}">{}</abbr>').format(MEANING, MARK)
+    if not isinstance(cell, Estimated):
+        return Markup("{}{}").format(cell, mark)
+    text = Markup('{}{} <span class="interval">{}</span>')
+    return text.format(cell.value, mark, cell.interval)
+
+
+def compared(style: Style, value: float) -> Cell:
+    """Return a number that comes from comparing models and stands in no results.json."""
+    number = known(float(value))
+    return Cell(number, "" if number is None else style(number), origin="comparison")
+
+
+def counted(number: int) -> Cell:
+    """Return how many there are of something that the page lists."""
+    return Cell(number, count(number), origin="count")
+
+
+def _inside(value: Any, key: str | int) -> Any:
+    if isinstance(value, Mapping) or isinstance(key, int):
+        return value[key]
+    return getattr(value, key)

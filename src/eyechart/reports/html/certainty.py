@@ -1,0 +1,194 @@
+"""How sure the scores are: tests of pairs, error consistency, coverage, corruptions alike."""
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from eyechart.pipeline.saved import SavedSimilar
+from eyechart.reports.html.cells import (
+    NOTHING,
+    Estimated,
+    Numbers,
+    chance,
+    compared,
+    count,
+    delta,
+    hundredths,
+    score,
+)
+from eyechart.reports.html.html_table import MANY, Choice, Column, Row, Table
+from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.words import (
+    SCORES,
+    corruption_title,
+    listed,
+    space_title,
+    suite_title,
+)
+from eyechart.scores.evaluation import PROPERTIES
+
+LEVEL = 0.05
+
+
+def pair_table(part: Part, place: int) -> Table | None:
+    """Return the paired tests of every two models, None where there is one only."""
+    standings = part.standings
+    if not standings.pairs:
+        return None
+    short = {own.name: own.short for own in part.models}
+    style = hundredths if standings.by in ("mce", "relative_mce") else score
+    rows = []
+    for pair in standings.pairs:
+        clear = pair.corrected < LEVEL and not standings.verdict
+        said = "yes" if clear else "no claim" if standings.verdict else "no"
+        difference = Estimated(
+            compared(style, pair.difference), *(compared(style, end) for end in pair.interval)
+        )
+        names = (short[pair.first], short[pair.second])
+        chances = (compared(chance, pair.p_value), compared(chance, pair.corrected))
+        rows.append(Row((*names, difference, *chances, said)))
+    unit = " (%)" if style is hundredths else ""
+    columns = (
+        Column("First", numeric=False),
+        Column("Second", numeric=False),
+        Column(f"First less second{unit}"),
+        Column("p"),
+        Column("p, Holm", hint="corrected for the number of pairs"),
+        Column("Different?", numeric=False),
+    )
+    caption = f"Paired tests by {SCORES[standings.by]}, {suite_title(part.suite)}"
+    return Table(f"pairs-{place}", caption, columns, tuple(rows), True, standings.verdict)
+
+
+def agreement_table(report: Report, part: Part, place: int) -> Table | None:
+    """Return error consistency of every two models and of models with people, if it was found."""
+    short = {own.name: own.short for own in part.models}
+    rows = []
+    for run in part.runs:
+        numbers = Numbers(report.runs.index(run), run.results)
+        for each, own in enumerate(run.results.agreements):
+            cells = (
+                short.get(own.first, own.first),
+                short.get(own.second, own.second),
+                space_title(own.space),
+                numbers.estimate(delta, "agreements", each, "kappa"),
+                numbers.cell(count, "agreements", each, "trials"),
+            )
+            rows.append(Row(cells))
+    if not rows:
+        return None
+    columns = (
+        Column("First", numeric=False),
+        Column("Second", numeric=False),
+        Column("Classes", numeric=False),
+        Column("κ", hint="1: both err on the very same pictures; 0: as often as chance has it"),
+        Column("Answers"),
+    )
+    caption = f"Error consistency κ, {suite_title(part.suite)}: do two err on the same pictures?"
+    return Table(f"agreement-{place}", caption, columns, tuple(rows), True)
+
+
+def coverage_table(report: Report) -> Table | None:
+    """Return the share of 39 bins of visual change that each test set fills, by corruption."""
+    suites = [part for part in report.parts if part.runs[0].results.coverage]
+    if not suites:
+        return None
+    found: dict[str, dict[int, tuple[Numbers, str]]] = {}
+    for place, part in enumerate(suites):
+        numbers = Numbers(report.runs.index(part.runs[0]), part.runs[0].results)
+        for name in numbers.results.coverage:
+            own = found.setdefault(corruption_title(name), {})
+            own[place] = (numbers, name)
+    columns = [Column("Corruption", numeric=False)]
+    for part in suites:
+        title = suite_title(part.suite) if len(suites) > 1 else ""
+        columns += [
+            Column("Covered (%)", group=title),
+            Column("Largest Δv", group=title),
+            Column("Pictures", group=title),
+        ]
+    rows = []
+    for title, own in found.items():
+        cells = [
+            cell
+            for place in range(len(suites))
+            for cell in (_covered(*own[place]) if place in own else (NOTHING,) * 3)
+        ]
+        rows.append(Row((title, *cells)))
+    least = listed(
+        list(dict.fromkeys(f"{part.runs[0].config['fit']['least']:g}" for part in suites))
+    )
+    caption = f"Share of 39 equal bins of visual change with at least {least} pictures"
+    return Table("coverage", caption, tuple(columns), tuple(rows), True)
+
+
+def _covered(numbers: Numbers, name: str) -> tuple[object, ...]:
+    styles = ((hundredths, "paper"), (delta, "largest"), (count, "rows"))
+    return tuple(numbers.cell(style, "coverage", name, field) for style, field in styles)
+
+
+def similar_tables(report: Report, part: Part, place: int) -> list[Choice]:
+    """Return for each model how its scores differ between corruptions that look alike."""
+    found = []
+    for space in part.spaces:
+        for shown in part.models:
+            own = shown.space(space)
+            if own is not None and own.similar:
+                few = len(part.models) <= MANY
+                found.append(Choice(shown.short, _similar(report, shown, space, place, few)))
+    return found
+
+
+def _similar(report: Report, shown: Shown, space: str, place: int, has_all: bool) -> Table:
+    """Return the table of a model: all pairs, or those that differ by more than chance."""
+    numbers = Numbers(shown.run, report.runs[shown.run].results)
+    own = shown.space(space)
+    assert own is not None
+    home = ("models", shown.place, "spaces", space, "similar")
+    rows = tuple(
+        Row(
+            (
+                corruption_title(each.first),
+                corruption_title(each.second),
+                PROPERTIES[each.property],
+                "one curve" if each.human_curves == 1 else "both corruptions",
+                _difference(numbers, (*home, number), "hmri"),
+                _difference(numbers, (*home, number), "mrsi"),
+                Markup("; ").join(_ranges(numbers, each, (*home, number))) or NOTHING,
+            )
+        )
+        for number, each in enumerate(own.similar)
+        if has_all or _is_clear(each)
+    )
+    columns = (
+        Column("First", numeric=False),
+        Column("Second", numeric=False),
+        Column("Of", numeric=False),
+        Column("Humans", numeric=False, hint="whether one human curve stands for both"),
+        Column("HMRI, first less second"),
+        Column("MRSI, first less second"),
+        Column("Clearly apart at Δv", numeric=False),
+    )
+    caption = f"{shown.short} under corruptions that look alike to people ({space_title(space)})"
+    left = len(own.similar) - len(rows)
+    note = f"{left} more pairs do not differ by more than chance." if left else ""
+    identity = f"similar-{place}-{space}-{shown.run}-{shown.place}"
+    return Table(identity, caption, columns, rows, True, note)
+
+
+def _is_clear(own: SavedSimilar) -> bool:
+    """Return whether no difference is outside of the interval of HMRI or of MRSI."""
+    ends = (own.hmri_interval, own.mrsi_interval)
+    return any(low is not None and high is not None and not low <= 0 <= high for low, high in ends)
+
+
+def _difference(numbers: Numbers, path: tuple[str | int, ...], name: str) -> object:
+    value = numbers.cell(score, *path, f"delta_{name}")
+    ends = [numbers.cell(score, *path, f"{name}_interval", end) for end in (0, 1)]
+    return Estimated(value, *ends)
+
+
+def _ranges(numbers: Numbers, own: SavedSimilar, path: tuple[str | int, ...]) -> Iterator[Markup]:
+    for place, lead in enumerate(own.ranges):
+        ends = (numbers.cell(delta, *path, "ranges", place, end) for end in ("start", "end"))
+        yield Markup("{}–{}: {} higher").format(*ends, lead.who)

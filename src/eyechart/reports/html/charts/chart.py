@@ -1,0 +1,172 @@
+"""What a chart is: a plotly spec of plain values, what it is about, and how it is said in words.
+
+Nothing here draws: templates/charts.js does, and gives colours to what is named "var(--…)".
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape as escape_html
+from typing import Any
+
+from eyechart.pipeline.saved import Number
+from eyechart.reports.series.report import Shown
+
+Spec = dict[str, Any]
+
+DECIMALS = 6
+"""Of every number in a chart."""
+
+PEOPLE = "people"
+"""What `meta.model` of a trace says that shows people."""
+
+INK, MUTED, PAPER = "var(--ink)", "var(--muted)", "var(--paper)"
+"""Colours of the page; "/0.2" behind one, or behind any colour, makes it as opaque as that."""
+
+PROPERTY_NAMES = {"a": "accuracy", "p": "consistency"}
+PROPERTY_TITLES = {"a": "share of answers right", "p": "share of answers unchanged"}
+INTERVAL: Spec = {
+    "type": "data", "symmetric": False, "color": INK, "thickness": 1.2, "width": 3,
+}  # fmt: skip
+"""How error bars look."""
+
+HATCH: Spec = {"fillmode": "overlay", "fgcolor": f"{PAPER}/0.45", "size": 7, "solidity": 0.3}
+"""How bars are hatched, where they are."""
+
+BARS: Spec = {
+    "orientation": "h",
+    "error_x": INTERVAL,
+    "marker": {"pattern": HATCH},
+    "hovertemplate": "%{y}: %{x:.3f}<extra>%{fullData.name}</extra>",
+}
+"""How bars beside names look."""
+
+LONGEST = 26
+"""Letters of a model's name beside a bar; of longer ones the middle is left out."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart of a report.
+
+    `id`: of a-z, 0-9 and "-". `part`: the place of the part of the report it is about, −1 for none;
+    `space`, `corruption` and `property` ("a" or "p") are "" if it is of none, or of all. `alt`:
+    what is to be seen, in words. `spec`: plotly's data and layout.
+
+    A trace's `meta` says of which `model` it is, "people", or "" if it stays when models are
+    hidden, and where its numbers stand in results.json: `at` of the list of its values, or `each`
+    of one value after the other; they are its y, or its x if `of` says so. `from`: what its values
+    were computed from.
+    """
+
+    id: str
+    kind: str
+    part: int
+    space: str
+    corruption: str
+    title: str
+    alt: str
+    spec: Spec
+    property: str = ""
+
+
+def escape(text: str) -> str:
+    """Return a name as plotly shows it literally: plotly reads some of HTML in every label."""
+    return escape_html(text, quote=False)
+
+
+def slug(*words: object) -> str:
+    """Return words as one that can be the id of an element."""
+    text = "-".join(str(word) for word in words if word != "").lower()
+    return re.sub(r"[^a-z0-9]+", "-", text).strip("-") or "chart"
+
+
+def pointer(run: int, *steps: object) -> str:
+    """Return where a value stands: the run's place in the report, then steps as in RFC 6901."""
+    words = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+    return "/".join((str(run), *words))
+
+
+def model_pointer(shown: Shown, *steps: object) -> str:
+    """Return where a value of a model stands."""
+    return pointer(shown.run, "models", shown.place, *steps)
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a number as charts hold it, short; None stays."""
+    if value is None:
+        return None
+    near = round(value, DECIMALS)
+    return int(near) if near == int(near) else near
+
+
+def numbers(values: Iterable[float | None]) -> list[float | None]:
+    """Return numbers as charts hold them."""
+    return [rounded(value) for value in values]
+
+
+def grid(places: Sequence[float | None]) -> Spec:
+    """Return the x of a trace: start and step if it is even, which is short, else all places."""
+    known = [place for place in places if place is not None]
+    if len(known) == len(places) > 1:
+        step = (known[-1] - known[0]) / (len(known) - 1)
+        if all(abs(known[0] + step * n - own) < 1e-9 for n, own in enumerate(known)):
+            return {"x0": rounded(known[0]), "dx": rounded(step)}
+    return {"x": numbers(places)}
+
+
+def interval_bar(number: Number) -> Spec:
+    """Return an error bar that spans the 95 % interval of a number; {} if that has no ends."""
+    low, high = number.interval95
+    if number.value is None or low is None or high is None:
+        return {}
+    return error_bar([number.value], [(low, high)])
+
+
+def error_bar(values: Sequence[float], ends: Sequence[tuple[float, float]]) -> Spec:
+    """Return error bars that span intervals."""
+    pairs = list(zip(values, ends, strict=True))
+    return {
+        "array": numbers(max(0.0, high - value) for value, (_, high) in pairs),
+        "arrayminus": numbers(max(0.0, value - low) for value, (low, _) in pairs),
+    }
+
+
+def template(**traces: Spec) -> Spec:
+    """Return what all traces of a type have in common, which need not be said for each."""
+    return {"data": {kind: [own] for kind, own in traces.items()}}
+
+
+def axis(title: str, **more: Any) -> Spec:
+    """Return an axis with a title."""
+    return {"title": {"text": title}, **more}
+
+
+def names_axis(**more: Any) -> Spec:
+    """Return an axis of names, the first at the top."""
+    return {"type": "category", "autorange": "reversed", "showgrid": False, "ticks": "", **more}
+
+
+def note(text: str, x: float, y: float, **more: Any) -> Spec:
+    """Return a small text in a chart, where the axes put it unless `more` says otherwise."""
+    return {"text": text, "x": x, "y": y, "showarrow": False, **more}
+
+
+def labels(models: Iterable[Shown]) -> dict[str, str]:
+    """Return what to write beside the bars of models: short, escaped, each another."""
+    found: dict[str, str] = {}
+    for shown in models:
+        text = shortened(shown.short)
+        count = 1
+        while escape(text) in found.values():
+            count += 1
+            text = f"{shortened(shown.short)} ({count})"
+        found[shown.name] = escape(text)
+    return found
+
+
+def shortened(text: str) -> str:
+    """Return a text without its middle if it is long."""
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 + 1 :]}"

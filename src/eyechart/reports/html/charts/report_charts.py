@@ -1,0 +1,50 @@
+"""All charts of a report, in the order of its page."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from eyechart.reports.html.charts.area_chart import area_charts
+from eyechart.reports.html.charts.chart import Chart
+from eyechart.reports.html.charts.curve_chart import curve_charts
+from eyechart.reports.html.charts.human_curve_chart import people_charts
+from eyechart.reports.html.charts.human_index_chart import index_charts
+from eyechart.reports.html.charts.mce_chart import mce_charts
+from eyechart.reports.html.charts.overlap_chart import Overlap, overlap_chart
+from eyechart.reports.html.charts.rank_chart import rank_charts
+from eyechart.reports.html.charts.severity_chart import severity_charts
+from eyechart.reports.html.charts.visual_change_chart import coverage_charts, histogram_charts
+from eyechart.reports.series.palette import dashes_of
+from eyechart.reports.series.report import Report
+
+
+def charts_of(report: Report, overlap: Overlap | None = None) -> tuple[Chart, ...]:
+    """Return the charts of a report, each under another id; `overlap`: of a benchmark, if known."""
+    return tuple(_with_own_ids(_charts(report, overlap)))
+
+
+def _charts(report: Report, overlap: Overlap | None) -> Iterator[Chart]:
+    dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
+    for place, part in enumerate(report.parts):
+        yield from index_charts(part, place)
+        yield from curve_charts(part, place, dashes)
+        yield from area_charts(part, place)
+        yield from severity_charts(part, place, dashes)
+        yield from mce_charts(part, place)
+        yield from histogram_charts(report, place)
+        yield from coverage_charts(report, place)
+    yield from people_charts(report)
+    yield from rank_charts(report)
+    if overlap is not None:
+        yield overlap_chart(overlap)
+
+
+def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
+    """Yield charts under ids that differ even where names differ only in signs."""
+    taken: set[str] = set()
+    for chart in charts:
+        own, count = chart.id, 1
+        while own in taken:
+            count += 1
+            own = f"{chart.id}-{count}"
+        taken.add(own)
+        yield replace(chart, id=own)

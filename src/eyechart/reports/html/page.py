@@ -1,0 +1,96 @@
+"""What all pages have in common: head, scripts, what they may do, and how they are written."""
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.core.version import __version__
+from eyechart.reports.html.charts.chart import Chart
+
+GENERATOR = '<meta name="generator" content="eyechart report '
+"""What a page of ours begins with."""
+
+POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {};"
+    " base-uri 'none'; form-action 'none'"
+)
+
+
+def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
+    """Return the text of a page; charts, styles and scripts are inside it."""
+    scripts = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")}
+    scripts |= {"plotly": _script(get_plotlyjs())}
+    environment = Environment(
+        loader=PackageLoader("eyechart.reports.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(
+        **values,
+        policy=_policy(scripts),
+        css=Markup(_template("report.css")),
+        specs=_specs(charts),
+        scripts=scripts,
+        generator=Markup(GENERATOR),
+        version=__version__,
+    )
+
+
+def write_page(text: str, path: Path) -> Path:
+    """Write a page to a file and return its path."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+    return path
+
+
+def is_page(path: Path) -> bool:
+    """Return whether a file is a page of ours, so that it may be written again."""
+    try:
+        with path.open("rb") as file:
+            return GENERATOR.encode() in file.read(4096)
+    except OSError:
+        return False
+
+
+def _policy(scripts: Mapping[str, Markup]) -> str:
+    """Return what a page with these scripts may do: nothing but run them."""
+    return POLICY.format(" ".join(_hash(text) for text in scripts.values()))
+
+
+def _template(name: str) -> str:
+    return (files("eyechart.reports.html") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _script(text: str) -> Markup:
+    """Return a script as the page holds it: with the line ends that browsers hash."""
+    return Markup("\n" + text.replace("\r\n", "\n").replace("\r", "\n").strip() + "\n")
+
+
+def _hash(text: str) -> str:
+    """Return what the policy calls a script by."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _specs(charts: Sequence[Chart]) -> Markup:
+    """Return the charts as JSON that can stand in a script element."""
+    specs: dict[str, Any] = {chart.id: chart.spec for chart in charts}
+    text = json.dumps(specs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)

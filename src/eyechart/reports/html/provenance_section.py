@@ -1,0 +1,206 @@
+"""What is needed to make a run again: its command, versions, pictures, models and settings."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from eyechart.images.stimulus import FILES, find_stimulus
+from eyechart.pipeline.runs import Run
+from eyechart.pipeline.saved import RESULTS_FILE
+from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
+from eyechart.reports.html.html_table import Column, Row, Table
+from eyechart.reports.series.report import Report
+from eyechart.reports.words import corruption_title, plural, space_title, suite_title
+from eyechart.scores.evaluation import PROPERTIES
+
+FIRST = 5
+"""How many of many files and reasons are shown."""
+
+PEOPLES = "entry16"
+"""The label space that people answered in."""
+
+LEFT_OUT = ("models", "corruptions", "means_over", "fit", "images")
+"""Settings that the page shows elsewhere."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """One run: `facts` as pairs of words, `tables`, and `skipped` as sentences."""
+
+    title: str
+    command: str
+    facts: tuple[tuple[str, Any], ...]
+    tables: tuple[Table, ...]
+    skipped: tuple[str | Markup, ...]
+    where: str
+
+
+def provenance_of(report: Report, place: int) -> Provenance:
+    """Return how a run was made."""
+    run = report.runs[place]
+    numbers = Numbers(place, run.results)
+    return Provenance(
+        f"Run {place + 1}: {suite_title(str(run.config['suite']))}",
+        run.results.provenance.command,
+        tuple(_facts(run, numbers)),
+        (_models(run, place), _versions(run, place), _settings(run, place), _files(run, place)),
+        tuple(_skipped(run, numbers)),
+        str(run.folder / RESULTS_FILE),
+    )
+
+
+def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, Any]]:
+    made, images = run.results.provenance, run.results.images
+    yield "Made", made.made or "not recorded"
+    yield "eyechart", made.versions.get("eyechart", "unknown")
+    yield "Source code", f"git {made.git}" if made.git else "installed without its history"
+    yield "Device", made.device
+    used, there = (numbers.cell(count, "images", name) for name in ("used", "pictures"))
+    yield "Pictures", Markup("{} of {} from {}").format(used, there, images.source)
+    yield "Digest of the pictures", Markup("<code>{}</code>").format(images.digest)
+    yield "Stimulus", _stimulus(images.stimulus)
+    yield "Seed", str(run.config.get("seed", "not recorded"))
+
+
+def _stimulus(name: str) -> str:
+    return name if name == FILES else f"{name}: {find_stimulus(name).description}"
+
+
+def _models(run: Run, place: int) -> Table:
+    columns = (
+        Column("Model", numeric=False),
+        Column("Classes"),
+        Column("Weights", numeric=False),
+        Column("Trained on", numeric=False, hint="corruptions that it is known to have met"),
+    )
+    numbers = Numbers(place, run.results)
+    rows = tuple(
+        Row(
+            (
+                own.name,
+                numbers.cell(count, "models", each, "classes"),
+                Markup("<code>{}</code>").format(own.identity or "no digest"),
+                ", ".join(own.trained_on) or NOTHING,
+            )
+        )
+        for each, own in enumerate(run.results.models)
+    )
+    return Table(
+        f"models-{place}",
+        f"Models of run {place + 1}, each with the digest of its weights",
+        columns,
+        rows,
+    )
+
+
+def _versions(run: Run, place: int) -> Table:
+    rows = tuple(Row(pair) for pair in run.results.provenance.versions.items())
+    columns = (Column("Package", numeric=False), Column("Version", numeric=False))
+    return Table(
+        f"versions-{place}",
+        f"Versions of what has a say in the numbers of run {place + 1}",
+        columns,
+        rows,
+    )
+
+
+def _settings(run: Run, place: int) -> Table:
+    config = {name: own for name, own in run.config.items() if name not in LEFT_OUT}
+    config["n"] = run.shown
+    fit = run.config.get("fit")
+    if isinstance(fit, Mapping):
+        config |= {f"curve: {name}": own for name, own in fit.items()}
+    rows = tuple(Row((name.replace("_", " "), _plain(own))) for name, own in config.items())
+    columns = (Column("Setting", numeric=False), Column("Value", numeric=False))
+    return Table(f"settings-{place}", f"Settings of run {place + 1}", columns, rows)
+
+
+def _files(run: Run, place: int) -> Table:
+    digests = run.results.images.digests
+    rows = tuple(
+        Row((name, Markup("<code>{}</code>").format(digest)))
+        for name, digest in list(digests.items())[:FIRST]
+    )
+    columns = (Column("File", numeric=False), Column("SHA-256", numeric=False))
+    more = max(0, len(digests) - FIRST)
+    note = f"And {more:,} more in {RESULTS_FILE}." if more else ""
+    return Table(f"files-{place}", f"Pictures of run {place + 1}", columns, rows, False, note)
+
+
+def _skipped(run: Run, numbers: Numbers) -> Iterator[str | Markup]:
+    """Yield what was left out, and why."""
+    damaged = run.results.images.damaged
+    for own in damaged[:FIRST]:
+        yield f"{own.name} was left out: {own.why}."
+    if len(damaged) > FIRST:
+        yield Markup("{} more damaged pictures were left out.").format(
+            counted(len(damaged) - FIRST)
+        )
+    yield from _left_out(run, numbers)
+    yield from _unmeasurable(run, numbers)
+    yield from _reasons(run)
+
+
+def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
+    said = set()
+    for place, model in enumerate(run.results.models):
+        for space, own in model.spaces.items():
+            if own.left_out and (space, own.left_out) not in said:
+                said.add((space, own.left_out))
+                cell = numbers.cell(count, "models", place, "spaces", space, "left_out")
+                word = plural(own.left_out, "picture")
+                text = Markup("{} {} left out in {}: of no class that it has.")
+                verb = "was" if own.left_out == 1 else "were"
+                yield text.format(cell, f"{word} {verb}", space_title(space))
+
+
+def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
+    """Yield how many answers have no visual change; the first model stands for all."""
+    if not run.coverage:
+        return  # without clean pictures none has
+    for space, own in run.results.models[0].spaces.items():
+        for name, found in own.corruptions.items():
+            if found.unmeasurable:
+                path = ("models", 0, "spaces", space, "corruptions", name, "unmeasurable")
+                text = Markup("{}: {} answers are to pictures too even for Δv ({}).")
+                yield text.format(
+                    corruption_title(name), numbers.cell(count, *path), space_title(space)
+                )
+
+
+def _reasons(run: Run) -> Iterator[str]:
+    """Yield why there is no curve or no comparison with people, and for which corruptions."""
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for model in run.results.models:
+        for space, own in model.spaces.items():
+            for name, corruption in own.corruptions.items():
+                for letter, scored in corruption.properties.items():
+                    # people are compared with in their own space, if the model is scored there
+                    asked = space == PEOPLES or PEOPLES not in model.spaces
+                    reason = scored.note or (scored.people_note if asked else "")
+                    if reason:
+                        by_property = found.setdefault((reason.rstrip("."), space), {})
+                        names = by_property.setdefault(PROPERTIES[letter], [])
+                        title = corruption_title(name)
+                        names += [] if title in names else [title]
+    for (reason, space), by_property in found.items():
+        alike = (
+            len(by_property) == len(PROPERTIES) and len(set(map(tuple, by_property.values()))) == 1
+        )
+        for which, names in list(by_property.items())[: 1 if alike else None]:
+            some = ", ".join(names[:FIRST])
+            more = f" and {len(names) - FIRST} more" if len(names) > FIRST else ""
+            of = "" if alike else f"{which}: "
+            yield f"{some}{more}: {of}{reason} ({space_title(space)})."
+
+
+def _plain(value: Any) -> str:
+    if value is None or value == "":
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(each) for each in value)
+    return str(value)

@@ -1,0 +1,72 @@
+"""Models ranked in two ways: fixed severities against continuous ones, one benchmark or another."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from markupsafe import Markup
+
+from eyechart.pipeline.rankings import Rankings
+from eyechart.reports.html.cells import Cell, compared, count, counted
+from eyechart.reports.html.html_table import Column, Row, Table
+from eyechart.reports.series.report import Report
+from eyechart.reports.words import SCORES, corruption_title, plural
+
+
+def rank_tables(report: Report) -> Iterator[Table]:
+    """Yield a table of ranks by ImageNet-C and VCR, and one by two benchmarks, where there are."""
+    if report.discrete is not None and report.discrete.corruptions:
+        caption = "Ranks under ImageNet-C’s five severities and by continuous change (VCR)"
+        yield _table(report, report.discrete.corruptions, "ranks-discrete", caption)
+    if report.benchmarks:
+        caption = "Ranks by ImageNet-C and by ImageNet-NOC, each time by the same score"
+        yield _table(report, report.benchmarks, "ranks-benchmarks", caption)
+
+
+def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption: str) -> Table:
+    short = {own.name: own.short for own in report.models}
+    ways = list(dict.fromkeys(way for each in rankings for way in each.ranks))
+    models = list(next(iter(rankings[0].ranks.values())).ranks)
+    columns = (
+        Column("Corruption" if identity == "ranks-discrete" else "Score", numeric=False),
+        *(Column(short[name]) for name in models),
+        Column("Changes", hint="how often two ways put two models in opposite orders"),
+    )
+    rows = tuple(
+        Row((_title(each.what), *(_ranks(each, name) for name in models), _swaps(each)))
+        for each in rankings
+    )
+    sure = [line for each in rankings for line in _sure(each, short)]
+    total = sum(len(each.swaps) for each in rankings)
+    text = Markup(
+        "In each cell the ranks by {}, in this order. {} {} of two models’ order between two ways;"
+        " {} of them by more than chance{}"
+    )
+    said = ": " + " ".join(sure[:10]) if sure else "."
+    changes = (counted(total), plural(total, "change"), counted(len(sure)))
+    note = text.format(", ".join(map(_way, ways)), *changes, said)
+    return Table(identity, caption, columns, rows, False, note)
+
+
+def _title(what: str) -> str:
+    return SCORES.get(what) or corruption_title(what)
+
+
+def _way(name: str) -> str:
+    return {"R_a": "VCR’s Rₐ", "R_p": "VCR’s Rₚ"}.get(name, name)
+
+
+def _ranks(rankings: Rankings, model: str) -> Markup:
+    cells = [compared(count, own.ranks[model]) for own in rankings.ranks.values()]
+    return Markup(" / ").join(cell.__html__() for cell in cells)
+
+
+def _swaps(rankings: Rankings) -> Cell:
+    return counted(len(rankings.swaps))
+
+
+def _sure(rankings: Rankings, short: Mapping[str, str]) -> Iterator[str]:
+    for one, two, swap in rankings.swaps:
+        if rankings.is_sure(swap):
+            yield (
+                f"{_title(rankings.what)}: {_way(one)} puts {short[swap.first]} before"
+                f" {short[swap.second]}, {_way(two)} behind it."
+            )

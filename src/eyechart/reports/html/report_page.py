@@ -1,0 +1,101 @@
+"""The report as one HTML page that needs nothing beside itself and can fetch nothing."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from eyechart.reports.html.certainty import coverage_table
+from eyechart.reports.html.charts.chart import Chart
+from eyechart.reports.html.charts.overlap_chart import Overlap
+from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.embedded_images import Key, embedded
+from eyechart.reports.html.example_strips import example_keys
+from eyechart.reports.html.page import render_page, write_page
+from eyechart.reports.html.placing import Placing
+from eyechart.reports.html.provenance_section import provenance_of
+from eyechart.reports.html.rank_tables import rank_tables
+from eyechart.reports.html.sections import part_view, summary_of, title_of
+from eyechart.reports.html.structure_view import View
+from eyechart.reports.series.report import Report
+from eyechart.reports.words import MEANINGS, SCORES, SPACES, space_title
+
+MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
+"""Of the page, and of the pictures in it."""
+
+
+def render_report(
+    report: Report, overlap: Overlap | None = None, structure: Sequence[View] = ()
+) -> str:
+    """Return the text of the page; charts, pictures and scripts are inside it.
+
+    `overlap`: of the corruptions of a benchmark, if it is to be shown. `structure`: studies of new
+    styles and new kinds.
+
+    Pictures are made smaller where the page would be larger than can be sent about.
+    """
+    charts = (*charts_of(report, overlap), *(own for view in structure for own in view.charts))
+    runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
+    images = embedded(runs, keys, MOST_PICTURES)
+    text = _render(report, charts, images, structure)
+    too_many = len(text.encode()) - MOST_BYTES
+    if too_many > 0 and images:
+        images = embedded(runs, keys, sum(map(len, images.values())) - too_many)
+        text = _render(report, charts, images, structure)
+    return text
+
+
+def _render(
+    report: Report,
+    charts: tuple[Chart, ...],
+    images: Mapping[Key, str],
+    structure: Sequence[View],
+) -> str:
+    placing = Placing(charts)
+    placing.take("structure")
+    views = [part_view(report, place, placing, images) for place in range(len(report.parts))]
+    return render_page(
+        "report.html",
+        charts,
+        title=title_of(report),
+        summary=summary_of(report),
+        report=report,
+        places={shown.name: place for place, shown in enumerate(report.models)},
+        views=views,
+        rank_tables=list(rank_tables(report)),
+        rank_charts=placing.take("ranks"),
+        overlap_charts=placing.take("overlap"),
+        coverage=coverage_table(report),
+        coverage_charts=placing.take("coverage"),
+        histograms=placing.take("histogram"),
+        people_charts=placing.take("people"),
+        other_charts=placing.take(),
+        runs=[provenance_of(report, place) for place in range(len(report.runs))],
+        meanings=[(SCORES[name], MEANINGS[name]) for name in _scores(report)],
+        notes=_notes(report),
+        structure=structure,
+    )
+
+
+def write_report(
+    report: Report, path: Path, overlap: Overlap | None = None, structure: Sequence[View] = ()
+) -> Path:
+    """Write the page to a file and return its path."""
+    return write_page(render_report(report, overlap, structure), path)
+
+
+def _scores(report: Report) -> list[str]:
+    there = {name for part in report.parts for name in part.standings.scores}
+    return [name for name in SCORES if name in there]
+
+
+def _notes(report: Report) -> list[str]:
+    """Return what a reader must know before reading the scores, each sentence once."""
+    found = [*report.notes, *(note for run in report.runs for note in run.results.warnings)]
+    if report.discrete is not None and report.discrete.note:
+        found.append(report.discrete.note)
+    return list(dict.fromkeys(map(_in_words, found)))
+
+
+def _in_words(note: str) -> str:
+    """Return a note with the name of its label space in words."""
+    space, colon, rest = note.partition(": ")
+    return f"In {space_title(space)}: {rest}" if colon and space in SPACES else note

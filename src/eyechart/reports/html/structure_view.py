@@ -1,0 +1,400 @@
+"""Studies of new styles and new kinds as a report shows them: tables, charts, pictures."""
+
+import io
+import json
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from PIL import Image
+
+from eyechart.reports.html.cells import hundredths
+from eyechart.reports.html.charts.chart import (
+    INTERVAL,
+    PAPER,
+    Chart,
+    Spec,
+    axis,
+    error_bar,
+    escape,
+    names_axis,
+    rounded,
+    slug,
+)
+from eyechart.reports.html.html_table import Column, Row, Shaded, Table
+from eyechart.reports.names import short_names
+from eyechart.reports.series.report import COLOURS
+from eyechart.structure.scores import (
+    Confusion,
+    FoldScore,
+    Results,
+    Share,
+    notes_on,
+    read_results,
+)
+from eyechart.structure.study_folder import RESULTS
+from eyechart.structure.superclass_scores import (
+    KIND,
+    ModelScore,
+    SuperclassResults,
+    read_superclass_results,
+)
+
+MOST_GRIDS, MOST_CONFUSIONS = 8, 12
+MOST_MODELS = 4
+"""Up to which superclasses are shown one by one; there is no room for more."""
+
+SHOWN = 128
+"""Px of held-out pictures on the page."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A picture that was held out; `image`: as a data URL."""
+
+    image: str
+    label: str
+    answer: str
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Pictures of what was held out once."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """One study as it is shown; `parts`: its superclasses one by one."""
+
+    title: str
+    text: str
+    table: Table
+    charts: tuple[Chart, ...]
+    grids: tuple[Grid, ...] = ()
+    parts: Table | None = None
+    confusions: Table | None = None
+
+
+def structure_views(folders: Sequence[Path]) -> list[View]:
+    """Return the studies in these folders, in order."""
+    found = []
+    for number, folder in enumerate(dict.fromkeys(folders)):
+        if _kind(folder) == KIND:
+            found.append(_superclasses(read_superclass_results(folder), number))
+        else:
+            found.append(_held_out(read_results(folder), folder, number))
+    return found
+
+
+def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
+    """Return the results of those studies that are of superclasses, in order."""
+    own = [folder for folder in dict.fromkeys(folders) if _kind(folder) == KIND]
+    return [read_superclass_results(folder) for folder in own]
+
+
+def _kind(folder: Path) -> str:
+    """Return what a study is of, "" if its results cannot be read."""
+    try:
+        told = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(told.get("kind", "")) if isinstance(told, dict) else ""
+
+
+def _held_out(results: Results, folder: Path, number: int) -> View:
+    is_style = results.kind == "style"
+    what = "style" if is_style else "kind"
+    title = "Known things in a new style" if is_style else "New kinds of known things"
+    order = sorted(results.folds, key=lambda fold: fold.held_out.value)
+    worst, best = order[0], order[-1]
+    text = (
+        f"A {results.network} was trained without a {what} and tested on it:"
+        f" {_percent(results.held_out)} right on average, against {_percent(results.familiar)} on"
+        f" familiar pictures that were not trained with either, a gap of"
+        f" {100 * results.gap.value:.0f} points ({100 * results.gap.interval[0]:.0f} to"
+        f" {100 * results.gap.interval[1]:.0f})."
+    )
+    if is_style and worst.held_out.value < best.held_out.value:
+        text += (
+            f" Hardest is {worst.name} ({100 * worst.held_out.value:.0f} %), easiest {best.name}"
+            f" ({100 * best.held_out.value:.0f} %)."
+        )
+    grids = tuple(_grid(fold, folder, what) for fold in order[:MOST_GRIDS] if fold.examples)
+    confused: list[tuple[FoldScore | ModelScore, Confusion]] = [
+        (fold, each) for fold in order for each in fold.confusions
+    ]
+    return View(
+        title,
+        text,
+        _table(results, order, number),
+        (_chart(results, order, number),),
+        grids,
+        confusions=_confusions(confused, number, "Held out") if confused else None,
+    )
+
+
+def _percent(share: Share) -> str:
+    low, high = share.interval
+    return f"{100 * share.value:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def _cells(*shares: Share) -> tuple[str, ...]:
+    return tuple(
+        f"{hundredths(own.value)} [{', '.join(hundredths(end) for end in own.interval)}]"
+        for own in shares
+    )
+
+
+def _table(results: Results, order: Sequence[FoldScore], number: int) -> Table:
+    columns = (
+        Column("Held out", numeric=False),
+        Column("Right on it (%)"),
+        Column("Right on familiar ones (%)"),
+        Column("Gap (points)"),
+        Column("Pictures"),
+        Column("Familiar ones"),
+        Column("Trained with"),
+    )
+    rows = [
+        Row(
+            (
+                fold.name,
+                *_cells(fold.held_out, fold.familiar, fold.gap),
+                *(f"{count:,}" for count in fold.pictures),
+            )
+        )
+        for fold in order
+    ]
+    if len(order) > 1:
+        means = _cells(results.held_out, results.familiar, results.gap)
+        counts = (sum(fold.pictures[which] for fold in order) for which in (0, 1))
+        rows.append(Row(("Mean", *means, *(f"{own:,}" for own in counts), ""), is_total=True))
+    missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
+    note = (
+        f"95 % intervals, from resampled {results.resampled}; of the mean also over what is held"
+        " out."
+    )
+    note = " ".join((note, *notes_on(results)))
+    if missing and results.kind == "style":
+        note += f" Classes of which there was nothing to test with: {'; '.join(missing)}."
+    return Table(f"structure-{number}", "Accuracy on what was held out", columns, tuple(rows),
+                 note=note)  # fmt: skip
+
+
+def _chart(results: Results, order: Sequence[FoldScore], number: int) -> Chart:
+    names = [escape(fold.name) for fold in order]
+    data = [
+        _dots("held out", names, [fold.held_out for fold in order], COLOURS[1], "circle"),
+        _dots("familiar", names, [fold.familiar for fold in order], COLOURS[0], "diamond"),
+    ]
+    words = "; ".join(
+        f"{fold.name}: {fold.held_out.value:.2f} held out, {fold.familiar.value:.2f} familiar"
+        for fold in order
+    )
+    return Chart(
+        slug("structure", number),
+        "structure",
+        -1,
+        "",
+        "",
+        "Right on what was held out, and on familiar pictures",
+        f"Share of right answers, {words}.",
+        {
+            "data": data,
+            "layout": {
+                "height": 130 + 34 * len(names),
+                "xaxis": axis("share of answers right", range=[0, 1.02]),
+                "yaxis": names_axis(automargin=True),
+                "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+            },
+        },
+    )
+
+
+def _dots(name: str, names: list[str], shares: Sequence[Share], colour: str, symbol: str) -> Spec:
+    values = [share.value for share in shares]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "y": names,
+        "x": [rounded(value) for value in values],
+        "error_x": {**INTERVAL, **error_bar(values, [share.interval for share in shares])},
+        "marker": {
+            "color": colour,
+            "size": 11,
+            "symbol": symbol,
+            "line": {"color": PAPER, "width": 1},
+        },
+        "meta": {"model": ""},
+        "hovertemplate": "%{y}: %{x:.3f}<extra>" + name + "</extra>",
+    }
+
+
+def _grid(fold: FoldScore, folder: Path, what: str) -> Grid:
+    cells = []
+    for own in fold.examples:
+        try:
+            image = _thumbnail(folder / own.picture)
+        except OSError:
+            continue
+        cells.append(Cell(image, own.label, own.answer, own.is_right))
+    title = (
+        f"{fold.name}: {100 * fold.held_out.value:.0f} % right" if what == "style" else fold.name
+    )
+    return Grid(title, tuple(cells))
+
+
+def _thumbnail(path: Path) -> str:
+    """Return a picture as a data URL, no larger than it is shown on a fine screen."""
+    with Image.open(path) as picture:
+        if max(picture.size) <= SHOWN:
+            content = path.read_bytes()
+        else:
+            small, file = picture.convert("RGB"), io.BytesIO()
+            small.thumbnail((SHOWN, SHOWN))
+            small.save(file, "png")
+            content = file.getvalue()
+    return f"data:image/png;base64,{b64encode(content).decode()}"
+
+
+def _confusions(
+    confused: Sequence[tuple[FoldScore | ModelScore, Confusion]], number: int, whose: str
+) -> Table:
+    most = sorted(confused, key=lambda each: -each[1].share * each[1].pictures)[:MOST_CONFUSIONS]
+    columns = (
+        Column("Shows", numeric=False),
+        Column("Taken for", numeric=False),
+        Column(whose, numeric=False),
+        Column("Share (%)", hint="of the pictures of this class that were held out"),
+        Column("Pictures"),
+    )
+    rows = tuple(
+        Row(
+            (
+                own.label,
+                own.answer,
+                fold.name,
+                Shaded(f"{100 * own.share:.0f}", own.share),
+                f"{own.pictures:,}",
+            )
+        )
+        for fold, own in most
+    )
+    return Table(f"confusions-{number}", "What is taken for what most often", columns, rows)
+
+
+def _superclasses(results: SuperclassResults, number: int) -> View:
+    names = short_names([own.name for own in results.models])
+    models = [replace(own, name=name) for own, name in zip(results.models, names, strict=True)]
+    columns = (
+        Column("Model", numeric=False),
+        Column("ImageNet-1K right (%)"),
+        Column("Seen kinds (%)"),
+        Column("Unseen kinds (%)"),
+        Column("Gap (points)"),
+        Column("Gap, mean over superclasses (points)", hint="of those that have both kinds"),
+    )
+    rows = tuple(
+        Row(
+            (
+                own.name,
+                "–" if own.imagenet_accuracy is None else hundredths(own.imagenet_accuracy),
+                *_cells(own.seen, own.unseen, own.gap, own.mean_gap),
+            )
+        )
+        for own in models
+    )
+    text = (
+        "Networks that know ImageNet-1K learnt superclasses from kinds"
+        " that they had met, and were asked about kinds of the same superclasses that they had not."
+    )
+    table = Table(
+        f"superclasses-{number}", "Accuracy on seen and on unseen kinds", columns, rows,
+        note=" ".join(("95 % intervals, from resampled kinds (synsets).", *results.notes)),
+    )  # fmt: skip
+    known = [own for own in models if own.imagenet_accuracy is not None]
+    charts = (_figure6(known, number),) if known else ()
+    confused: list[tuple[FoldScore | ModelScore, Confusion]] = [
+        (own, each) for own in models for each in own.confusions
+    ]
+    return View(
+        "Kinds that were never met",
+        text,
+        table,
+        charts,
+        parts=_by_superclass(models, number) if len(models) <= MOST_MODELS else None,
+        confusions=_confusions(confused, number, "Model") if confused else None,
+    )
+
+
+def _by_superclass(models: Sequence[ModelScore], number: int) -> Table:
+    columns = [
+        Column("Superclass", numeric=False),
+        Column("Seen kinds"),
+        Column("Unseen kinds"),
+    ]
+    for own in models:
+        columns += [Column(f"{kind} (%)", group=own.name) for kind in ("Seen", "Unseen")]
+    rows = []
+    for place, first in enumerate(models[0].superclasses):
+        shares = [
+            share
+            for own in models
+            for share in (own.superclasses[place].seen, own.superclasses[place].unseen)
+        ]
+        cells = ["–" if share is None else _cells(share)[0] for share in shares]
+        rows.append(Row((first.name, *(f"{count:,}" for count in first.synsets), *cells)))
+    return Table(f"by-superclass-{number}", "Each superclass", tuple(columns), tuple(rows))
+
+
+def _figure6(models: Sequence[ModelScore], number: int) -> Chart:
+    places = [100 * float(own.imagenet_accuracy or 0) for own in models]
+    traces: list[Spec] = []
+    for name, colour, symbol in (
+        ("seen", COLOURS[0], "diamond"),
+        ("unseen", COLOURS[1], "circle"),
+    ):
+        shares = [getattr(own, name) for own in models]
+        values = [100 * share.value for share in shares]
+        ends = [(100 * low, 100 * high) for low, high in (share.interval for share in shares)]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": f"{name} kinds",
+                "x": [rounded(place) for place in places],
+                "y": [rounded(value) for value in values],
+                "text": [escape(own.name) for own in models],
+                "error_y": {**INTERVAL, **error_bar(values, ends)},
+                "marker": {"color": colour, "size": 11, "symbol": symbol},
+                "meta": {"model": ""},
+                "hovertemplate": "%{text}: %{y:.1f} %<extra>" + name + "</extra>",
+            }
+        )
+    words = "; ".join(
+        f"{own.name}: {own.seen.value:.2f} seen, {own.unseen.value:.2f} unseen" for own in models
+    )
+    return Chart(
+        slug("superclasses", number),
+        "structure",
+        -1,
+        "",
+        "",
+        "Seen and unseen kinds against accuracy on ImageNet-1K",
+        f"Share of right answers, {words}.",
+        {
+            "data": traces,
+            "layout": {
+                "height": 380,
+                "xaxis": axis("ImageNet-1K accuracy (%)"),
+                "yaxis": axis("superclass accuracy (%)", rangemode="normal"),
+                "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+            },
+        },
+    )

@@ -1,0 +1,353 @@
+"""A verdict on each model in a sentence: how near it comes to people, and where it falls behind.
+
+Every claim rests on a test of the evaluation; where there are too few pictures none is made.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from markupsafe import Markup
+
+from eyechart.humans.transfer import bare_name
+from eyechart.pipeline.saved import SavedPeople
+from eyechart.pipeline.trained_on import MARK
+from eyechart.reports.html.alone import without_people
+from eyechart.reports.html.cells import (
+    Cell,
+    Estimated,
+    Numbers,
+    count,
+    counted,
+    delta,
+    percent,
+    score,
+)
+from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.words import corruption_words, listed, plural
+from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.human_caution import implied_areas, is_packaged, packaged_caution
+
+WIDE = 0.1
+"""Bounds of HMRI farther apart than this are worth a sentence."""
+
+BADGES = {
+    (False, False): ("even", "no clear difference from people"),
+    (True, False): ("behind", "behind people"),
+    (False, True): ("ahead", "ahead of people"),
+    (True, True): ("mixed", "behind people here, ahead there"),
+}
+"""By whether people are clearly ahead under any corruption, and whether the model is."""
+
+LEVEL = 0.05
+"""Of p-values, corrected for the number of corruptions, below which somebody is ahead."""
+
+HOW_SHOWN = {
+    "geirhos": " They saw each picture for a fifth of a second only, and might do better with more."
+}
+"""What must be known of an experiment before it is compared with."""
+
+NO_CLAIM = ("unclear", "too few pictures for a claim")
+NO_PEOPLE = ("unclear", "not compared with people")
+NO_AREA = Markup("cannot be set beside people, who recognised nothing under these corruptions.")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of one model, whose name goes before `text`.
+
+    `tone`: how it is marked; `badge`: the verdict in a few words; `details`: what supports it.
+    """
+
+    model: Shown
+    tone: str
+    badge: str
+    text: Markup
+    details: Markup | str = ""
+
+
+@dataclass(frozen=True)
+class Near:
+    """People's scores of one model under one corruption, and where they stand in results.json."""
+
+    corruption: str
+    people: SavedPeople
+    path: tuple[str | int, ...]
+
+
+def verdict_on(report: Report, part: Part, shown: Shown) -> Verdict:
+    """Return the verdict on a model of a part, and what of it it was trained for."""
+    verdict = _verdict(report, part, shown)
+    details = Markup("{} {}").format(verdict.details, _trained_on(part, shown)).strip()
+    return replace(verdict, details=details)
+
+
+def _verdict(report: Report, part: Part, shown: Shown) -> Verdict:
+    numbers = Numbers(shown.run, report.runs[shown.run].results)
+    home = ("models", shown.place, "spaces")
+    for space, letter in ((space, letter) for letter in "ap" for space in part.spaces):
+        own = shown.space(space)
+        if own is not None and f"hmri_{letter}" in own.means:
+            near = list(_near(part, shown, space, letter))
+            path = (*home, space)
+            if own.means[f"hmri_{letter}"].value is None:
+                return Verdict(shown, *NO_PEOPLE, NO_AREA)
+            if own.verdict:
+                return Verdict(shown, *NO_CLAIM, _no_claim(numbers, path, letter, near))
+            tone, badge = BADGES[_ahead(near, "people") > 0, _ahead(near, "model") > 0]
+            said = _next_to_people(numbers, path, letter, near)
+            return Verdict(shown, tone, badge, said, _details(numbers, near))
+    return Verdict(shown, *NO_PEOPLE, without_people(part, shown, numbers))
+
+
+def _trained_on(part: Part, shown: Shown) -> Markup:
+    """Return which corruptions of the test a model was trained on, if any."""
+    if not shown.model.marked:
+        return Markup("")
+    text = Markup(
+        "{} It was trained on {} of the {} {}, {}: scores there, and means over them, are no test"
+        " of unforeseen corruption."
+    )
+    names = listed([corruption_words(name) for name in shown.model.marked])
+    known, total = len(shown.model.marked), len(part.corruptions)
+    return text.format(MARK, counted(known), counted(total), plural(total, "corruption"), names)
+
+
+def about_people(part: Part) -> str:
+    """Return a sentence on how a part's models were compared with people, or why they were not."""
+    scores = [
+        own
+        for shown in part.models
+        for space in shown.model.spaces.values()
+        for corruption in space.corruptions.values()
+        for own in corruption.properties.values()
+    ]
+    people = [own.people for own in scores if own.people is not None]
+    if people:
+        # without how each is used: shown directly, or transferred
+        whose = dict.fromkeys(own.about.split("), ")[0].removesuffix(")") + ")" for own in people)
+        alike = any(own.kind != "direct" for own in people)
+        more = "; they also stand for corruptions that look alike" if alike else ""
+        corrected = any(own.corrected_for_chance for own in people)
+        chance = " Both sides are corrected for chance." if corrected else ""
+        how = "".join(text for name, text in HOW_SHOWN.items() if name in _references(part))
+        return f"People’s answers are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
+    if not part.runs[0].config.get("humans"):
+        return "No answers of people were asked for, so models are compared with each other only."
+    return (
+        "No answers of people could be set against these, so models are compared with each other"
+        " only; why is said at the end, under what was skipped."
+    )
+
+
+def _references(part: Part) -> list[str]:
+    named = part.runs[0].config.get("humans")
+    return [named] if isinstance(named, str) else list(named or ())
+
+
+def _caution(part: Part) -> str:
+    """Return how the packaged reference compares with the published crowd, where it is used."""
+    areas = {
+        name: own.accuracy.people.areas.human
+        for shown in part.models
+        for space in shown.model.spaces.values()
+        for name, own in space.corruptions.items()
+        if own.accuracy is not None and own.accuracy.people is not None
+        if is_packaged(own.accuracy.people.reference)
+        if own.accuracy.people.areas.human is not None
+    }
+    if not areas:
+        return ""
+    uniform = part.runs[0].config["fit"].get("density", "uniform") == "uniform"
+    return f" {packaged_caution(areas if uniform else {})}"
+
+
+def _near(part: Part, shown: Shown, space: str, letter: str) -> Iterator[Near]:
+    own = shown.space(space)
+    assert own is not None
+    name = PROPERTIES[letter]
+    for corruption, found in own.corruptions.items():
+        people = found.properties[letter].people if letter in found.properties else None
+        if people is not None and corruption in part.standings.board.counted:
+            path = ("models", shown.place, "spaces", space, "corruptions", corruption, name)
+            yield Near(corruption, people, (*path, "people"))
+
+
+def _ahead(near: list[Near], who: str) -> int:
+    """Return under how many corruptions one is clearly ahead, somewhere along visual change."""
+    return sum(_is_ahead(own, who) for own in near)
+
+
+def _is_ahead(own: Near, who: str) -> bool:
+    """Whether one is ahead by more than chance, however many corruptions there are."""
+    p_value = own.people.p_people if who == "people" else own.people.p_model
+    return p_value < LEVEL and any(lead.who == who for lead in own.people.tested)
+
+
+def _reach(numbers: Numbers, path: tuple[str | int, ...], letter: str) -> tuple[Estimated, ...]:
+    """Return HMRI and MRSI as shares in percent."""
+    names = (f"hmri_{letter}", f"mrsi_{letter}")
+    return tuple(numbers.estimate(percent, *path, "means", name) for name in names)
+
+
+def _as_score(numbers: Numbers, path: tuple[str | int, ...], name: str) -> Cell:
+    return numbers.cell(score, *path, "means", name, "value")
+
+
+def _next_to_people(
+    numbers: Numbers, path: tuple[str | int, ...], letter: str, near: list[Near]
+) -> Markup:
+    hmri, mrsi = _reach(numbers, path, letter)
+    text = Markup("reaches {} of people’s {} over {} (HMRI {})").format(
+        hmri, PROPERTIES[letter], _which(near), _as_score(numbers, path, f"hmri_{letter}")
+    )
+    if _ahead(near, "model"):
+        more = Markup(" and is ahead of them by {} of its own (MRSI {})")
+        text += more.format(mrsi, _as_score(numbers, path, f"mrsi_{letter}"))
+    elif _ahead(near, "people"):
+        more = Markup(" and is nowhere ahead of them by more than chance (MRSI {})")
+        text += more.format(_as_score(numbers, path, f"mrsi_{letter}"))
+    return text + _farthest_behind(numbers, near, letter) + "."
+
+
+def _which(near: list[Near]) -> Markup:
+    """Return how many corruptions there are, and how many of them people saw themselves."""
+    direct = sum(own.people.kind == "direct" for own in near)
+    text = Markup("{} {}").format(counted(len(near)), plural(len(near), "corruption"))
+    if direct == len(near):
+        return text + " that people saw"
+    if not direct:
+        return text + " that look like those people saw"
+    seen, alike = counted(direct), counted(len(near) - direct)
+    return text + Markup(", {} that people saw and {} that look alike").format(seen, alike)
+
+
+def _details(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return what else is known: where either is clearly ahead, and what nobody looked at."""
+    text = Markup("")
+    if _ahead(near, "people") or _ahead(near, "model"):
+        said = Markup(
+            "Somewhere along visual change people lead under {} of the {}, by more than chance and"
+            " corrected for their number; the model leads under {} (both can). "
+        )
+        people, model = (_some(_ahead(near, who)) for who in ("people", "model"))
+        text += said.format(people, counted(len(near)), model) + _first_behind(numbers, near)
+    return Markup((text + _open(numbers, near) + _below_crowd(numbers, near)).rstrip())
+
+
+def _below_crowd(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return where the packaged human area is below the one that the VCR paper implies."""
+    implied = implied_areas()
+    found = [
+        Markup("{} {} against {}").format(
+            corruption_words(own.corruption),
+            numbers.cell(score, *own.path, "areas", "human"),
+            f"{implied[bare_name(own.corruption)]:.3f}",
+        )
+        for own in near
+        if is_packaged(own.people.reference)
+        and bare_name(own.corruption) in implied
+        and own.path[-2] == PROPERTIES["a"]
+    ]
+    if not found:
+        return Markup("")
+    text = Markup(
+        " Its humans, the packaged reference, are below the crowd that the VCR paper implies (area:"
+        " {}), against which it would as a rule score lower."
+    )
+    return text.format(Markup("; ").join(found))
+
+
+def _some(number: int) -> Cell | str:
+    return counted(number) if number else "none"
+
+
+def _farthest_behind(numbers: Numbers, near: list[Near], letter: str) -> Markup:
+    """Return where people are farthest ahead, within ranges where they clearly are."""
+    if not _ahead(near, "people") and not _ahead(near, "model"):
+        return Markup("; under none of them is the difference more than chance")
+    found = [
+        (theirs - mine, own, place)
+        for own in near
+        if _is_ahead(own, "people")
+        for place, (change, theirs, mine) in enumerate(
+            zip(
+                own.people.line.delta_v,
+                own.people.line.values,
+                own.people.model_line.values,
+                strict=True,
+            )
+        )
+        if change is not None and theirs is not None and mine is not None
+        if any(
+            lead.who == "people" and lead.start <= change <= lead.end for lead in own.people.tested
+        )
+    ]
+    if not found:
+        return Markup("")
+    _, own, place = max(found, key=lambda each: each[0])
+    change = numbers.cell(delta, *own.path, "line", "delta_v", place)
+    mine, theirs = (
+        numbers.cell(percent, *own.path, line, "values", place) for line in ("model_line", "line")
+    )
+    text = Markup(
+        "; it is farthest behind under {} at a visual change (Δv) of {}, where {} of its answers"
+        " are {} and {} of people’s"
+    )
+    word = "right" if letter == "a" else "unchanged"
+    return text.format(corruption_words(own.corruption), change, mine, word, theirs)
+
+
+def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return where the model falls behind first, by visual change, if it clearly does."""
+    found = [
+        (lead.start, own, place)
+        for own in near
+        if _is_ahead(own, "people")
+        for place, lead in enumerate(own.people.tested)
+        if lead.who == "people"
+    ]
+    if not found:
+        return Markup("")
+    _, own, place = min(found, key=lambda each: each[0])
+    lead = (*own.path, "tested", place)
+    start, end = (numbers.cell(delta, *lead, name) for name in ("start", "end"))
+    text = Markup("It clearly falls behind first under {}, at Δv {} to {}. ")
+    return text.format(corruption_words(own.corruption), start, end)
+
+
+def _open(numbers: Numbers, near: list[Near]) -> Markup:
+    """Return how much unobserved ranges leave open, where that is much."""
+    widths = {
+        own.corruption: own.people.hmri_bounds[1] - own.people.hmri_bounds[0]
+        for own in near
+        if own.people.hmri_bounds[0] is not None and own.people.hmri_bounds[1] is not None
+    }
+    if not widths or max(widths.values()) < WIDE:
+        return Markup("")
+    widest = max(near, key=lambda own: widths.get(own.corruption, -1))
+    span = numbers.span(delta, *widest.path, "hmri_bounds")
+    text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
+    return text.format(corruption_words(widest.corruption), span)
+
+
+def _no_claim(
+    numbers: Numbers, path: tuple[str | int, ...], letter: str, near: list[Near]
+) -> Markup:
+    pictures, classes = (numbers.cell(count, *path, name) for name in ("pictures", "classes"))
+    hmri, mrsi = (
+        numbers.estimate(delta, *path, "means", name)
+        for name in (f"hmri_{letter}", f"mrsi_{letter}")
+    )
+    return Markup(
+        "cannot be judged next to people: {} {} of {} {} are too few for a claim. As far as they"
+        " go, it reaches HMRI {} and MRSI {} over {} {}."
+    ).format(
+        pictures,
+        plural(int(pictures.value or 0), "picture"),
+        classes,
+        plural(int(classes.value or 0), "category"),
+        hmri,
+        mrsi,
+        counted(len(near)),
+        plural(len(near), "corruption"),
+    )

@@ -1,0 +1,133 @@
+"""The tables of a model card: models side by side, and each under every corruption."""
+
+from collections.abc import Iterator, Sequence
+
+from eyechart.pipeline.saved import Number, SavedCorruption, SavedSpace
+from eyechart.pipeline.trained_on import MARK
+from eyechart.reports.interval_text import interval_text
+from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.terminal.leaderboard import PERCENT, TITLES
+from eyechart.reports.terminal.markdown import escape, table
+from eyechart.reports.terminal.model_index import averaged, overall
+from eyechart.reports.trained_on import is_mean_marked, note_on
+from eyechart.reports.words import corruption_title, space_title, suite_title
+
+COLUMNS = (
+    "R_a", "R_p", "HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p", "error", "CE in %", "relative CE in %",
+)  # fmt: skip
+"""What a model has under a corruption, if it has it."""
+
+Scored = tuple[Shown, SavedSpace]
+
+
+def leaderboards(report: Report, part: Part) -> Iterator[str]:
+    """Yield a heading, what it is ordered by and a table for each label space of a test."""
+    standings = part.standings
+    where = space_title(standings.space)
+    order = f"In the order of {escape(TITLES[standings.by])} in {where}."
+    if standings.board.baseline:
+        order += f" Errors are divided by those of {escape(standings.board.baseline)}."
+    for space in part.spaces:
+        models = _scored(part, space)
+        columns = dict(_columns(report, models))
+        # a rank belongs to the space it was found in
+        ranked = space == standings.space
+        rows = [
+            [
+                str(place),
+                escape(shown.short),
+                *([_span(standings.ranks.intervals[shown.name])] if ranked else []),
+                *(
+                    in_words(overall(own)[name], name in PERCENT)
+                    + _mark(is_mean_marked(report.runs[shown.run], shown.model, space, name))
+                    for name in columns
+                ),
+            ]
+            for place, (shown, own) in enumerate(models, start=1)
+        ]
+        yield f"### {heading(part, space)}"
+        yield order
+        head = ["#", "model", *(["rank, 95 %"] if ranked else []), *columns.values()]
+        yield table(head, rows, left=2)
+        if note := note_on(shown.model for shown, _ in models):
+            yield note
+
+
+def by_corruption(part: Part, shown: Shown) -> Iterator[str]:
+    """Yield a heading and a table for each label space of a model: a line for each corruption."""
+    for name, space in shown.model.spaces.items():
+        found = {key: _cells(space, key, own) for key, own in space.corruptions.items()}
+        columns = [title for title in COLUMNS if any(title in own for own in found.values())]
+        if not columns:
+            continue
+        rows = [
+            [
+                escape(corruption_title(key)) + _mark(key in shown.model.marked),
+                *(own.get(column, "–") for column in columns),
+            ]
+            for key, own in found.items()
+        ]
+        yield f"### {escape(shown.short)}, {heading(part, name)}"
+        yield table(["corruption", *map(escape, columns)], rows)
+        if note := note_on([shown.model]):
+            yield note
+
+
+def _mark(is_marked: bool) -> str:
+    return f" {MARK}" if is_marked else ""
+
+
+def in_words(number: Number, percent: bool = False) -> str:
+    """Return a score with its 95 % interval, to three decimals or, in percent, to one."""
+    scale, decimals = (100, 1) if percent else (1, 3)
+    value = "–" if number.value is None else f"{scale * number.value:.{decimals}f}"
+    return f"{value} ({interval_text(number.interval95, decimals, scale)})"
+
+
+def heading(part: Part, space: str) -> str:
+    """Return which test this is, and what the answers were taken for."""
+    pictures = part.standings.board.pictures(space)
+    return f"{escape(suite_title(part.suite))}, {space_title(space)}, {pictures} pictures"
+
+
+def _scored(part: Part, space: str) -> list[Scored]:
+    return [(shown, own) for shown in part.models if (own := shown.space(space)) is not None]
+
+
+def _span(ends: tuple[float, float]) -> str:
+    low, high = ends
+    return f"{low:g}" if low == high else f"{low:g}–{high:g}"
+
+
+def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, str]]:
+    """Yield the scores that all models have over the same corruptions, with their titles."""
+    for name, title in TITLES.items():
+        if not all(name in overall(space) for _, space in models):
+            continue
+        over = {averaged(report.runs[shown.run], space, name) for shown, space in models}
+        if len(over) > 1:
+            continue
+        wanted = len(report.runs[models[0][0].run].config["means_over"])
+        count = len(over.pop())
+        some = name != "clean_accuracy" and count < wanted
+        few = f" ({count} of {wanted} corruptions)" if some else ""
+        yield name, escape(title) + (" in %" if name in PERCENT else "") + few
+
+
+def _cells(space: SavedSpace, corruption: str, found: SavedCorruption) -> dict[str, str]:
+    """Return all scores under one corruption, by the titles of their columns."""
+    scores: dict[str, Number | None] = {}
+    for letter, own in found.properties.items():
+        scores[f"R_{letter}"] = own.robustness
+        if own.people is not None:
+            scores[f"HMRI_{letter}"] = own.people.hmri
+            scores[f"MRSI_{letter}"] = own.people.mrsi
+    scores["error"] = found.error
+    if (errors := space.corruption_error) is not None:
+        scores["CE in %"] = errors.ce.get(corruption)
+        scores["relative CE in %"] = errors.relative_ce.get(corruption)
+    return {
+        title: in_words(own, percent=title.endswith("%"))
+        for title, own in scores.items()
+        if own is not None
+    }

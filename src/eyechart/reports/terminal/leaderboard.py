@@ -1,0 +1,245 @@
+"""Compared runs as tables for the terminal and as files: leaderboard.csv, pairs.csv and others."""
+
+import csv
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from io import StringIO
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.pipeline.comparison import Standings
+from eyechart.pipeline.rankings import Discrete, Rankings
+from eyechart.pipeline.trained_on import MARK
+from eyechart.reports.interval_text import interval_text, known
+from eyechart.reports.names import short_names
+from eyechart.reports.terminal.columns import stacked
+from eyechart.scores.estimate import Estimate
+from eyechart.scores.ranking import kendall_tau
+from eyechart.suites.suite import split_variant
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+TITLES = {
+    "clean_accuracy": "clean accuracy", "error": "error", "mce": "mCE",
+    "relative_mce": "relative mCE", "r_a": "R_a", "r_p": "R_p", "hmri_a": "HMRI_a",
+    "mrsi_a": "MRSI_a", "hmri_p": "HMRI_p", "mrsi_p": "MRSI_p",
+}  # fmt: skip
+PERCENT = ("mce", "relative_mce")
+"""Scores that the field writes in percent."""
+
+FEWER = {
+    "vcr": ("clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p"),
+    "imagenet-c": ("clean_accuracy", "error", "mce", "relative_mce", "r_a", "r_p"),
+    "imagenet-noc": ("clean_accuracy", "error", "relative_mce", "mce"),
+}
+"""What the terminal shows of a suite; files have all."""
+
+
+def board_title(standings: Standings) -> str:
+    """Return one line on what a board is of."""
+    board = standings.board
+    where = "16 categories" if standings.space == "entry16" else "own classes"
+    pictures = board.pictures(standings.space)
+    text = f"{board.suite}, {where}, {pictures} pictures, by {TITLES[standings.by]}"
+    return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
+
+
+def board_tables(standings: Standings, width: int, markdown: bool = False) -> Iterator["Table"]:
+    """Yield the models, best first, with intervals, and whom each is clearly better than."""
+    from rich.markup import escape
+
+    wanted = (*FEWER.get(split_variant(standings.board.suite)[0], TITLES), standings.by)
+    names = [name for name in TITLES if name in standings.scores and name in wanted]
+    places = {name: str(place + 1) for place, name in enumerate(standings.order)}
+    short = dict(zip(standings.order, short_names(standings.order), strict=True))
+    rows = []
+    for model in standings.order:
+        low, high = standings.ranks.intervals[model]
+        span = f"{low:g}" if low == high else f"{low:g}–{high:g}"
+        behind = standings.worse_than(model)
+        ahead = ", ".join(places[name] for name in behind) or "–"
+        cells = [shown(standings.scores[name][model], name) for name in names]
+        mark = f" {MARK}" if standings.board.marked(model) else ""
+        rows.append((places[model], escape(short[model]) + mark, span, ahead, *cells))
+    head = ("#", "model", "rank 95 %", "ahead of #", *(TITLES[name] for name in names))
+    return stacked(head, rows, width=width, kept=2, left=(1,), markdown=markdown)
+
+
+def shown(estimate: Estimate, name: str = "") -> str:
+    """Return a score with its 95 % interval; CE in percent, as the field writes it."""
+    if name in PERCENT:
+        return f"{estimate.value * 100:.1f} ({interval_text(estimate.interval, 0, 100)})"
+    return f"{estimate.value:.3f} ({interval_text(estimate.interval, 2)})"
+
+
+def rankings_tables(
+    rankings: Sequence[Rankings], width: int, markdown: bool = False
+) -> Iterator["Table"]:
+    """Yield every model's rank in each way of ranking, a line per corruption or metric."""
+    from rich.markup import escape
+
+    ways = list(dict.fromkeys(way for each in rankings for way in each.ranks))
+    models = list(rankings[0].ranks[ways[0]].ranks)
+    rows = []
+    for each in rankings:
+        cells = [
+            " / ".join(f"{own.ranks[model]:g}" for own in each.ranks.values()) for model in models
+        ]
+        rows.append((TITLES.get(each.what, each.what), *cells, str(len(each.swaps))))
+    head = (f"rank by {' / '.join(ways)}", *map(escape, short_names(models)), "pairs swapped")
+    return stacked(head, rows, width=width, markdown=markdown)
+
+
+def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
+    """Return a sentence for each two models that two ways put in opposite orders beyond chance."""
+    models = dict.fromkeys(
+        name for each in rankings for name in each.ranks[next(iter(each.ranks))].ranks
+    )
+    short = dict(zip(models, short_names(list(models)), strict=True))
+    return [
+        f"{TITLES.get(each.what, each.what)}: {one} puts {short[swap.first]} before"
+        f" {short[swap.second]}, {two} behind it."
+        for each in rankings
+        for one, two, swap in each.swaps
+        if each.is_sure(swap)
+    ]
+
+
+def coverage_table(found: Discrete, markdown: bool = False) -> "Table":
+    """Return the share of Δv that both test sets cover, by corruption."""
+    rows = [
+        (name, _share(fixed), _share(continuous))
+        for name, (fixed, continuous) in found.coverage.items()
+    ]
+    head = ("Δv covered", "ImageNet-C", "VCR")
+    return next(stacked(head, rows, width=80, markdown=markdown))
+
+
+def _share(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
+
+
+def comparison_texts(
+    boards: Sequence[Standings], discrete: Discrete | None, benchmarks: Sequence[Rankings]
+) -> dict[str, str]:
+    """Return leaderboard.csv, pairs.csv and, where rankings were compared, rankings.json."""
+    texts = {
+        "leaderboard.csv": csv_text(_leaders(boards)),
+        "pairs.csv": csv_text(_pairs(boards)),
+    }
+    if discrete is not None or benchmarks:
+        found = {
+            "corruptions": [] if discrete is None else list(map(_plain, discrete.corruptions)),
+            "coverage": {} if discrete is None else _coverage(discrete),
+            "benchmarks": list(map(_plain, benchmarks)),
+        }
+        texts["rankings.json"] = json.dumps(found, indent=1, allow_nan=False) + "\n"
+    return texts
+
+
+def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files by name into a folder, which is made if it is missing; return their paths."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"Cannot write into {folder}: it is a file, not a folder.")
+    written = []
+    for name, text in texts.items():
+        path = folder / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with atomic_file(path) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+        written.append(path)
+    return written
+
+
+def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
+    for standings in boards:
+        for model in standings.order:
+            low, high = standings.ranks.intervals[model]
+            line: dict[str, Any] = {
+                "suite": standings.board.suite,
+                "space": standings.space,
+                "pictures": standings.board.pictures(standings.space),
+                "note": standings.verdict,
+                "baseline": standings.board.baseline,
+                "model": model,
+                "trained_on": ", ".join(standings.board.marked(model)),
+                "ranked_by": standings.by,
+                "rank": standings.ranks.ranks[model],
+                "rank_low95": low,
+                "rank_high95": high,
+            }
+            for name in TITLES:
+                own = standings.scores.get(name, {}).get(model)
+                cells = (None, None, None) if own is None else (own.value, *own.interval)
+                names = (name, f"{name}_low95", f"{name}_high95")
+                line |= {
+                    key: None if (number := known(cell)) is None else round(number, 6)
+                    for key, cell in zip(names, cells, strict=True)
+                }
+            yield line
+
+
+def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
+    for standings in boards:
+        for pair in standings.pairs:
+            low, high = map(known, pair.interval)
+            own = {name: value for name, value in asdict(pair).items() if name != "interval"}
+            yield {
+                "suite": standings.board.suite, "space": standings.space, "score": standings.by,
+                **own, "low95": low, "high95": high, "note": standings.verdict,
+            }  # fmt: skip
+
+
+def csv_text(lines: Iterator[dict[str, Any]]) -> str:
+    """Return lines with the same keys as CSV, the keys as its head."""
+    rows = list(lines)
+    file = StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def _plain(rankings: Rankings) -> dict[str, Any]:
+    return {
+        "what": rankings.what,
+        "ways": {
+            way: {
+                model: {"value": own.value, "rank": rankings.ranks[way].ranks[model]}
+                for model, own in scores.items()
+            }
+            for way, scores in rankings.scores.items()
+        },
+        "kendall_tau": {
+            f"{one} / {two}": None if math.isnan(tau) else tau
+            for one, two in combinations(rankings.ranks, 2)
+            if (tau := kendall_tau(rankings.ranks[one], rankings.ranks[two])) is not None
+        },
+        "swaps": [
+            {
+                "ways": [one, two],
+                "models": [swap.first, swap.second],
+                "significant": rankings.is_sure(swap),
+            }
+            for one, two, swap in rankings.swaps
+        ],
+    }
+
+
+def _coverage(discrete: Discrete) -> dict[str, dict[str, float | None]]:
+    return {
+        name: {
+            "imagenet-c": None if math.isnan(fixed) else fixed,
+            "vcr": None if math.isnan(continuous) else continuous,
+        }
+        for name, (fixed, continuous) in discrete.coverage.items()
+    }

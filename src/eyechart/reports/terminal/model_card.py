@@ -1,0 +1,189 @@
+"""A report as Markdown, so that results travel: a model card with a `model-index` on top."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from markupsafe import Markup
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.images.stimulus import FILES, find_stimulus
+from eyechart.pipeline.runs import Run
+from eyechart.pipeline.saved import SavedSpace
+from eyechart.reports.html.verdict import verdict_on
+from eyechart.reports.names import short_names
+from eyechart.reports.series.report import Part, Report
+from eyechart.reports.terminal.card_tables import by_corruption, heading, leaderboards
+from eyechart.reports.terminal.leaderboard import TITLES
+from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
+from eyechart.reports.terminal.model_index import METRICS, model_index, overall
+from eyechart.reports.words import MEANINGS, corruption_title, listed, suite_title
+
+TAGS = ("eyechart", "robustness", "image-classification")
+
+START = f"---\ntags:\n- {TAGS[0]}\n"
+INTERVALS = "In brackets: what a number lies within in 95 % of resampled sets of pictures."
+
+
+def write_card(report: Report, path: Path) -> Path:
+    """Write the card and return its path."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as temporary:
+            temporary.write_text(card_of(report), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+    return path
+
+
+def is_card(path: Path) -> bool:
+    """Whether a file is a card that was written here and begins as it did."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(len(START)) == START
+    except (OSError, ValueError):
+        return False
+
+
+def card_of(report: Report) -> str:
+    """Return the card: metadata in YAML, then Markdown."""
+    head = {
+        "tags": list(TAGS),
+        "pipeline_tag": "image-classification",
+        "metrics": ["accuracy"],
+        "model-index": model_index(report),
+    }
+    data = yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=100)
+    return f"---\n{data}---\n\n" + "\n\n".join(_sections(report)) + "\n"
+
+
+def _sections(report: Report) -> Iterator[str]:
+    names = [escape(shown.short) for shown in report.models]
+    which = names[0] if len(names) == 1 else f"{len(names)} models"
+    verb = "sees" if len(names) == 1 else "see"
+    yield f"# How well {which} {verb} as pictures degrade"
+    yield bullets(_sentences(report))
+    yield "## Leaderboard"
+    for part in report.parts:
+        yield from leaderboards(report, part)
+    yield bullets(_meanings(report))
+    yield "## By corruption"
+    for part in report.parts:
+        for shown in part.models:
+            yield from by_corruption(part, shown)
+    yield "## How it was measured"
+    for run in report.runs:
+        yield from _measured(run)
+    yield "## Limits"
+    yield from _limits(report)
+    yield "## How to reproduce it"
+    for run in report.runs:
+        yield from _reproduce(run)
+
+
+def _sentences(report: Report) -> Iterator[str]:
+    """Yield the page's verdict on each model of each test."""
+    for part in report.parts:
+        for shown in part.models:
+            verdict = verdict_on(report, part, shown)
+            text = Markup(" ").join([verdict.text, verdict.details]).striptags()
+            suite = f" ({escape(suite_title(part.suite))})" if len(report.parts) > 1 else ""
+            yield f"**{escape(shown.short)}**{suite} {escape(text)}"
+
+
+def _meanings(report: Report) -> Iterator[str]:
+    """Yield what each score is that there is, and what stands in brackets."""
+    there = {
+        name
+        for part in report.parts
+        for shown in part.models
+        for space in shown.model.spaces.values()
+        for name in overall(space)
+    }
+    for name in METRICS:
+        if name in there:
+            yield f"{escape(TITLES[name])}: {escape(MEANINGS[name])}."
+    yield INTERVALS
+
+
+def _measured(run: Run) -> Iterator[str]:
+    images, config, fit = run.results.images, run.config, run.config["fit"]
+    people = [f"{escape(own.title)} ({escape(own.size)})" for own in run.results.people]
+    yield f"### {_title(run)}"
+    yield bullets(
+        [
+            f"Pictures: {escape(images.source)}; {images.used} of {images.pictures} were used.",
+            f"Stimulus: {_stimulus(images.stimulus)}.",
+            f"Test: {len(config['corruptions'])} corruptions, {run.shown} pictures each, seed"
+            f" {config['seed']}.",
+            f"Curves: {fit['bins']} bins of Δv with at least {fit['least']:g} pictures each;"
+            f" {fit['replicates']} resampled sets of pictures.",
+            f"People: {'; '.join(people) or 'none to compare with'}.",
+        ]
+    )
+
+
+def _stimulus(name: str) -> str:
+    return "as the files hold it" if name == FILES else find_stimulus(name).description
+
+
+def _limits(report: Report) -> Iterator[str]:
+    said = [*report.notes]
+    if report.discrete is not None and report.discrete.note:
+        said.append(report.discrete.note)
+    for part in report.parts:
+        for run in part.runs:
+            said += [f"{suite_title(part.suite)}: {own}" for own in run.results.warnings]
+    if said:
+        yield bullets(escape(own) for own in dict.fromkeys(said))
+    for part in report.parts:
+        for name in part.spaces:
+            rows = list(_unobserved(part, name))
+            if rows:
+                yield f"### {heading(part, name)}: what was not seen"
+                yield table(["corruption", "Δv without enough pictures"], rows, left=2)
+
+
+def _unobserved(part: Part, name: str) -> Iterator[list[str]]:
+    """Yield each corruption with the ranges of Δv that no model's curve was observed in."""
+    spaces = [own for shown in part.models if (own := shown.space(name)) is not None]
+    for corruption in part.corruptions:
+        missing = {_gaps(own, corruption) for own in spaces} - {""}
+        if missing:
+            yield [escape(corruption_title(corruption)), listed(sorted(missing))]
+
+
+def _reproduce(run: Run) -> Iterator[str]:
+    own = run.results.provenance
+    yield f"### {_title(run)}"
+    if own.command:
+        yield block(own.command, "sh")
+    versions = ", ".join(code(f"{name} {text}") for name, text in own.versions.items())
+    lines = [
+        *([f"Made on {escape(own.made)}, on {escape(own.device)}."] if own.made else []),
+        f"With {versions}" + (f", commit {code(own.git)}." if own.git else "."),
+        f"Pictures: {code(run.results.images.digest)} (digest of all).",
+    ]
+    for model in run.results.models:
+        weights = code(model.identity) if model.identity else "not known"
+        lines.append(f"{escape(model.name)}: weights {weights}.")
+    yield bullets(lines)
+
+
+def _title(run: Run) -> str:
+    """Return which run this is: its suite and models."""
+    models = [escape(name) for name in short_names(run.models)]
+    return f"{escape(suite_title(str(run.config['suite'])))}: {listed(models)}"
+
+
+def _gaps(space: SavedSpace, corruption: str) -> str:
+    """Return the ranges of Δv without enough pictures under a corruption, "" if there are none."""
+    found = []
+    for own in space.corruptions[corruption].properties.values():
+        if own.curve is None:
+            continue
+        edges = [0.0, *(end for both in own.observed for end in both), 1.0]
+        pairs = zip(edges[::2], edges[1::2], strict=True)
+        found += [f"{low:.2f}–{high:.2f}" for low, high in pairs if high - low > 0.005]
+    return listed(list(dict.fromkeys(found)))

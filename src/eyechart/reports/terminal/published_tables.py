@@ -1,0 +1,123 @@
+"""Published results as tables for the terminal and as CSV files, with source and image set."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eyechart.pipeline.published_rows import RankedBoard
+from eyechart.reports.terminal.columns import stacked
+from eyechart.reports.terminal.leaderboard import PERCENT, TITLES, shown
+from eyechart.scores.published_results import PublishedModel, PublishedTable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+AREAS = {"human_area_a": "human area_a", "human_area_p": "human area_p"}
+COLUMNS = {**TITLES, **AREAS}
+"""Scores that published results may have, in the order of their columns."""
+
+
+def published_title(table: PublishedTable) -> str:
+    """Return what a table of published results is of."""
+    text = f"Published, {table.suite}: {table.title}"
+    return f"{text}; baseline {table.baseline}" if table.baseline else text
+
+
+def published_source(table: PublishedTable) -> str:
+    """Return where published results come from, and on which images they were measured."""
+    return f"{table.name}: {table.source}. Images: {table.image_title}."
+
+
+def published_rows(table: PublishedTable, width: int, markdown: bool = False) -> Iterator["Table"]:
+    """Yield the models of a published table, in its order, with all scores that it prints."""
+    from rich.markup import escape
+
+    names = [name for name in COLUMNS if any(name in row.scores for row in table.models)]
+    has_corruptions = any(row.corruption for row in table.models)
+    rows = [
+        [
+            escape(row.model),
+            *([row.corruption] if has_corruptions else []),
+            *(_cell(row, name, table.is_computed) for name in names),
+        ]
+        for row in table.models
+    ]
+    head = ["model", *(["corruption"] if has_corruptions else []), *map(COLUMNS.get, names)]
+    kept = 2 if has_corruptions else 1
+    left = tuple(range(kept))
+    return stacked([str(name) for name in head], rows, width=width, kept=kept, left=left,
+                   markdown=markdown)  # fmt: skip
+
+
+def ranked_title(ranked: RankedBoard) -> str:
+    """Return what runs and published results are ranked by, and that the images are the same."""
+    board = ranked.standings.board
+    return (
+        f"{board.suite} with published results on the same images"
+        f" ({ranked.tables[0].image_title}), by {TITLES[ranked.standings.by]};"
+        f" baseline {board.baseline}"
+    )
+
+
+def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iterator["Table"]:
+    """Yield models of runs, with intervals, and published ones in one order."""
+    from rich.markup import escape
+
+    by = ranked.standings.by
+    rows = []
+    for own in ranked.rows:
+        if own.table is None or own.row is None:
+            score = shown(ranked.standings.scores[by][own.model], by)
+        else:
+            score = _cell(own.row, by, own.table.is_computed)
+        where = "this run" if own.table is None else f"published: {own.table.name}"
+        rows.append([str(own.rank), escape(own.model), score, where])
+    head = ("#", "model", TITLES[by], "from")
+    return stacked(head, rows, width=width, kept=2, left=(1, 3), markdown=markdown)
+
+
+def published_lines(
+    tables: Sequence[PublishedTable], boards: Sequence[RankedBoard]
+) -> Iterator[dict[str, Any]]:
+    """Yield a line for each published row; `rank` where it is ranked with runs."""
+    ranks = {
+        (own.table.name, own.model): own.rank
+        for board in boards
+        for own in board.rows
+        if own.table is not None
+    }
+    for table in tables:
+        for row in table.models:
+            line: dict[str, Any] = {
+                "suite": table.suite, "table": table.name, "images": table.image_title,
+                "baseline": table.baseline, "source": table.source, "model": row.model,
+                "corruption": row.corruption, "rank": ranks.get((table.name, row.model)),
+            }  # fmt: skip
+            yield line | {name: _rounded(row.scores.get(name)) for name in COLUMNS}
+
+
+def error_lines(tables: Sequence[PublishedTable]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each published corruption error, as shares."""
+    for table in tables:
+        for row in table.models:
+            for name in row.ce or row.relative_ce:
+                yield {
+                    "table": table.name, "baseline": table.baseline, "model": row.model,
+                    "corruption": name, "ce": _rounded(row.ce.get(name)),
+                    "relative_ce": _rounded(row.relative_ce.get(name)),
+                }  # fmt: skip
+
+
+def _cell(row: PublishedModel, name: str, is_computed: bool) -> str:
+    """Return a score with as many digits as its source has, or two where it was computed."""
+    if name not in row.scores:
+        return "–"
+    value = row.scores[name]
+    if name in PERCENT:
+        return f"{100 * value:.2f}" if is_computed else f"{round(100 * value, 2):g}"
+    # human areas follow from numbers of three digits
+    text = f"{value:.3f}" if name in AREAS else f"{value:.4f}"
+    return text[:-1] if len(text) == 6 and text.endswith("0") else text
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)
