@@ -16,11 +16,11 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.pipeline.comparison import stand
-from eyechart.pipeline.rankings import fixed_against_continuous, two_benchmarks
-from eyechart.pipeline.runs import make_boards, read_run
 from eyechart.reports.names import short_names
 from eyechart.reports.terminal.leaderboard import board_tables, shown
+from eyechart.results.comparison import stand
+from eyechart.results.rankings import fixed_against_continuous, two_benchmarks
+from eyechart.results.runs import make_boards, read_run
 from small_models import save_pictures
 
 GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"

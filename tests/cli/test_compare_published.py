@@ -4,7 +4,6 @@ import csv
 import json
 import shutil
 from contextlib import redirect_stdout
-from dataclasses import replace
 from io import StringIO
 
 import pyarrow as pa
@@ -12,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import published_scores as published
+from changing import replace
 from commands import assert_refused
 from eyechart.cli.app import main
-from eyechart.pipeline.published_rows import is_comparable
-from eyechart.pipeline.runs import Board, make_boards, read_run
+from eyechart.results.published_rows import is_comparable
+from eyechart.results.runs import Board, make_boards, read_run
 from eyechart.scores.published_results import FOLDER, find_published
 from small_models import save_pictures
 

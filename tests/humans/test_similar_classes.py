@@ -19,8 +19,8 @@ from eyechart.humans.transfer import (
     read_classes,
     write_classes,
 )
-from eyechart.pipeline.saved import Line, PeopleLine, SavedExperiment
 from eyechart.reports.html.charts.human_curve_chart import _of_run
+from eyechart.results.schema import HumanCurve, HumanExperiment, SampledCurve
 from eyechart.scores.similar_pairs import compare_curves, find_similar
 
 HEAD = "kind: similar-classes\nversion: 1\nsource: x\nclasses:\n"
@@ -90,10 +90,11 @@ def test_what_nobody_tested_is_untested_and_not_unlike_others(name):
     ],
 )
 def test_the_report_calls_untested_what_is_untested(kind, tested, words):
-    line = Line(*((0.5,),) * 6)
-    own = SavedExperiment(
-        "a", "a", kind, ("a",), "4 people", PeopleLine(line, ()), None, tested=tested
-    )
+    line = SampledCurve(**dict.fromkeys(SampledCurve.model_fields, (0.5,)))
+    own = HumanExperiment(
+        name="a", title="a", kind=kind, members=("a",), size="4 people", tested=tested,
+        accuracy=HumanCurve(line=line, points=()), consistency=None,
+    )  # fmt: skip
     (chart,) = _of_run([own], 0, 0)
     assert chart.title == words
 

@@ -10,9 +10,9 @@ from PIL import Image
 
 import eyechart as ec
 from eyechart.pipeline.examples import choose_rows
-from eyechart.pipeline.saved import read_results
 from eyechart.predictions.reading import Predictions
 from eyechart.reports.results import write_results
+from eyechart.results.schema import read_results
 from small_models import colours, save_pictures
 
 LABELS = ["blue", "green", "grey", "red"]

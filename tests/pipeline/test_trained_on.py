@@ -13,12 +13,12 @@ import yaml
 
 from eyechart.cli.app import main
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
-from eyechart.pipeline.saved import read_results
 from eyechart.pipeline.trained_on import MARK, MEANING, met_in_training
 from eyechart.reports.figures.error_latex import plan_tables
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import load_report
 from eyechart.reports.terminal.model_card import card_of
+from eyechart.results.schema import read_results
 from eyechart.suites.suite import load_suite, parse_suite
 from report_pages import OWN_SUITE, Page, make_page
 from report_runs import BLIND, DULL, SHARP, SMALL, dull_hues, make_once, save_hues

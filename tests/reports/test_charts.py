@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -12,15 +11,16 @@ from hypothesis import strategies as st
 from skimage.color import rgb2lab
 
 import report_runs
+from changing import replace
 from eyechart.core.errors import UsageError
 from eyechart.models.study import CATEGORIES
-from eyechart.pipeline.runs import Board
 from eyechart.reports.html.charts.chart import labels, slug
 from eyechart.reports.html.charts.overlap_chart import Overlap, clustered, read_overlap
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.series.curves import crossings, gaps
 from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import COLOURS, load_report
+from eyechart.results.runs import Board
 from eyechart.scores.ranking import Swap
 
 HALF_A_DIGIT = 5.001e-7

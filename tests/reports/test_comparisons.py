@@ -1,17 +1,17 @@
 """Ranks, paired tests and swaps on the report's page against a second computation."""
 
 import re
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from eyechart.pipeline.comparison import HIGHER_IS_BETTER, stand
-from eyechart.pipeline.rankings import fixed_against_continuous, rank_in_ways
-from eyechart.pipeline.runs import make_boards, read_run
+from changing import replace
 from eyechart.reports.html.report_page import render_report
+from eyechart.results.comparison import HIGHER_IS_BETTER, stand
+from eyechart.results.rankings import fixed_against_continuous, rank_in_ways
+from eyechart.results.runs import make_boards, read_run
 from report_pages import KINDS, Page, maker
 from report_runs import BLIND, DULL, SHARP
 from report_shelf import DASH, Shelf

@@ -4,7 +4,6 @@ import re
 import xml.etree.ElementTree as ET
 import zlib
 from base64 import b64decode
-from dataclasses import replace
 from functools import partial
 from io import BytesIO
 
@@ -19,9 +18,9 @@ from matplotlib.patches import StepPatch
 from matplotlib.text import Text
 from PIL import Image
 
+from changing import replace
 from eyechart.core.errors import UsageError
 from eyechart.models.study import CATEGORIES
-from eyechart.pipeline.saved import Number, SavedErrors
 from eyechart.reports.figures import (
     area_figure,
     curve_figure,
@@ -43,6 +42,7 @@ from eyechart.reports.figures.write import is_ours, plan_figures, save, write_fi
 from eyechart.reports.html.charts.overlap_chart import Overlap
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.reports.words import groups_of
+from eyechart.results.schema import Estimate, NormalizedErrors
 from eyechart.scores.ranking import Swap
 from report_runs import levels_run, make_once, people_run
 
@@ -305,17 +305,21 @@ def whole_errors(report, mce=0.767):
     part = next(part for part in report.parts if part.suite == "imagenet-c")
 
     def number(value):
-        return Number(value, (value - 0.1, value + 0.1), (value - 0.05, value + 0.05))
+        return Estimate(
+            value=value,
+            interval95=(value - 0.1, value + 0.1),
+            interval83=(value - 0.05, value + 0.05),
+        )
 
     def with_errors(model, by):
         names = ("gaussian_noise", "fog", "defocus_blur", "jpeg_compression")
-        own = SavedErrors(
-            "alexnet",
-            {name: number(by + place / 10) for place, name in enumerate(names)},
-            number(by),
-            {name: number(by + 1) for name in names},
-            number(by + 0.3),
-            "",
+        own = NormalizedErrors(
+            baseline="alexnet",
+            ce={name: number(by + place / 10) for place, name in enumerate(names)},
+            mce=number(by),
+            relative_ce={name: number(by + 1) for name in names},
+            relative_mce=number(by + 0.3),
+            note="",
         )
         space = replace(model.model.spaces["native"], corruption_error=own)
         return replace(model, model=replace(model.model, spaces={"native": space}))

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from changing import replace
 from eyechart.core.errors import UsageError
 from eyechart.reports.series.report import Part, load_report
 from eyechart.reports.terminal.markdown import block, code, escape, one_line

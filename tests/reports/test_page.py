@@ -7,7 +7,6 @@ import re
 import shutil
 from base64 import b64decode, b64encode
 from collections import Counter
-from dataclasses import replace
 from hashlib import sha256
 from io import BytesIO
 from itertools import pairwise
@@ -16,9 +15,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from changing import replace
 from eyechart.core.errors import UsageError
-from eyechart.pipeline.comparison import stand
-from eyechart.pipeline.runs import Board
 from eyechart.reports.html.cells import chance, count, delta, hundredths, percent, score
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.page import is_page
@@ -31,6 +29,8 @@ from eyechart.reports.words import (
     listed,
     title_below,
 )
+from eyechart.results.comparison import stand
+from eyechart.results.runs import Board
 from report_pages import KINDS, OWN_SUITE, Page, at, files_of, maker, with_results
 from report_runs import HOSTILE, MODELS
 

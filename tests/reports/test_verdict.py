@@ -1,13 +1,14 @@
 """Verdicts of the report's page: which numbers they give, of what, and what they claim."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
-from eyechart.pipeline.saved import SavedLead
+from changing import replace
 from eyechart.reports.html.cells import Numbers
 from eyechart.reports.html.verdict import _below_crowd, _near, about_people, verdict_on
+from eyechart.results.schema import LeadRange
 from report_pages import Node, Page, at, files_of, maker, with_results
 from report_runs import BLIND
 
@@ -180,7 +181,7 @@ def with_people(report, **changes):
 
 
 def leads(*ranges, who="people"):
-    return tuple(SavedLead(start, end, who) for start, end in ranges)
+    return tuple(LeadRange(start=start, end=end, who=who) for start, end in ranges)
 
 
 def clear(*ranges):

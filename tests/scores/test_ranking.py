@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 import eyechart as ec
-from eyechart.pipeline.saved import Number
 from eyechart.reports.terminal.card_tables import in_words
 from eyechart.reports.terminal.leaderboard import shown
 from eyechart.reports.terminal.overlap_tables import percent_range
+from eyechart.results.schema import Estimate
 from eyechart.scores.estimate import make_estimate
 from eyechart.scores.ranking import Ranking, holm, kendall_tau, paired_difference, rank, swaps
 
@@ -284,7 +284,7 @@ def test_what_is_undetermined_says_so_in_every_text():
     unsure = make_estimate(1.667, np.r_[np.full(30, np.nan), np.full(70, 1.7)])
     assert np.isnan(unsure.interval).all() and np.isnan(unsure.narrow_interval).all()
     assert shown(unsure, "relative_mce") == "166.7 (undetermined)"
-    saved = Number(1.667, (None, None), (None, None))
+    saved = Estimate(value=1.667, interval95=(None, None), interval83=(None, None))
     assert in_words(saved, percent=True) == "166.7 (undetermined)"
     assert percent_range(unsure.interval) == "undetermined"
     sure = make_estimate(1.667, np.full(70, 1.7))

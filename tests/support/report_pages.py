@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from changing import replace
 from eyechart.humans.importers import import_answers
 from eyechart.humans.records import write_answers
-from eyechart.pipeline.saved import Results
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import Report, load_report
+from eyechart.results.schema import Results
 from published_files import publish
 from report_runs import (
     BLIND,

@@ -14,8 +14,8 @@ Result = TypeVar("Result")
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eyechart.pipeline.comparison import Standings
-    from eyechart.pipeline.rankings import Discrete, Rankings
+    from eyechart.results.comparison import Standings
+    from eyechart.results.rankings import Discrete, Rankings
     from eyechart.scores.published_results import PublishedTable
 
 
@@ -73,9 +73,9 @@ def compare(
     """
     from eyechart.cli.tables import wide_console
     from eyechart.core.registry import unknown_name
-    from eyechart.pipeline.comparison import HIGHER_IS_BETTER, stand
-    from eyechart.pipeline.published_rows import check_baseline, choose_published
-    from eyechart.pipeline.runs import make_boards, read_run
+    from eyechart.results.comparison import HIGHER_IS_BETTER, stand
+    from eyechart.results.published_rows import check_baseline, choose_published
+    from eyechart.results.runs import make_boards, read_run
 
     if not runs and not published:
         raise UsageError(
@@ -108,12 +108,12 @@ def _print_runs(
     markdown: bool,
 ) -> dict[str, str]:
     """Print the boards and how rankings differ; return what files would hold."""
-    from eyechart.pipeline.rankings import (
+    from eyechart.reports.terminal.leaderboard import comparison_texts
+    from eyechart.results.rankings import (
         fixed_against_continuous,
         pictures_note,
         two_benchmarks,
     )
-    from eyechart.reports.terminal.leaderboard import comparison_texts
 
     for standings in boards:
         print_board(console, standings, markdown, by)
@@ -137,7 +137,6 @@ def _print_published(
     markdown: bool,
 ) -> dict[str, str]:
     """Print published results, ranked with runs or apart; return what files would hold."""
-    from eyechart.pipeline.published_rows import rank_together
     from eyechart.reports.terminal.leaderboard import csv_text
     from eyechart.reports.terminal.published_tables import (
         error_lines,
@@ -148,6 +147,7 @@ def _print_published(
         ranked_rows,
         ranked_title,
     )
+    from eyechart.results.published_rows import rank_together
 
     together = [own for board in boards if (own := rank_together(board, tables)) is not None]
     for ranked in together:

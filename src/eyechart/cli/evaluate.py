@@ -349,8 +349,8 @@ def _unusual(evaluation: "Evaluation") -> list[str]:
 def _rank(console: "Console", out: Path) -> None:
     """Print the models of the run in order."""
     from eyechart.cli.compare import print_board
-    from eyechart.pipeline.comparison import stand
-    from eyechart.pipeline.runs import make_boards, read_run
+    from eyechart.results.comparison import stand
+    from eyechart.results.runs import make_boards, read_run
 
     print()
     for board in make_boards([read_run(out)]):

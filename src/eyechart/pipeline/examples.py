@@ -11,9 +11,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
 from eyechart.images.files import write_picture
 from eyechart.labels.categories import NONE
-from eyechart.pipeline.saved import EXAMPLES_FOLDER
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, Predictions
+from eyechart.results.schema import EXAMPLES_FOLDER
 from eyechart.scores.evaluation import Example, Said
 from eyechart.testsets.samples import IntArray, Samples
 from eyechart.testsets.stimuli import iterate_samples

@@ -27,12 +27,12 @@ from eyechart.pipeline.caveats import caveats_of
 from eyechart.pipeline.examples import Answered
 from eyechart.pipeline.normalise import Divisor, normalise, people_error
 from eyechart.pipeline.prepare import people_of
-from eyechart.pipeline.runs import AUTO, HUMAN_BINS
 from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.pipeline.trained_on import met_in_training
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
+from eyechart.results.runs import AUTO, HUMAN_BINS
 from eyechart.scores.by_class import ByClass
 from eyechart.scores.estimate import ENOUGH
 from eyechart.scores.evaluation import (

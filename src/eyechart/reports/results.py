@@ -17,14 +17,13 @@ from eyechart.core.files import file_in
 from eyechart.curves.curve import Curve
 from eyechart.humans.reference import Point
 from eyechart.labels.categories import NONE
-from eyechart.pipeline.saved import RESULTS_FILE
-from eyechart.pipeline.scores_file import SCORES_FILE, write_scores
 from eyechart.reports.interval_text import known
+from eyechart.results.schema import RESULTS_FILE, SCHEMA_VERSION
+from eyechart.results.scores_file import SCORES_FILE, write_scores
 from eyechart.scores.by_class import ClassScore
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import (
     PROPERTIES,
-    SCHEMA_VERSION,
     CorruptionScore,
     Evaluation,
     Experiment,

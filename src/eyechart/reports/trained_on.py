@@ -2,22 +2,22 @@
 
 from collections.abc import Iterable
 
-from eyechart.pipeline.runs import Run
-from eyechart.pipeline.saved import SavedModel
 from eyechart.pipeline.trained_on import MARK, MEANING
 from eyechart.reports.terminal.model_index import averaged
+from eyechart.results.runs import Run
+from eyechart.results.schema import ModelResults
 
 NOTE = f"{MARK} {MEANING}."
 """Below a table that has marks."""
 
 
-def is_mean_marked(run: Run, model: SavedModel, space: str, score: str) -> bool:
+def is_mean_marked(run: Run, model: ModelResults, space: str, score: str) -> bool:
     """Whether an overall score is the mean over a corruption that the model was trained on."""
     if not model.marked or space not in model.spaces:
         return False
     return not set(model.marked).isdisjoint(averaged(run, model.spaces[space], score))
 
 
-def note_on(models: Iterable[SavedModel]) -> str:
+def note_on(models: Iterable[ModelResults]) -> str:
     """Return what the mark means if one of the models has any, else ""."""
     return NOTE if any(model.marked for model in models) else ""

@@ -14,9 +14,6 @@ from eyechart.scores.people import Areas
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarClass
 
-SCHEMA_VERSION = 4
-"""Of results.json; grows when a field changes its meaning."""
-
 PROPERTIES = {"a": "accuracy", "p": "consistency"}
 """The two properties by the letter of their scores: R_a, R_p."""
 

@@ -13,13 +13,13 @@ from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
 from eyechart.labels.spaces import native_labels
-from eyechart.pipeline.runs import Run
-from eyechart.pipeline.saved import SavedModel
 from eyechart.pipeline.task import ENTRY16
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.run import PREDICTIONS
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.reports.browse.recent import Recent
+from eyechart.results.runs import Run
+from eyechart.results.schema import ModelResults
 from eyechart.testsets.manifest import SCHEMA
 from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.samples import IntArray
@@ -75,7 +75,7 @@ class Answers:
         """Whether the clean pictures were shown too."""
         return CLEAN in self.parts.names()
 
-    def model(self, name: str) -> SavedModel:
+    def model(self, name: str) -> ModelResults:
         """Return the scores of a model, which must be there."""
         found = self.run.results.model(name)
         assert found is not None
@@ -170,7 +170,7 @@ class Answers:
             return Said(space, outcomes, CATEGORIES)
         return Said(space, outcomes, model.outputs or class_names())
 
-    def _labels(self, model: SavedModel, space: str) -> IntArray:
+    def _labels(self, model: ModelResults, space: str) -> IntArray:
         """Return the label of each picture as a model's answer, −1 for none."""
         none = np.full(len(self._pictures), NONE)
         if self.run.config["labels"] == "none":

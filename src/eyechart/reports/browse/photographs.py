@@ -19,7 +19,7 @@ from eyechart.images.dataset import Picture, find_images
 from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.identity import content_keys, file_digest, named_keys
 from eyechart.images.imageset import load_pictures
-from eyechart.pipeline.runs import Run
+from eyechart.results.runs import Run
 from eyechart.testsets.manifest import from_table
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.stimuli import CleanImages

@@ -13,8 +13,8 @@ from eyechart.images.dataset import Picture, find_images
 from eyechart.images.files import SUFFIXES, read_picture
 from eyechart.images.identity import file_digest
 from eyechart.images.stimulus import find_stimulus
-from eyechart.pipeline.runs import Run
 from eyechart.reports.browse.photographs import WHERE, checked
+from eyechart.results.runs import Run
 from eyechart.testsets.published import Published, find_published
 
 

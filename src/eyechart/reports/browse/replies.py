@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from eyechart.core.errors import UsageError
 from eyechart.labels.categories import NONE
-from eyechart.pipeline.saved import SavedCurve, SavedProperty, SavedSpace
 from eyechart.pipeline.task import ENTRY16
 from eyechart.reports.browse.answers import Answers, Said
 from eyechart.reports.browse.photographs import plan_of
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, space_title, suite_title
+from eyechart.results.schema import ModelCurve, PropertyResults, SpaceResults
 from eyechart.scores.evaluation import PROPERTIES
 from eyechart.testsets.samples import FloatArray
 
@@ -190,14 +190,14 @@ def _parameters(answers: Answers, table: pa.Table, corruption: str) -> list[Plai
     return found
 
 
-def _where(spaces: Mapping[str, SavedSpace]) -> str:
+def _where(spaces: Mapping[str, SpaceResults]) -> str:
     """Return where people's curve is, if it is anywhere."""
     if ENTRY16 not in spaces:
         return ""
     return f"people's curve is with {space_title(ENTRY16)}, which is what they answered in"
 
 
-def _no_people(own: SavedProperty, name: str) -> str:
+def _no_people(own: PropertyResults, name: str) -> str:
     if own.people is not None:
         return f"people's {name}: corrected for chance, and so on another scale than this one"
     return f"people's {name}: {own.people_note}" if own.people_note else ""
@@ -205,7 +205,7 @@ def _no_people(own: SavedProperty, name: str) -> str:
 
 def _line(own: Any) -> Plain:
     line = {"delta_v": list(own.delta_v), "values": list(own.values)}
-    if isinstance(own, SavedCurve):
+    if isinstance(own, ModelCurve):
         line |= {"low": list(own.low95), "high": list(own.high95)}
     return line
 

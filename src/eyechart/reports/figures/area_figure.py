@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from eyechart.pipeline.saved import SavedPeople
 from eyechart.reports.figures.curve_figure import property_of
 from eyechart.reports.figures.panels import (
     VISUAL_CHANGE,
@@ -21,6 +20,7 @@ from eyechart.reports.figures.style import PEOPLE, SMALL, drawable, legend
 from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, suite_title
+from eyechart.results.schema import HumanComparison
 from eyechart.scores.evaluation import PROPERTIES
 
 HEIGHT = 1.6
@@ -30,7 +30,7 @@ BOTH = "#e4e4e4"
 TINTS = {"people": "#fbe9c6", "model": "#cfe4f1"}
 HATCHES = {"people": "/" * 5, "model": "\\" * 5}
 
-Shape = tuple[str, str, SavedPeople]
+Shape = tuple[str, str, HumanComparison]
 """A corruption, the letter of a property, and people next to the model there."""
 
 
@@ -92,7 +92,7 @@ def draw_areas(model: Shown, shapes: list[Shape]) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, people: SavedPeople) -> None:
+def _draw_panel(axes: Axes, people: HumanComparison) -> None:
     unit_square(axes)
     change = real(people.line.delta_v)
     theirs, own = real(people.line.values), real(people.model_line.values)

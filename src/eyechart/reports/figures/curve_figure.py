@@ -6,7 +6,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.pipeline.saved import SavedPeople, SavedProperty
 from eyechart.reports.figures.panels import (
     FEW,
     MARK,
@@ -23,6 +22,7 @@ from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import PEOPLE, Look, drawable, legend, looks_of
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, suite_title
+from eyechart.results.schema import HumanComparison, PropertyResults
 from eyechart.scores.evaluation import PROPERTIES
 
 HEIGHT = 1.35
@@ -133,14 +133,14 @@ def _panel(
     return people
 
 
-def property_of(model: Shown, space: str, corruption: str, letter: str) -> SavedProperty | None:
+def property_of(model: Shown, space: str, corruption: str, letter: str) -> PropertyResults | None:
     """Return a model's accuracy ("a") or consistency ("p") under a corruption, if there is one."""
     own = model.space(space)
     score = None if own is None else own.corruptions.get(corruption)
     return None if score is None else score.properties.get(letter)
 
 
-def people_of(part: Part, space: str, corruption: str, letter: str) -> SavedPeople | None:
+def people_of(part: Part, space: str, corruption: str, letter: str) -> HumanComparison | None:
     """Return people next to the first model that has any under a corruption."""
     for model in part.models:
         score = property_of(model, space, corruption, letter)

@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from eyechart.pipeline.saved import Number
 from eyechart.reports.figures.error_figure import BASELINE, Errors, errors_of
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import DENSE, PAGE, drawable, legend, looks_of
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import groups_of, suite_title, title_below
+from eyechart.results.schema import Estimate
 
 HEIGHT = 1.75
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo")
@@ -81,7 +81,7 @@ def _hatch(place: int) -> str:
 def _bars(
     axes: Axes,
     at: Sequence[float],
-    values: list[Number | None],
+    values: list[Estimate | None],
     width: float,
     colour: str,
     hatch: str,

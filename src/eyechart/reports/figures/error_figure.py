@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 
-from eyechart.pipeline.saved import Number, SavedErrors, SavedSpace
 from eyechart.reports.figures.panels import key, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, Look, drawable, legend, looks_of
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, suite_title
+from eyechart.results.schema import Estimate, NormalizedErrors, SpaceResults
 
 HEIGHT = 1.3
 BASELINE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2))}
 
-Errors = tuple[Shown, SavedSpace, SavedErrors]
+Errors = tuple[Shown, SpaceResults, NormalizedErrors]
 
 
 def errors_of(part: Part) -> list[Errors]:
@@ -66,7 +66,7 @@ def _why_no_mce(part: Part) -> str:
     return (*given, "No mCE: there are no errors of a baseline to divide by.")[0]
 
 
-def _points(errors: Errors) -> list[Number]:
+def _points(errors: Errors) -> list[Estimate]:
     _, space, own = errors
     if space.clean_accuracy is None or space.clean_accuracy.value is None:
         return []
@@ -102,7 +102,7 @@ def draw_mce(errors: list[Errors]) -> Figure:
     return figure
 
 
-def _mark(axes: Axes, clean: float, number: Number | None, look: Look, full: bool) -> None:
+def _mark(axes: Axes, clean: float, number: Estimate | None, look: Look, full: bool) -> None:
     if number is None or number.value is None:
         return
     value = 100 * number.value

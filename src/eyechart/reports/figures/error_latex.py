@@ -2,13 +2,13 @@
 
 from functools import partial
 
-from eyechart.pipeline.saved import Number
 from eyechart.pipeline.trained_on import MEANING
 from eyechart.reports.figures.error_figure import Errors, errors_of
 from eyechart.reports.figures.latex import MADE, plain, row, tex, upright
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import groups_of, title_below
+from eyechart.results.schema import Estimate
 
 QUERY = "$^?$"
 UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
@@ -33,7 +33,7 @@ def _caption(errors: list[Errors], relative: bool) -> str:
     return f"{what} and their mean, in percent of those of {baseline}."
 
 
-def _errors(errors: Errors, relative: bool) -> dict[str, Number]:
+def _errors(errors: Errors, relative: bool) -> dict[str, Estimate]:
     own = errors[2]
     return dict(own.relative_ce if relative else own.ce)
 
@@ -86,13 +86,13 @@ def _cell(share: float | None, decimals: int, is_marked: bool = False) -> str:
     return f"{100 * share:.{decimals}f}" + (r"$^\dagger$" if is_marked else "")
 
 
-def _number(number: Number | None, decimals: int, is_marked: bool) -> str:
+def _number(number: Estimate | None, decimals: int, is_marked: bool) -> str:
     if number is None or number.value is None:
         return _cell(None, decimals)
     return _cell(number.value, decimals, is_marked) + (QUERY if _is_undetermined(number) else "")
 
 
-def _is_undetermined(number: Number | None) -> bool:
+def _is_undetermined(number: Estimate | None) -> bool:
     return number is not None and None in number.interval95
 
 

@@ -14,11 +14,11 @@ from PIL import Image
 
 from eyechart.humans.transfer import bare_name
 from eyechart.images.files import UNREADABLE
-from eyechart.pipeline.saved import EXAMPLES_FOLDER, SavedAnswer
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, suite_title
+from eyechart.results.schema import EXAMPLES_FOLDER, ExamplePrediction
 
 MOST = 7
 """Pictures in a strip."""
@@ -44,7 +44,7 @@ class Seen:
     path: Path
     truth: str
     delta_v: float
-    answers: dict[str, SavedAnswer]
+    answers: dict[str, ExamplePrediction]
 
 
 def plan_examples(report: Report) -> Plans:
@@ -91,7 +91,7 @@ def _delta_v(seen: Seen) -> float:
     return seen.delta_v
 
 
-def has_failed(answer: SavedAnswer | None) -> bool:
+def has_failed(answer: ExamplePrediction | None) -> bool:
     """Whether an answer is wrong, or another than to the clean picture where nobody knows."""
     if answer is None:
         return False
@@ -147,7 +147,7 @@ def _draw_picture(axes: Axes, seen: Seen, x: float, top: float) -> None:
     _text(axes, middle, top + SIDE + 0.75 * LINE, truth, ha="center", color=MUTED, style="italic")
 
 
-def _draw_answer(axes: Axes, answer: SavedAnswer | None, x: float, y: float) -> None:
+def _draw_answer(axes: Axes, answer: ExamplePrediction | None, x: float, y: float) -> None:
     middle = x + SIDE / 2
     if answer is None:
         _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)

@@ -5,7 +5,6 @@ from functools import partial
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from eyechart.pipeline.saved import PeopleLine, SavedExperiment
 from eyechart.reports.figures.panels import (
     VISUAL_CHANGE,
     draw_line,
@@ -15,6 +14,7 @@ from eyechart.reports.figures.panels import (
 from eyechart.reports.figures.plan import Plan, Plans
 from eyechart.reports.figures.style import COLUMN, DASHES, MARKERS, PAGE, drawable
 from eyechart.reports.series.report import COLOURS, Report
+from eyechart.results.schema import HumanCurve, HumanExperiment
 
 HEIGHT = 2.3
 KINDS = {
@@ -22,7 +22,7 @@ KINDS = {
 }  # fmt: skip
 """Panels by the class that experiments belong to; without a test nobody knows if they have one."""
 
-Shown = tuple[SavedExperiment, PeopleLine]
+Shown = tuple[HumanExperiment, HumanCurve]
 
 
 def plan_people(report: Report) -> Plans:
@@ -42,9 +42,9 @@ def plan_people(report: Report) -> Plans:
     return Plans(tuple(plans), tuple(notes))
 
 
-def _experiments(report: Report) -> list[SavedExperiment]:
+def _experiments(report: Report) -> list[HumanExperiment]:
     """Return each experiment once, whichever runs have it."""
-    found: dict[tuple[str, str], SavedExperiment] = {}
+    found: dict[tuple[str, str], HumanExperiment] = {}
     for run in report.runs:
         for own in run.results.people:
             found.setdefault((own.name, own.size), own)
@@ -65,7 +65,7 @@ def draw_people_lines(shown: list[Shown], label: str) -> Figure:
     return figure
 
 
-def _panel(own: SavedExperiment) -> str:
+def _panel(own: HumanExperiment) -> str:
     return own.kind or ("" if own.tested else "?")
 
 

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from eyechart.humans.transfer import bare_name
-from eyechart.pipeline.saved import Number, SavedProperty
 from eyechart.reports.figures.curve_figure import people_of, property_of, size
 from eyechart.reports.figures.panels import (
     FEW,
@@ -37,6 +36,7 @@ from eyechart.reports.figures.style import (
 )
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, suite_title
+from eyechart.results.schema import Estimate, PropertyResults
 from eyechart.scores.evaluation import PROPERTIES
 
 ROW = 0.155
@@ -130,13 +130,13 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
     return figure
 
 
-def _bars(scores: dict[str, SavedProperty], letter: str) -> list[Bar]:
+def _bars(scores: dict[str, PropertyResults], letter: str) -> list[Bar]:
     if any(score.people is not None for score in scores.values()):
         return [("hmri", rf"$HMRI_{letter}$"), ("mrsi", rf"$MRSI_{letter}$")]
     return [("robustness", rf"$\mathcal{{R}}_{letter}$")]
 
 
-def _scale(scores: dict[str, SavedProperty]) -> str:
+def _scale(scores: dict[str, PropertyResults]) -> str:
     people = [score.people for score in scores.values() if score.people is not None]
     return ", less chance" if any(own.corrected_for_chance for own in people) else ""
 
@@ -150,12 +150,12 @@ def _keys(with_people: bool, pale: bool) -> list[Line2D]:
     return found
 
 
-def _scores(part: Part, space: str, corruption: str, letter: str) -> dict[str, SavedProperty]:
+def _scores(part: Part, space: str, corruption: str, letter: str) -> dict[str, PropertyResults]:
     found = {model.name: property_of(model, space, corruption, letter) for model in part.models}
     return {name: score for name, score in found.items() if score is not None}
 
 
-def _number(score: SavedProperty | None, kind: str) -> Number | None:
+def _number(score: PropertyResults | None, kind: str) -> Estimate | None:
     if score is None:
         return None
     if kind == "robustness":
@@ -168,7 +168,7 @@ def _number(score: SavedProperty | None, kind: str) -> Number | None:
 def _draw_bars(
     axes: Axes,
     models: Sequence[Shown],
-    scores: dict[str, SavedProperty],
+    scores: dict[str, PropertyResults],
     looks: dict[str, Look],
     kind: str,
 ) -> None:
@@ -224,7 +224,7 @@ def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:
 
 
 def _draw_curves(
-    axes: Axes, models: Sequence[Shown], scores: dict[str, SavedProperty], looks: dict[str, Look]
+    axes: Axes, models: Sequence[Shown], scores: dict[str, PropertyResults], looks: dict[str, Look]
 ) -> bool:
     """Draw the curves, people's with them; return whether a part of any was not observed."""
     unit_square(axes)

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from eyechart.pipeline.saved import Line
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, PEOPLE, SMALL
+from eyechart.results.schema import SampledCurve
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"
 FEW = 3
@@ -30,7 +30,7 @@ def real(numbers: Sequence[float | None]) -> Real:
 
 def draw_line(
     axes: Axes,
-    line: Line,
+    line: SampledCurve,
     *,
     colour: str,
     dash: Any = "-",
@@ -67,7 +67,7 @@ def _line(axes: Axes, x: Real, y: Real, colour: str, dash: Any, width: float) ->
     return drawn
 
 
-def draw_people(axes: Axes, line: Line, band: float = 0.2) -> Line2D:
+def draw_people(axes: Axes, line: SampledCurve, band: float = 0.2) -> Line2D:
     """Draw people's curve with its 83 % band."""
     return draw_line(axes, line, colour=PEOPLE, band=band, width=1.8)
 

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.pipeline.rankings import Rankings
 from eyechart.reports.figures.human_index_figure import thickness
 from eyechart.reports.figures.panels import key, letters
 from eyechart.reports.figures.plan import Plan, Plans
@@ -25,6 +24,7 @@ from eyechart.reports.figures.style import (
 )
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title
+from eyechart.results.rankings import Rankings
 
 ROW = 0.155
 TITLES = {"R_a": r"$\hat{\mathcal{R}}_a$", "R_p": r"$\hat{\mathcal{R}}_p$"}

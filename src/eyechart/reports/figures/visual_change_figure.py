@@ -11,13 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from eyechart.humans.transfer import bare_name
-from eyechart.pipeline.saved import SavedCoverage
 from eyechart.reports.figures.latex import latex_table
 from eyechart.reports.figures.panels import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import COLUMN, INK, SMALL, drawable, legend
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, suite_title
+from eyechart.results.schema import CorruptionCoverage
 
 HEIGHT = 1.25
 ROW = 0.16
@@ -31,7 +31,7 @@ class Spread:
     """Test sets shown together: of each corruption, what every set covers, by the set's title."""
 
     suites: tuple[str, ...]
-    corruptions: Mapping[str, Mapping[str, SavedCoverage]]
+    corruptions: Mapping[str, Mapping[str, CorruptionCoverage]]
 
 
 def plan_visual_change(report: Report) -> Plans:
@@ -81,7 +81,7 @@ def _together(report: Report) -> list[tuple[tuple[str, ...], list[Part]]]:
 
 def spread_of(parts: list[Part]) -> Spread:
     """Return what test sets cover, by the bare name of each corruption that all have."""
-    found: dict[str, dict[str, SavedCoverage]] = {}
+    found: dict[str, dict[str, CorruptionCoverage]] = {}
     alone = len(parts) == 1
     titles = tuple(dict.fromkeys(_title(part, alone) for part in parts))
     for part in parts:
@@ -118,7 +118,7 @@ def _look(spread: Spread, title: str) -> tuple[str, str, float]:
     return LOOKS[1] if len(spread.suites) == 1 else LOOKS[spread.suites.index(title)]
 
 
-def _draw_histogram(axes: Axes, coverage: SavedCoverage, look: tuple[str, str, float]) -> None:
+def _draw_histogram(axes: Axes, coverage: CorruptionCoverage, look: tuple[str, str, float]) -> None:
     colour, hatch, dark = look
     counts = np.array(coverage.histogram, dtype=np.float64)
     shares = 100 * counts / max(1.0, counts.sum())

@@ -2,11 +2,11 @@
 
 from markupsafe import Markup
 
-from eyechart.pipeline.saved import SavedClass
 from eyechart.reports.html.cells import NOTHING, Numbers, count, hundredths, percent
 from eyechart.reports.html.html_table import MANY, Choice, Column, Row, Shaded, Table
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, space_title
+from eyechart.results.schema import ClassResults
 
 MOST, FEWER = 20, 10
 """Classes that are shown of each model, and of each of many."""
@@ -57,11 +57,11 @@ def _table(report: Report, shown: Shown, place: int, space: str, most: int) -> T
     return Table(name, caption, COLUMNS, rows, True, note)
 
 
-def _right(own: SavedClass) -> float:
+def _right(own: ClassResults) -> float:
     return 2.0 if own.corrupted.value is None else own.corrupted.value
 
 
-def _row(numbers: Numbers, own: SavedClass, path: tuple[str | int, ...]) -> Row:
+def _row(numbers: Numbers, own: ClassResults, path: tuple[str | int, ...]) -> Row:
     right = numbers.estimate(hundredths, *path, "corrupted")
     return Row(
         (

@@ -6,10 +6,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.pipeline.saved import Results
 from eyechart.pipeline.trained_on import MARK, MEANING
 from eyechart.reports.html.charts.chart import pointer
 from eyechart.reports.interval_text import UNDETERMINED, known
+from eyechart.results.schema import Results
 
 SPACE = "\u00a0"
 """Does not break: a number stays on the line of its unit."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from markupsafe import Markup
 
-from eyechart.pipeline.saved import SavedSimilar
 from eyechart.reports.html.cells import (
     NOTHING,
     Estimated,
@@ -25,6 +24,7 @@ from eyechart.reports.words import (
     space_title,
     suite_title,
 )
+from eyechart.results.schema import SimilarPair
 from eyechart.scores.evaluation import PROPERTIES
 
 LEVEL = 0.05
@@ -176,7 +176,7 @@ def _similar(report: Report, shown: Shown, space: str, place: int, has_all: bool
     return Table(identity, caption, columns, rows, True, note)
 
 
-def _is_clear(own: SavedSimilar) -> bool:
+def _is_clear(own: SimilarPair) -> bool:
     """Return whether no difference is outside of the interval of HMRI or of MRSI."""
     ends = (own.hmri_interval, own.mrsi_interval)
     return any(low is not None and high is not None and not low <= 0 <= high for low, high in ends)
@@ -188,7 +188,7 @@ def _difference(numbers: Numbers, path: tuple[str | int, ...], name: str) -> obj
     return Estimated(value, *ends)
 
 
-def _ranges(numbers: Numbers, own: SavedSimilar, path: tuple[str | int, ...]) -> Iterator[Markup]:
+def _ranges(numbers: Numbers, own: SimilarPair, path: tuple[str | int, ...]) -> Iterator[Markup]:
     for place, lead in enumerate(own.ranges):
         ends = (numbers.cell(delta, *path, "ranges", place, end) for end in ("start", "end"))
         yield Markup("{}–{}: {} higher").format(*ends, lead.who)

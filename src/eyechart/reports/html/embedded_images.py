@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from eyechart.pipeline.runs import Run
-from eyechart.pipeline.saved import EXAMPLES_FOLDER
+from eyechart.results.runs import Run
+from eyechart.results.schema import EXAMPLES_FOLDER
 
 SIDES = ((224, 75), (160, 70), (160, 50), (128, 45), (96, 45), (80, 40), (56, 35))
 """Longest sides in px with qualities; the finest that fits is taken."""

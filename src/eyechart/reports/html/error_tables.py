@@ -5,7 +5,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.pipeline.saved import SavedErrors
 from eyechart.reports.html.cells import NOTHING, Cell, Numbers, hundredths, marked
 from eyechart.reports.html.html_table import Column, Row, Table
 from eyechart.reports.html.leaderboard_table import model_label
@@ -14,6 +13,7 @@ from eyechart.reports.names import short_names
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import groups_of, space_title, title_below
+from eyechart.results.schema import NormalizedErrors
 
 TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative CE", "Rel. mCE")}
 
@@ -32,7 +32,12 @@ def error_tables(report: Report, part: Part, place: int) -> Iterator[Table]:
 
 
 def _table(
-    report: Report, part: Part, place: int, space: str, name: str, known: dict[str, SavedErrors]
+    report: Report,
+    part: Part,
+    place: int,
+    space: str,
+    name: str,
+    known: dict[str, NormalizedErrors],
 ) -> Table:
     mean, title, mean_title = TABLES[name]
     there = {each for own in known.values() for each in getattr(own, name)}

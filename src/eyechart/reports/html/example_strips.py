@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.pipeline.saved import SavedAnswer, SavedExample
 from eyechart.reports.html.cells import Cell, Numbers, delta, percent
 from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, listed
+from eyechart.results.schema import ExampleImage, ExamplePrediction
 from eyechart.testsets.plan import CLEAN
 
 MARKS = {
@@ -143,8 +143,8 @@ def _frames(
 
 
 def _answer(
-    report: Report, shown: Shown, example: SavedExample, place: int | None
-) -> tuple[int, SavedAnswer] | None:
+    report: Report, shown: Shown, example: ExampleImage, place: int | None
+) -> tuple[int, ExamplePrediction] | None:
     """Return a model's answer to an example and the example's place in the model's own run."""
     examples = report.runs[shown.run].results.examples
     places = range(len(examples)) if place is None else (place,)
@@ -160,7 +160,7 @@ def _answer(
     return None
 
 
-def _mark(answer: SavedAnswer) -> str:
+def _mark(answer: ExamplePrediction) -> str:
     if answer.correct is not None:
         return "right" if answer.correct else "wrong"
     if answer.consistent is not None:
@@ -168,7 +168,7 @@ def _mark(answer: SavedAnswer) -> str:
     return "unknown"
 
 
-def _alt(example: SavedExample) -> str:
+def _alt(example: ExampleImage) -> str:
     what = example.truth or "a picture without a label"
     if example.corruption == CLEAN:
         return f"Clean picture: {what}"
@@ -176,7 +176,7 @@ def _alt(example: SavedExample) -> str:
     return f"{corruption_title(example.corruption)}, visual change {how}: {what}"
 
 
-def _strength(numbers: Numbers, example: SavedExample, place: int) -> Markup:
+def _strength(numbers: Numbers, example: ExampleImage, place: int) -> Markup:
     """Return the severity, or the parameters, of a corrupted picture."""
     if example.corruption == CLEAN:
         return Markup("")

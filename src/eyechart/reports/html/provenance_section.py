@@ -7,12 +7,12 @@ from typing import Any
 from markupsafe import Markup
 
 from eyechart.images.stimulus import FILES, find_stimulus
-from eyechart.pipeline.runs import Run
-from eyechart.pipeline.saved import RESULTS_FILE
 from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
 from eyechart.reports.html.html_table import Column, Row, Table
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural, space_title, suite_title
+from eyechart.results.runs import Run
+from eyechart.results.schema import RESULTS_FILE
 from eyechart.scores.evaluation import PROPERTIES
 
 FIRST = 5

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
-from eyechart.pipeline.rankings import Rankings
 from eyechart.reports.html.cells import Cell, compared, count, counted
 from eyechart.reports.html.html_table import Column, Row, Table
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import SCORES, corruption_title, plural
+from eyechart.results.rankings import Rankings
 
 
 def rank_tables(report: Report) -> Iterator[Table]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from eyechart.humans.transfer import bare_name
-from eyechart.pipeline.saved import SavedPeople
 from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.html.alone import without_people
 from eyechart.reports.html.cells import (
@@ -24,6 +23,7 @@ from eyechart.reports.html.cells import (
 )
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_words, listed, plural
+from eyechart.results.schema import HumanComparison
 from eyechart.scores.evaluation import PROPERTIES
 from eyechart.scores.human_caution import implied_areas, is_packaged, packaged_caution
 
@@ -70,7 +70,7 @@ class Near:
     """People's scores of one model under one corruption, and where they stand in results.json."""
 
     corruption: str
-    people: SavedPeople
+    people: HumanComparison
     path: tuple[str | int, ...]
 
 

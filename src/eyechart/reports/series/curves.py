@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from eyechart.pipeline.saved import Numbers, SavedCurve, SavedPeople, SavedProperty
 from eyechart.reports.html.charts.chart import PROPERTY_NAMES, PROPERTY_TITLES
 from eyechart.reports.series.report import Part, Shown
 from eyechart.reports.words import corruption_words, listed, places, space_title
+from eyechart.results.schema import HumanComparison, ModelCurve, Numbers, PropertyResults
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,8 +15,8 @@ class Drawn:
     """A model's curve in one chart, and where it stands in its run's results."""
 
     shown: Shown
-    own: SavedProperty
-    curve: SavedCurve
+    own: PropertyResults
+    curve: ModelCurve
     at: tuple[object, ...]
 
     @property
@@ -38,7 +38,7 @@ def drawn_curves(part: Part, space: str, corruption: str, letter: str) -> list[D
     return found
 
 
-def people_of(drawn: Sequence[Drawn]) -> tuple[Drawn, SavedPeople] | None:
+def people_of(drawn: Sequence[Drawn]) -> tuple[Drawn, HumanComparison] | None:
     """Return people next to these curves, and whose results say so, if on the same scale."""
     for each in drawn:
         if each.own.people is not None and not each.own.people.corrected_for_chance:

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.models.study import CATEGORIES
-from eyechart.pipeline.comparison import Standings, stand
-from eyechart.pipeline.rankings import (
+from eyechart.reports.names import short_names
+from eyechart.results.comparison import Standings, stand
+from eyechart.results.rankings import (
     Discrete,
     Rankings,
     fixed_against_continuous,
     two_benchmarks,
 )
-from eyechart.pipeline.runs import Board, Run, make_boards, read_run
-from eyechart.pipeline.saved import SavedModel, SavedSpace
-from eyechart.reports.names import short_names
+from eyechart.results.runs import Board, Run, make_boards, read_run
+from eyechart.results.schema import ModelResults, SpaceResults
 
 PEOPLE_COLOUR = "#444444"
 COLOURS = (
@@ -39,9 +39,9 @@ class Shown:
     category: str
     run: int
     place: int
-    model: SavedModel
+    model: ModelResults
 
-    def space(self, name: str) -> SavedSpace | None:
+    def space(self, name: str) -> SpaceResults | None:
         """Return its scores in a label space, if it has any."""
         return self.model.spaces.get(name)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from eyechart.pipeline.saved import Number, SavedCorruption, SavedSpace
 from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.interval_text import interval_text
 from eyechart.reports.series.report import Part, Report, Shown
@@ -11,13 +10,14 @@ from eyechart.reports.terminal.markdown import escape, table
 from eyechart.reports.terminal.model_index import averaged, overall
 from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import corruption_title, space_title, suite_title
+from eyechart.results.schema import CorruptionResults, Estimate, SpaceResults
 
 COLUMNS = (
     "R_a", "R_p", "HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p", "error", "CE in %", "relative CE in %",
 )  # fmt: skip
 """What a model has under a corruption, if it has it."""
 
-Scored = tuple[Shown, SavedSpace]
+Scored = tuple[Shown, SpaceResults]
 
 
 def leaderboards(report: Report, part: Part) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _mark(is_marked: bool) -> str:
     return f" {MARK}" if is_marked else ""
 
 
-def in_words(number: Number, percent: bool = False) -> str:
+def in_words(number: Estimate, percent: bool = False) -> str:
     """Return a score with its 95 % interval, to three decimals or, in percent, to one."""
     scale, decimals = (100, 1) if percent else (1, 3)
     value = "–" if number.value is None else f"{scale * number.value:.{decimals}f}"
@@ -114,9 +114,9 @@ def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, st
         yield name, escape(title) + (" in %" if name in PERCENT else "") + few
 
 
-def _cells(space: SavedSpace, corruption: str, found: SavedCorruption) -> dict[str, str]:
+def _cells(space: SpaceResults, corruption: str, found: CorruptionResults) -> dict[str, str]:
     """Return all scores under one corruption, by the titles of their columns."""
-    scores: dict[str, Number | None] = {}
+    scores: dict[str, Estimate | None] = {}
     for letter, own in found.properties.items():
         scores[f"R_{letter}"] = own.robustness
         if own.people is not None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.pipeline.comparison import Standings
-from eyechart.pipeline.rankings import Discrete, Rankings
 from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.interval_text import interval_text, known
 from eyechart.reports.names import short_names
 from eyechart.reports.terminal.columns import stacked
+from eyechart.results.comparison import Standings
+from eyechart.results.rankings import Discrete, Rankings
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.ranking import kendall_tau
 from eyechart.suites.suite import split_variant

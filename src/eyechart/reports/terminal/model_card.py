@@ -9,8 +9,6 @@ from markupsafe import Markup
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.images.stimulus import FILES, find_stimulus
-from eyechart.pipeline.runs import Run
-from eyechart.pipeline.saved import SavedSpace
 from eyechart.reports.html.verdict import verdict_on
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import Part, Report
@@ -19,6 +17,8 @@ from eyechart.reports.terminal.leaderboard import TITLES
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
 from eyechart.reports.terminal.model_index import METRICS, model_index, overall
 from eyechart.reports.words import MEANINGS, corruption_title, listed, suite_title
+from eyechart.results.runs import Run
+from eyechart.results.schema import SpaceResults
 
 TAGS = ("eyechart", "robustness", "image-classification")
 
@@ -177,7 +177,7 @@ def _title(run: Run) -> str:
     return f"{escape(suite_title(str(run.config['suite'])))}: {listed(models)}"
 
 
-def _gaps(space: SavedSpace, corruption: str) -> str:
+def _gaps(space: SpaceResults, corruption: str) -> str:
     """Return the ranges of Δv without enough pictures under a corruption, "" if there are none."""
     found = []
     for own in space.corruptions[corruption].properties.values():

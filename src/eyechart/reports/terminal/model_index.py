@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from eyechart.pipeline.runs import Run
-from eyechart.pipeline.saved import Number, SavedSpace
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.terminal.leaderboard import PERCENT, TITLES
 from eyechart.reports.terminal.markdown import one_line
 from eyechart.reports.words import space_title, suite_title
+from eyechart.results.runs import Run
+from eyechart.results.schema import Estimate, SpaceResults
 
 METRICS = (
     "clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p", "error", "mce",
@@ -40,10 +40,10 @@ def model_index(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def overall(space: SavedSpace) -> dict[str, Number]:
+def overall(space: SpaceResults) -> dict[str, Estimate]:
     """Return the scores over a whole test that exist, by their names in `METRICS`."""
     errors = space.corruption_error
-    found: Mapping[str, Number | None] = {
+    found: Mapping[str, Estimate | None] = {
         **space.means,
         "clean_accuracy": space.clean_accuracy,
         "mce": errors.mce if errors else None,
@@ -53,7 +53,7 @@ def overall(space: SavedSpace) -> dict[str, Number]:
     return {name: there[name] for name in METRICS if name in there}
 
 
-def averaged(run: Run, space: SavedSpace, name: str) -> tuple[str, ...]:
+def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
     """Return the corruptions that an overall score is the mean over; none of clean accuracy."""
     if name == "clean_accuracy":
         return ()
@@ -69,13 +69,13 @@ def averaged(run: Run, space: SavedSpace, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _scored(shown: Shown) -> Iterator[tuple[str, SavedSpace]]:
+def _scored(shown: Shown) -> Iterator[tuple[str, SpaceResults]]:
     for name, space in shown.model.spaces.items():
         if overall(space):
             yield name, space
 
 
-def _result(run: Run, part: Part, name: str, shown: Shown, space: SavedSpace) -> dict[str, Any]:
+def _result(run: Run, part: Part, name: str, shown: Shown, space: SpaceResults) -> dict[str, Any]:
     images, config = run.results.images, run.config
     # a card travels, and folders of this machine mean nothing elsewhere
     source = PurePath(images.source).name or "pictures"
@@ -100,7 +100,7 @@ def _result(run: Run, part: Part, name: str, shown: Shown, space: SavedSpace) ->
     }
 
 
-def _metric(run: Run, space: SavedSpace, name: str, number: Number) -> dict[str, Any]:
+def _metric(run: Run, space: SpaceResults, name: str, number: Estimate) -> dict[str, Any]:
     about: dict[str, Any] = {"interval95": list(number.interval95)}
     if name != "clean_accuracy":
         about["mean_over"] = len(averaged(run, space, name))

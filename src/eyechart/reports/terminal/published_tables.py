@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from eyechart.pipeline.published_rows import RankedBoard
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.terminal.leaderboard import PERCENT, TITLES, shown
+from eyechart.results.published_rows import RankedBoard
 from eyechart.scores.published_results import PublishedModel, PublishedTable
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ names; a trace whose `meta.same` names another has that one's values.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eyechart.pipeline.saved import SavedPeople
 from eyechart.reports.html.charts.chart import (
     INK,
     PEOPLE,
@@ -29,6 +28,7 @@ from eyechart.reports.series.curves import Drawn, drawn_curves
 from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import Part
 from eyechart.reports.words import corruption_title, corruption_words, listed, places
+from eyechart.results.schema import HumanComparison
 
 MOST = 4
 """Models in one chart; of more, the first of the part are shown."""
@@ -45,7 +45,7 @@ class Panel:
     """One model next to people."""
 
     drawn: Drawn
-    people: SavedPeople
+    people: HumanComparison
 
 
 def area_charts(part: Part, place: int) -> Iterator[Chart]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from html import escape as escape_html
 from typing import Any
 
-from eyechart.pipeline.saved import Number
 from eyechart.reports.series.report import Shown
+from eyechart.results.schema import Estimate
 
 Spec = dict[str, Any]
 
@@ -115,7 +115,7 @@ def grid(places: Sequence[float | None]) -> Spec:
     return {"x": numbers(places)}
 
 
-def interval_bar(number: Number) -> Spec:
+def interval_bar(number: Estimate) -> Spec:
     """Return an error bar that spans the 95 % interval of a number; {} if that has no ends."""
     low, high = number.interval95
     if number.value is None or low is None or high is None:

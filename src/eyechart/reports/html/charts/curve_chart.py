@@ -7,7 +7,6 @@ A trace is a curve; what charts.js draws around it when it is looked at stands i
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from eyechart.pipeline.saved import Line, SavedPeople
 from eyechart.reports.html.charts.chart import (
     INK,
     MUTED,
@@ -33,6 +32,7 @@ from eyechart.reports.series.curves import (
 )
 from eyechart.reports.series.report import Part
 from eyechart.reports.words import corruption_title, space_title
+from eyechart.results.schema import HumanComparison, SampledCurve
 
 SCALE = 1000
 """Bands and rates of bins are whole numbers of one part of this: a chart has fewer pixels."""
@@ -63,7 +63,7 @@ def curve_charts(part: Part, place: int, dashes: Mapping[str, str]) -> Iterator[
                 )
 
 
-def bands(line: Line, levels: Sequence[str] = ("95", "83")) -> Spec:
+def bands(line: SampledCurve, levels: Sequence[str] = ("95", "83")) -> Spec:
     """Return a curve's bands: low and high by level."""
     thin = 2 if len(line.values) % 2 else 1
     ends = {"95": (line.low95, line.high95), "83": (line.low83, line.high83)}
@@ -79,7 +79,7 @@ def whole(values: Sequence[float | None]) -> list[int | None]:
     return [None if value is None else round(value * SCALE) for value in values]
 
 
-def line_trace(name: str, line: Line, look: Spec, meta: Spec) -> Spec:
+def line_trace(name: str, line: SampledCurve, look: Spec, meta: Spec) -> Spec:
     """Return a curve."""
     return {
         "type": "scatter",
@@ -113,7 +113,7 @@ def _model_trace(drawn: Drawn, dash: str) -> Spec:
     return line_trace(escape(shown.short), curve, {"color": shown.colour, "dash": dash}, meta)
 
 
-def _people_trace(drawn: Drawn, people: SavedPeople) -> Spec:
+def _people_trace(drawn: Drawn, people: HumanComparison) -> Spec:
     meta = {
         "model": PEOPLE,
         "at": model_pointer(drawn.shown, *drawn.at, "people", "line", "values"),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from eyechart.pipeline.saved import PeopleLine, SavedExperiment
 from eyechart.reports.html.charts.chart import (
     INTERVAL,
     PEOPLE,
@@ -22,6 +21,7 @@ from eyechart.reports.series.curves import crossings
 from eyechart.reports.series.palette import DASHES
 from eyechart.reports.series.report import COLOURS, Report
 from eyechart.reports.words import listed
+from eyechart.results.schema import HumanCurve, HumanExperiment
 
 TITLES = {"noise": "noises, which look alike to them", "blur": "blurs, which look alike to them"}
 ALONE, UNTESTED = (
@@ -33,7 +33,7 @@ HALF = 0.5
 
 def people_charts(report: Report) -> Iterator[Chart]:
     """Yield charts of the answers of people that the runs were compared with, each once."""
-    seen: list[tuple[SavedExperiment, ...]] = []
+    seen: list[tuple[HumanExperiment, ...]] = []
     for place, part in enumerate(report.parts):
         for run in part.runs:
             if run.results.people and run.results.people not in seen:
@@ -41,7 +41,7 @@ def people_charts(report: Report) -> Iterator[Chart]:
                 yield from _of_run(run.results.people, report.runs.index(run), place)
 
 
-def _of_run(people: Sequence[SavedExperiment], run: int, place: int) -> Iterator[Chart]:
+def _of_run(people: Sequence[HumanExperiment], run: int, place: int) -> Iterator[Chart]:
     for letter, name in PROPERTY_NAMES.items():
         for kind, tested in dict.fromkeys(map(_group, people)):
             drawn = [
@@ -75,12 +75,12 @@ def _of_run(people: Sequence[SavedExperiment], run: int, place: int) -> Iterator
                 )
 
 
-def _group(own: SavedExperiment) -> tuple[str, bool]:
+def _group(own: HumanExperiment) -> tuple[str, bool]:
     """Return the class of an experiment; without one, whether anybody tested if it has one."""
     return own.kind, bool(own.kind) or own.tested
 
 
-def _traces(own: SavedExperiment, line: PeopleLine, number: int, at: str) -> list[Spec]:
+def _traces(own: HumanExperiment, line: HumanCurve, number: int, at: str) -> list[Spec]:
     colour = COLOURS[number % len(COLOURS)]
     meta = {
         "model": PEOPLE,
@@ -123,7 +123,7 @@ def _layout(letter: str) -> Spec:
     }
 
 
-def _alt(title: str, letter: str, drawn: Sequence[tuple[SavedExperiment, PeopleLine]]) -> str:
+def _alt(title: str, letter: str, drawn: Sequence[tuple[HumanExperiment, HumanCurve]]) -> str:
     said = [f"{own.title} {_falls(line)}" for own, line in drawn]
     return (
         f"{PROPERTY_TITLES[letter].capitalize()} of people over visual change Δv, {title}, with"
@@ -131,7 +131,7 @@ def _alt(title: str, letter: str, drawn: Sequence[tuple[SavedExperiment, PeopleL
     )
 
 
-def _falls(line: PeopleLine) -> str:
+def _falls(line: HumanCurve) -> str:
     """Return from where on people are wrong more often than right."""
     level = (HALF,) * len(line.line.values)
     found = crossings(line.line.delta_v, line.line.values, level)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eyechart.pipeline.saved import Number
 from eyechart.reports.html.charts.chart import (
     BARS,
     INK,
@@ -24,6 +23,7 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import Part, Shown
 from eyechart.reports.words import corruption_title, corruption_words
+from eyechart.results.schema import Estimate
 
 SCORES = ("hmri", "mrsi")
 ROW, AROUND = 30, 130
@@ -35,7 +35,7 @@ class Bars:
     """HMRI and MRSI of a model, and where each stands in its run's results."""
 
     shown: Shown
-    scores: tuple[Number, Number]
+    scores: tuple[Estimate, Estimate]
     at: tuple[str, str]
 
     @property

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from eyechart.pipeline.saved import Number
 from eyechart.reports.html.charts.chart import (
     INTERVAL,
     Chart,
@@ -20,6 +19,7 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.series.palette import SYMBOLS
 from eyechart.reports.series.report import Part, Shown
 from eyechart.reports.words import space_title
+from eyechart.results.schema import Estimate
 
 SCORES = {"mce": "mCE", "relative_mce": "relative mCE"}
 
@@ -29,8 +29,8 @@ class Point:
     """A model's mean error next to a baseline's, and its accuracy on clean pictures."""
 
     shown: Shown
-    clean: Number
-    score: Number
+    clean: Estimate
+    score: Estimate
     at: str
 
 

@@ -5,7 +5,6 @@ Scores and ranks come from comparing runs; no results.json has them.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from eyechart.pipeline.rankings import Discrete, Rankings
 from eyechart.reports.html.charts.chart import (
     BARS,
     Chart,
@@ -23,6 +22,7 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.series.palette import CHANGE, WAYS
 from eyechart.reports.series.report import Report, Shown
 from eyechart.reports.words import corruption_title, corruption_words, listed
+from eyechart.results.rankings import Discrete, Rankings
 
 ROW, AROUND = 60, 120
 """Height of a model's bars, and of what is around all, in pixels."""

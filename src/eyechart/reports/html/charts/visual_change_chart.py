@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eyechart.humans.transfer import bare_name
-from eyechart.pipeline.rankings import SHARED
-from eyechart.pipeline.saved import SavedCoverage
 from eyechart.reports.html.charts.chart import (
     HATCH,
     Chart,
@@ -25,6 +23,8 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.series.palette import SUITE_COLOURS
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, corruption_words, suite_title
+from eyechart.results.rankings import SHARED
+from eyechart.results.schema import CorruptionCoverage
 
 FIXED, CONTINUOUS = ("imagenet-c", "imagenet-c-extra"), ("vcr",)
 PANEL, ROW, AROUND = 170, 30, 120
@@ -38,7 +38,7 @@ class Spread:
     suite: str
     corruption: str
     run: int
-    coverage: SavedCoverage
+    coverage: CorruptionCoverage
 
 
 def histogram_charts(report: Report, place: int) -> Iterator[Chart]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.pipeline.runs import Board
+from eyechart.results.runs import Board
 from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.ranking import Ranking, Swap, rank, swaps
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.pipeline.comparison import HIGHER_IS_BETTER, Standings
-from eyechart.pipeline.runs import Board
+from eyechart.results.comparison import HIGHER_IS_BETTER, Standings
+from eyechart.results.runs import Board
 from eyechart.scores.baselines import built_in, find_baseline, siblings
 from eyechart.scores.image_sets import image_set_of
 from eyechart.scores.published_results import (

@@ -9,8 +9,8 @@ from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import BINS
-from eyechart.pipeline.saved import Results, SavedCoverage, SavedModel, read_results
-from eyechart.pipeline.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
+from eyechart.results.schema import CorruptionCoverage, ModelResults, Results, read_results
+from eyechart.results.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
 from eyechart.scores.estimate import Estimate, mean_estimate
 
 OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")
@@ -40,7 +40,7 @@ class Run:
         return self.results.config
 
     @property
-    def coverage(self) -> Mapping[str, SavedCoverage]:
+    def coverage(self) -> Mapping[str, CorruptionCoverage]:
         """What each corruption covers of visual change."""
         return self.results.coverage
 
@@ -90,7 +90,7 @@ class Run:
         """Return that there are too few pictures in a label space, or ""."""
         return next((own.spaces[space].verdict for own in self._in(space)), "")
 
-    def _in(self, space: str) -> list[SavedModel]:
+    def _in(self, space: str) -> list[ModelResults]:
         return [model for model in self.results.models if space in model.spaces]
 
     def identity(self, model: str) -> str:

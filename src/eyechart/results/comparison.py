@@ -8,7 +8,7 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.pipeline.runs import Board
+from eyechart.results.runs import Board
 from eyechart.scores.estimate import Estimate
 from eyechart.scores.ranking import Ranking, holm, paired_difference, rank
 from eyechart.suites.suite import split_variant

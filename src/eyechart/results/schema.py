@@ -1,0 +1,592 @@
+"""The records that are results.json: Python objects, JSON, JSON Schema and field documentation.
+
+What computes the numbers, draws them or compares runs does not belong here.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from eyechart.core.errors import UsageError
+from eyechart.core.records import Record, first_problem
+
+SCHEMA_VERSION = 4
+"""Of results.json; grows when a field changes its meaning."""
+
+RESULTS_FILE = "results.json"
+EXAMPLES_FOLDER = "examples"
+
+Ends = tuple[float | None, float | None]
+Numbers = tuple[float | None, ...]
+
+
+class Estimate(Record):
+    """A score with its confidence intervals, from bootstrap replicates of the images."""
+
+    value: float | None
+    """The score; null where it is undetermined."""
+    interval95: Ends
+    """Both ends of the 95 % interval; null where too few replicates determine the score."""
+    interval83: Ends
+    """Both ends of the 83 % interval, the published rule for comparing two curves."""
+
+
+class SampledCurve(Record):
+    """A curve over visual change Δv with its pointwise bands, at 101 points."""
+
+    delta_v: Numbers
+    """The visual changes at which the curve was sampled."""
+    values: Numbers
+    """The curve there: a share of 1."""
+    low95: Numbers
+    """Lower end of the 95 % band."""
+    high95: Numbers
+    """Upper end of the 95 % band."""
+    low83: Numbers
+    """Lower end of the 83 % band."""
+    high83: Numbers
+    """Upper end of the 83 % band."""
+
+
+class ModelCurve(SampledCurve):
+    """A model's curve, and the bins that it was fitted to."""
+
+    bin_edges: Numbers
+    """Edges of the bins of visual change, one more than there are bins."""
+    bin_counts: Numbers
+    """Weight of the samples in each bin: their number, unless classes were weighted."""
+    bin_rates: Numbers
+    """Share of correct (or consistent) predictions in each bin; null in empty ones."""
+    smoothing: float | None
+    """The smoothing parameter of the spline."""
+    left_anchor: float | None
+    """Value that the curve has at Δv 0, null for none."""
+    right_anchor: float | None
+    """Value that the curve has at Δv 1, null for none."""
+
+
+class LeadRange(Record):
+    """A range of visual change in which one curve is above the other."""
+
+    start: float
+    """Δv at which the range starts."""
+    end: float
+    """Δv at which the range ends."""
+    who: str
+    """Who is ahead: "model" or "people"; between two corruptions "first" or "second"."""
+
+
+class ComparedAreas(Record):
+    """The four areas over visual change 0 … 1 that HMRI and MRSI are ratios of."""
+
+    human: float | None
+    """Below the human curve."""
+    model: float | None
+    """Below the model's curve."""
+    human_ahead: float | None
+    """Between the curves where humans are ahead."""
+    model_ahead: float | None
+    """Between the curves where the model is ahead."""
+
+
+class HumanComparison(Record):
+    """A model's curve compared with the human curve of the same corruption."""
+
+    about: str
+    """The human reference in words: who responded, how many, direct or transferred."""
+    kind: str
+    """The class of visually similar corruptions that the curve stands for, "" for none."""
+    hmri: Estimate
+    """Human-relative model robustness index: the share of the human area that the model reaches."""
+    hmri_bounds: Ends
+    """Between which HMRI lies whatever the model's curve does where nothing was observed."""
+    mrsi: Estimate
+    """Model robustness superiority index: the share of the model's area above the human curve."""
+    scenario: str
+    """Who is ahead by a bootstrap test along both curves, or that there is insufficient data."""
+    corrected_for_chance: bool
+    """Whether both curves are corrected for chance."""
+    areas: ComparedAreas
+    """The areas behind both indices."""
+    leads: tuple[LeadRange, ...]
+    """Ranges of Δv in which either curve is above the other."""
+    significant: tuple[LeadRange, ...]
+    """Ranges in which the 83 % bands do not overlap (the published rule)."""
+    tested: tuple[LeadRange, ...]
+    """Ranges in which one is ahead by the test behind `scenario`."""
+    p_people: float
+    """P-value of humans being ahead anywhere, corrected for the number of corruptions."""
+    p_model: float
+    """P-value of the model being ahead anywhere, corrected for the number of corruptions."""
+    line: SampledCurve
+    """The human curve."""
+    model_line: SampledCurve
+    """The model's curve on the same scale: corrected for chance where the human curve is."""
+    human_bins: int | None = None
+    """Number of bins that the human curve was fitted to."""
+    human_left_anchor: float | None = None
+    """Value that the human curve has at Δv 0, null for none."""
+    human_right_anchor: float | None = None
+    """Value that the human curve has at Δv 1, null for none."""
+    reference: str = ""
+    """Name of the human reference."""
+    experiment: str = ""
+    """Name of the experiment in that reference."""
+    observers: int = 0
+    """Number of humans behind the curve, 0 if unknown."""
+
+
+class PropertyResults(Record):
+    """Accuracy or consistency of one model under one corruption, in one label space."""
+
+    rate: Estimate
+    """Share of correct (or consistent) predictions over all samples."""
+    answers: int
+    """Number of samples."""
+    robustness: Estimate | None
+    """Area below the curve, R_a or R_p; null where there is no curve."""
+    bounds: Ends | None
+    """Between which the area lies whatever the curve does where nothing was observed."""
+    observed: tuple[tuple[float, float], ...]
+    """Ranges of Δv with enough samples."""
+    note: str
+    """Why there is no curve, "" if there is one."""
+    people: HumanComparison | None
+    """The comparison with humans; null where there is none."""
+    people_note: str
+    """Why there is no comparison with humans, "" if there is one."""
+    curve: ModelCurve | None
+    """The curve over visual change; null where there is none."""
+
+
+class CorruptionResults(Record):
+    """One model under one corruption, in one label space."""
+
+    unmeasurable: int
+    """Number of samples without a visual change."""
+    error: Estimate | None
+    """Error rate over all samples; null without labels."""
+    clean_error: Estimate | None
+    """Error rate on the clean images, each counted as often as it is among the samples."""
+    error_by_severity: Mapping[str, float]
+    """Error rate at each published severity, where there are such levels."""
+    accuracy: PropertyResults | None
+    """Whether predictions are correct; null without labels."""
+    consistency: PropertyResults | None
+    """Whether predictions are those for the clean image; null without clean images."""
+
+    @property
+    def properties(self) -> dict[str, PropertyResults]:
+        """Accuracy and consistency, where they exist, by the letter of their scores: a, p."""
+        both = {"a": self.accuracy, "p": self.consistency}
+        return {letter: score for letter, score in both.items() if score is not None}
+
+
+class NormalizedErrors(Record):
+    """A model's errors divided by a baseline's: CE and relative CE, as shares of 1."""
+
+    baseline: str
+    """Whose errors were divided by."""
+    ce: Mapping[str, Estimate]
+    """Corruption error of each corruption that the baseline has."""
+    mce: Estimate | None
+    """Mean CE over all corruptions of the suite; null where one is missing."""
+    relative_ce: Mapping[str, Estimate]
+    """Relative CE, what corruption adds to the clean error, of each corruption."""
+    relative_mce: Estimate | None
+    """Mean relative CE over all corruptions of the suite; null where one is missing."""
+    note: str
+    """Why a mean is missing, "" if none is."""
+
+
+class SimilarPair(Record):
+    """How a model's scores differ between two visually similar corruptions."""
+
+    first: str
+    """The first corruption."""
+    second: str
+    """The second corruption."""
+    delta_hmri: float | None
+    """HMRI under the first less HMRI under the second."""
+    hmri_interval: Ends
+    """The 95 % interval of that difference."""
+    delta_mrsi: float | None
+    """MRSI under the first less MRSI under the second."""
+    mrsi_interval: Ends
+    """The 95 % interval of that difference."""
+    ranges: tuple[LeadRange, ...]
+    """Where the 83 % bands of the model's two curves do not overlap."""
+    property: str = "a"
+    """"a" for accuracy, "p" for consistency."""
+    human_curves: int = 1
+    """2 if humans responded to both corruptions, 1 if one human curve stands for both."""
+
+
+class ClassResults(Record):
+    """One class of images: how often a model is correct, clean and corrupted."""
+
+    label: int
+    """Index of the class."""
+    name: str
+    """Name of the class."""
+    pictures: int
+    """Number of images."""
+    answers: int
+    """Number of corrupted samples."""
+    clean: float | None
+    """Accuracy on clean images; null without any."""
+    corrupted: Estimate
+    """Accuracy over all corrupted samples."""
+    worst: str
+    """The corruption with the lowest accuracy."""
+    worst_rate: float | None
+    """The accuracy under that corruption."""
+    instead: str
+    """The most frequent incorrect prediction, "" if there is none."""
+    instead_share: float | None
+    """Its share of all incorrect predictions for this class; null if there are none."""
+
+
+class SpaceResults(Record):
+    """One model in one label space: "native", or "entry16" for the 16 categories of humans."""
+
+    pictures: int
+    """Number of images."""
+    classes: int
+    """Number of classes among them."""
+    left_out: int
+    """Number of images without a label in this space."""
+    verdict: str
+    """That there is insufficient data, or ""."""
+    clean_accuracy: Estimate | None
+    """Accuracy on clean images; null without labels or clean images."""
+    means: Mapping[str, Estimate]
+    """Mean over corruptions of each score, by its name: r_a, r_p, hmri_a, mrsi_a, error, …"""
+    corruptions: Mapping[str, CorruptionResults]
+    """The scores by corruption."""
+    corruption_error: NormalizedErrors | None
+    """CE and relative CE; null without a baseline."""
+    similar: tuple[SimilarPair, ...]
+    """Differences between visually similar corruptions."""
+    by_class: tuple[ClassResults, ...]
+    """Each class of images."""
+
+    def __getitem__(self, corruption: str) -> CorruptionResults:
+        return self.corruptions[corruption]
+
+
+class ModelResults(Record):
+    """One model, in every label space that was asked for or that the human data need."""
+
+    name: str
+    """Name of the model."""
+    identity: str
+    """Digest of the weights, and what else tells two models of one name apart."""
+    classes: int
+    """Number of classes that it predicts."""
+    category: str
+    """Category of models, as studies group them, "" if unknown."""
+    outputs: tuple[str, ...]
+    """Names of its classes, none if they are those of ImageNet."""
+    spaces: Mapping[str, SpaceResults]
+    """The scores by label space; the first is the primary one."""
+    trained_on: tuple[str, ...] = ()
+    """Corruptions that it was trained on, as its file says."""
+    marked: tuple[str, ...] = ()
+    """Corruptions of this test that count as trained on."""
+
+    def space(self, name: str) -> SpaceResults:
+        """Return the scores in a label space; a KeyError if there are none."""
+        return self.spaces[name]
+
+    def __getitem__(self, corruption: str) -> CorruptionResults:
+        return next(iter(self.spaces.values()))[corruption]
+
+
+class CorruptionCoverage(Record):
+    """How much of visual change the samples of a corruption cover."""
+
+    rows: int
+    """Number of samples."""
+    paper: float
+    """Share of 39 bins with enough samples, as the published table counts."""
+    equal: float
+    """Share of 40 bins with enough samples, as the published text says."""
+    reached: float
+    """Share of those of the 39 bins that hold any sample."""
+    largest: float
+    """The largest visual change."""
+    histogram: tuple[int, ...]
+    """Number of samples in each of the 39 bins."""
+
+
+class DamagedImage(Record):
+    """An image that was left out."""
+
+    name: str
+    """Its file name."""
+    why: str
+    """The reason."""
+
+
+class ImagesUsed(Record):
+    """The images of the run."""
+
+    source: str
+    """Where they are from."""
+    digest: str
+    """SHA-256 over all images."""
+    pictures: int
+    """Number of images there."""
+    used: int
+    """Number of images that are in the test set."""
+    stimulus: str
+    """How they were resized and cropped."""
+    damaged: tuple[DamagedImage, ...]
+    """Images that were left out."""
+    digests: Mapping[str, str]
+    """SHA-256 of each image used, by name."""
+
+
+class RunProvenance(Record):
+    """What produced the results."""
+
+    versions: Mapping[str, str]
+    """Versions of eyechart, Python and libraries."""
+    git: str | None
+    """Commit of the code, null outside a repository."""
+    device: str
+    """The device of the models."""
+    command: str
+    """The command as typed, "" for a call from Python."""
+    made: str
+    """When, as an ISO date."""
+
+
+class CurveDifference(Record):
+    """First curve less second: of the areas, and the largest along the curves."""
+
+    area_difference: float | None
+    """Difference of the areas."""
+    interval: Ends
+    """Its 95 % interval."""
+    narrow_interval: Ends
+    """Its 83 % interval."""
+    p_value: float | None
+    """P-value of the difference of the areas."""
+    largest: float | None
+    """The largest difference along the curves."""
+    place: float | None
+    """The visual change at which it is."""
+    p_value_largest: float | None
+    """P-value of the largest difference."""
+    paired: bool
+    """Whether replicates were paired by image."""
+
+
+class PairedComparison(Record):
+    """Two models under one corruption, on the same samples."""
+
+    space: str
+    """The label space."""
+    corruption: str
+    """The corruption."""
+    property: str
+    """"a" for accuracy, "p" for consistency."""
+    first: str
+    """The first model."""
+    second: str
+    """The second model."""
+    difference: CurveDifference
+    """How the first differs from the second."""
+    intervals_overlap: bool
+    """Whether the 83 % intervals of the areas overlap, the published rule."""
+
+
+class ErrorAgreement(Record):
+    """Error consistency of two models, or of a model and humans."""
+
+    space: str
+    """The label space."""
+    first: str
+    """The first model."""
+    second: str
+    """The second model, or humans."""
+    kappa: Estimate
+    """κ: 1 if both err on the same samples, 0 if as often as by chance."""
+    trials: int
+    """Number of samples that were compared."""
+
+
+class HumanPoint(Record):
+    """Human responses in one condition or bin."""
+
+    delta_v: tuple[float, float, float]
+    """The 5th, 50th and 95th percentile of visual change."""
+    answers: int
+    """Number of responses."""
+    rate: float
+    """Share of correct (or consistent) responses."""
+    interval95: tuple[float, float]
+    """Its 95 % interval."""
+    interval83: tuple[float, float]
+    """Its 83 % interval."""
+
+
+class HumanCurve(Record):
+    """The human curve of one experiment, and the rates behind it."""
+
+    line: SampledCurve
+    """The curve."""
+    points: tuple[HumanPoint, ...]
+    """The rates by condition or bin; none where the curve is corrected for chance."""
+
+
+class HumanExperiment(Record):
+    """One experiment with humans."""
+
+    name: str
+    """Name of the experiment."""
+    title: str
+    """Its title."""
+    kind: str
+    """The class of visually similar corruptions, "" for none."""
+    members: tuple[str, ...]
+    """Bare names of the corruptions that the responses stand for."""
+    size: str
+    """Number of humans and responses, in words."""
+    accuracy: HumanCurve | None
+    """Whether responses were correct."""
+    consistency: HumanCurve | None
+    """Whether responses were those to the clean image."""
+    tested: bool = False
+    """Whether similarity to other corruptions was tested."""
+    evidence: str = ""
+    """How the class of similar corruptions is known."""
+    reference: str = ""
+    """Name of the human reference."""
+
+
+class ExamplePrediction(Record):
+    """A model's prediction for an example."""
+
+    said: str
+    """The predicted class."""
+    confidence: float | None
+    """Its probability, 0 … 1; null if the model gives none."""
+    correct: bool | None
+    """Whether it is correct; null without a label."""
+    consistent: bool | None
+    """Whether it is the prediction for the clean image; null without one."""
+
+
+class ExampleImage(Record):
+    """One sample of the test set, kept to be looked at, with every model's prediction."""
+
+    corruption: str
+    """The corruption, "clean" for a clean image."""
+    row: int
+    """Index of the sample."""
+    picture: str
+    """File name of the image."""
+    truth: str
+    """Its label, "" without one."""
+    delta_v: float | None
+    """Visual change; null where it cannot be measured."""
+    severity: float | None
+    """Severity; null where the corruption has none."""
+    parameters: Mapping[str, float]
+    """Parameters of the corruption."""
+    file: str
+    """File name in the run's folder of examples."""
+    answers: Mapping[str, ExamplePrediction]
+    """The predictions by model."""
+
+
+class Results(Record):
+    """All results of one run: the content of results.json."""
+
+    schema_version: Literal[4] = Field(alias="schema")
+    """Version of this format."""
+    config: Mapping[str, Any]
+    """The settings of the run."""
+    provenance: RunProvenance
+    """What produced the results."""
+    images: ImagesUsed
+    """The images."""
+    warnings: tuple[str, ...]
+    """What must be known before reading the scores, a sentence each."""
+    coverage: Mapping[str, CorruptionCoverage]
+    """Coverage of visual change by corruption."""
+    models: tuple[ModelResults, ...]
+    """The models."""
+    paired: tuple[PairedComparison, ...]
+    """Differences between the curves of two models."""
+    agreements: tuple[ErrorAgreement, ...]
+    """Error consistency between models, and with humans."""
+    people: tuple[HumanExperiment, ...]
+    """The experiments with humans that models were compared with."""
+    examples: tuple[ExampleImage, ...]
+    """Clean samples, then samples by corruption from mild to strong."""
+
+    def model(self, name: str) -> ModelResults | None:
+        """Return the model of that name, if it exists."""
+        return next((model for model in self.models if model.name == name), None)
+
+    def __getitem__(self, model: str) -> ModelResults:
+        found = self.model(model)
+        if found is None:
+            raise KeyError(model)
+        return found
+
+
+class _Version(Record, extra="ignore"):
+    """The version of a file, read before the rest."""
+
+    schema_version: int = Field(alias="schema")
+
+
+def read_results(folder: Path) -> Results:
+    """Return the results of a finished run in a folder.
+
+    Raises:
+        UsageError: in one sentence, for a folder without results, and for a file of another
+            version, or of another program, or a damaged one.
+    """
+    path = folder / RESULTS_FILE
+    if folder.is_file():
+        raise UsageError(f"Give the folder of a run, {folder.parent}, not the file {folder.name}.")
+    if not path.is_file():
+        raise UsageError(
+            f"{folder} holds no finished run (there is no {RESULTS_FILE}): give the --out of an"
+            " eyechart evaluate that came to its end."
+        )
+    try:
+        content = path.read_bytes()
+    except OSError:
+        raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
+    version = _version_of(content, path)
+    if version != SCHEMA_VERSION:
+        raise UsageError(
+            f"{folder} was written by another version of eyechart (schema {version}, not"
+            f" {SCHEMA_VERSION}): evaluate again into another folder."
+        )
+    try:
+        # strict: a number in quotes is damage, not a number
+        return Results.model_validate_json(content, strict=True)
+    except ValidationError as error:
+        problem = first_problem(error).rstrip(".")
+        raise UsageError(f"{path} is damaged ({problem}): run the evaluation again.") from None
+
+
+def _version_of(content: bytes, path: Path) -> int:
+    try:
+        return _Version.model_validate_json(content, strict=True).schema_version
+    except ValidationError as error:
+        if error.errors()[0]["type"] == "json_invalid":
+            raise UsageError(f"{path} cannot be read: run the evaluation again.") from None
+        raise UsageError(
+            f"{path} was not written by eyechart evaluate: give another folder."
+        ) from None
