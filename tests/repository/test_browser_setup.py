@@ -25,8 +25,8 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin = folder, folder / "bin"
         self.bin.mkdir()
-        (folder / "checkout" / "tests").mkdir(parents=True)
-        self.script = shutil.copy(SCRIPT, folder / "checkout" / "tests")
+        (folder / "checkout" / "tests" / "support").mkdir(parents=True)
+        self.script = shutil.copy(SCRIPT, folder / "checkout" / "tests" / "support")
         for tool in TOOLS:
             (self.bin / tool).symlink_to(shutil.which(tool))
         self.server = folder / "postgresql" / "15" / "bin" / "initdb"
