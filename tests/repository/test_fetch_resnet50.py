@@ -96,7 +96,10 @@ def test_the_checkpoint_gives_the_scores_of_the_layers_it_came_from(tool, keras)
     images = torch.randint(0, 256, (2, 3, 64, 64), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         expected = walk(keras, images.float())
-    torch.testing.assert_close(model(images.to(torch.uint8)), expected, rtol=1e-3, atol=1e-3)
+    # random weights make large scores, whose rounding depends on how many threads add them up
+    scale = expected.abs().max()
+    scores = model(images.to(torch.uint8))
+    torch.testing.assert_close(scores / scale, expected / scale, rtol=0, atol=1e-4)
     assert expected.std() > 0.5
     assert model.has_imagenet
 
