@@ -5,19 +5,17 @@ from math import comb
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, wilcoxon
+from scipy.stats import binomtest
 from scipy.stats import norm as normal
 
 import eyechart as ec
 from commands import assert_refused
 from eyechart.humans.same_different import (
     Judgement,
-    accuracy_interval,
     analyse,
-    holm,
     read_single_judgements,
-    sign_flip,
 )
+from eyechart.stats.p_values import holm
 
 HEAD = "a,b,subject,shown,said\n"
 
@@ -39,103 +37,6 @@ def write(path, rows):
     lines = (f"{each.a},{each.b},{each.subject},{each.shown},{each.said}\n" for each in rows)
     path.write_text(HEAD + "".join(lines), encoding="utf-8")
     return path
-
-
-# The test by people
-
-
-@pytest.mark.parametrize("sums", [[3, -1, 4, 1, -5, 9, 2], [2, 2, 2, 2, 2, 2], [0, 0, 1], [7], []])
-def test_exchanging_signs_counts_every_outcome(sums):
-    outcomes = [
-        sum(sign * each for sign, each in zip(signs, sums, strict=True))
-        for signs in product((-1, 1), repeat=len(sums))
-    ]
-    expected = np.mean([abs(each) >= abs(sum(sums)) for each in outcomes])
-    assert sign_flip(np.array(sums, dtype=np.int64)) == pytest.approx(expected, abs=1e-12)
-
-
-def test_with_one_answer_from_each_person_it_is_the_binomial_test():
-    for right, total in ((12, 15), (30, 61), (0, 8), (55, 100)):
-        sums = np.array([1] * right + [-1] * (total - right))
-        assert sign_flip(sums) == pytest.approx(binomtest(right, total).pvalue, rel=1e-9)
-
-
-def test_with_people_who_differ_in_rank_only_it_agrees_with_the_signed_rank_test():
-    """Where sums are 1, 2, 3, … their ranks are the sums themselves."""
-    signs = np.array([1, 1, -1, 1, 1, 1, -1, 1, 1, 1])
-    sums = signs * np.arange(1, 11)
-    assert sign_flip(sums) == pytest.approx(wilcoxon(sums, method="exact").pvalue, rel=1e-9)
-
-
-def test_people_whose_answers_hang_together_are_rejected_no_more_often_than_stated():
-    numbers = np.random.default_rng(0)
-    pooled = by_people = 0
-    for _ in range(400):
-        # nobody can tell, but each sticks to one wrong idea or its opposite
-        rates = numbers.beta(0.8, 0.8, 10)
-        right = numbers.binomial(20, rates)
-        pooled += binomtest(int(right.sum()), 200).pvalue < 0.05
-        by_people += sign_flip(2 * right - 20) < 0.05
-    assert by_people / 400 < 0.075  # 0.05 and more than two standard errors
-    assert pooled / 400 > 0.4  # which is why there is a test by people at all
-
-
-# The interval
-
-
-def test_the_interval_holds_the_truth_as_often_as_it_says():
-    numbers = np.random.default_rng(1)
-    for people, each, mean, spread in ((8, 12, 0.5, 10), (12, 8, 0.6, 5), (6, 20, 0.55, 8)):
-        held = 0
-        for _ in range(300):
-            counts = numbers.integers(each // 2, each * 2, people)
-            rates = numbers.beta(mean * spread, (1 - mean) * spread, people)
-            low, high = accuracy_interval(numbers.binomial(counts, rates), counts)
-            held += low <= mean <= high
-        assert held / 300 > 0.925
-
-
-def test_of_single_answers_of_many_people_it_is_nearly_the_exact_binomial_one():
-    right = np.array([1] * 140 + [0] * 60)
-    found = accuracy_interval(right, np.ones(200, dtype=np.int64))
-    exact = binomtest(140, 200).proportion_ci(0.95)
-    assert found == pytest.approx((exact.low, exact.high), abs=0.002)
-
-
-def test_it_is_wider_the_more_people_differ():
-    counts = np.full(10, 20)
-    alike = accuracy_interval(np.full(10, 12), counts)
-    apart = accuracy_interval(np.array([20] * 5 + [4] * 5), counts)
-    assert apart[1] - apart[0] > 2 * (alike[1] - alike[0])
-
-
-def test_one_person_says_nothing_of_others_and_all_right_is_no_certainty():
-    assert accuracy_interval(np.array([90]), np.array([100])) == (0.0, 1.0)
-    low, high = accuracy_interval(np.full(6, 5), np.full(6, 5))
-    assert high == 1 and 0.7 < low < 0.025 ** (1 / 30)
-
-
-# Correction over pairs
-
-
-def test_holm_of_a_worked_example():
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
-    assert holm([0.4, 0.9]) == pytest.approx([0.8, 0.9])
-
-
-def test_holm_is_the_closed_test_of_all_intersections():
-    """Rejected is what every set of hypotheses with it in it rejects after Bonferroni."""
-    numbers = np.random.default_rng(2)
-    for _ in range(20):
-        values = (numbers.random(6) ** 3).tolist()
-        places = range(6)
-        sets = list(chain.from_iterable(combinations(places, size) for size in range(1, 7)))
-        expected = [
-            max(min(1, len(own) * min(values[j] for j in own)) for own in sets if place in own)
-            for place in places
-        ]
-        assert holm(values) == pytest.approx(expected)
 
 
 # A pair
@@ -194,8 +95,10 @@ def test_p_values_are_corrected_over_all_pairs():
     )
     found = analyse(rows)
     assert [(each.a, each.b) for each in found] == list(combinations("abcd", 2))
-    assert [each.by_people_holm for each in found] == holm([each.by_people for each in found])
-    assert [each.pooled_holm for each in found] == holm([each.pooled for each in found])
+    assert [each.by_people_holm for each in found] == holm(
+        [each.by_people for each in found]
+    ).tolist()
+    assert [each.pooled_holm for each in found] == holm([each.pooled for each in found]).tolist()
     # order of rows means nothing
     np.random.default_rng(0).shuffle(rows)
     assert analyse(rows) == found

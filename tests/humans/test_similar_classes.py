@@ -11,7 +11,6 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.humans.records import make_answers, write_answers
 from eyechart.humans.reference import Reference
-from eyechart.humans.same_different import holm
 from eyechart.humans.transfer import (
     find_classes,
     grouped,
@@ -22,6 +21,7 @@ from eyechart.humans.transfer import (
 from eyechart.reports.html.charts.human_curve_chart import _of_run
 from eyechart.results.schema import HumanCurve, HumanExperiment, SampledCurve
 from eyechart.scores.similar_pairs import compare_curves, find_similar
+from eyechart.stats.p_values import holm
 
 HEAD = "kind: similar-classes\nversion: 1\nsource: x\nclasses:\n"
 CLASS = HEAD + "- {{name: a, members: [b, c], provenance: study, test: t, {}}}\n"
@@ -128,7 +128,7 @@ def test_likeness_does_not_carry_over_from_pair_to_pair():
 def test_all_pairs_are_compared_and_corrected_for_their_number():
     pairs, reasons = compare_curves(Reference("mine", responses(FALLS, 3000)), replicates=200)
     assert [(own.a, own.b) for own in pairs] == list(combinations(FALLS, 2)) and not reasons
-    assert [own.p_holm for own in pairs] == holm([own.p for own in pairs])
+    assert [own.p_holm for own in pairs] == holm([own.p for own in pairs]).tolist()
     by_pair = {(own.a, own.b): own for own in pairs}
     assert by_pair["frost", "fog"].verdict == "similar"
     for pair in (("frost", "snow"), ("fog", "snow")):

@@ -21,9 +21,9 @@ from eyechart.pipeline.baseline import choose_baseline
 from eyechart.pipeline.normalise import Divisor, normalise
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.baselines import find_baseline
-from eyechart.scores.estimate import Estimate, complement, make_estimate
 from eyechart.scores.evaluation import CorruptionScore, ModelScore, PropertyScore, SpaceScore
 from eyechart.scores.expected import clean_expected_error, expected_error
+from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import find_published, load_published

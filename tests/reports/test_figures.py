@@ -43,7 +43,7 @@ from eyechart.reports.html.charts.overlap_chart import Overlap
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.reports.words import groups_of
 from eyechart.results.schema import Estimate, NormalizedErrors
-from eyechart.scores.ranking import Swap
+from eyechart.stats.ranks import Swap
 from report_runs import levels_run, make_once, people_run
 
 NOISE, BLUR, BRIGHT = "vcr/gaussian_noise", "vcr/gaussian_blur", "vcr/brightness"

@@ -5,9 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from eyechart.curves.bootstrap import replicate_weights
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.by_class import ByClass
+from eyechart.stats.bootstrap import draw_weights
 
 CLASSES, PICTURES = 3, 12
 
@@ -71,7 +71,7 @@ def test_what_is_said_instead_is_the_most_frequent_wrong_answer(gathered):
 
 def test_replicates_are_means_over_the_drawn_pictures(gathered):
     _, own, scores = gathered
-    for replicate, weights in enumerate(replicate_weights(PICTURES, 50, 0)):
+    for replicate, weights in zip(range(50), draw_weights(PICTURES, 0), strict=False):
         for score in scores:
             hits = total = 0.0
             for outcomes in own.values():

@@ -15,12 +15,13 @@ from eyechart.scores.people import (
     Areas,
     areas_of,
     compared_areas,
-    compared_intervals,
+    compared_replicates,
     compared_scores,
     ranges,
     significant_ranges,
 )
 from eyechart.scores.similar import compare_corruptions
+from eyechart.stats.intervals import percentile_interval
 
 # R̂, HMRI and MRSI of the VCR study's table of retrained models (its Table 3): before and after
 # retraining, two models, accuracy and consistency; then the human areas that they imply
@@ -155,7 +156,9 @@ def test_scores_of_fitted_curves_have_intervals_around_them():
     model = ec.fit_curve(change, numbers.random(6000) < 0.9 - 0.8 * change, replicates=200)
     areas = compared_areas(people, model)
     assert ec.hmri(people, model) == areas.hmri and ec.mrsi(people, model) == areas.mrsi
-    relative, superior = compared_intervals(people, model, 0.95)
+    relative, superior = (
+        percentile_interval(drawn, 0.95) for drawn in compared_replicates(people, model)
+    )
     assert relative[0] < areas.hmri < relative[1]
     assert superior[0] <= areas.mrsi <= superior[1]
     assert areas.hmri == pytest.approx(0.5 / (0.9 - 0.5 / 3), abs=0.02)
@@ -216,7 +219,7 @@ def test_who_leads_where():
 def test_curves_of_different_densities_are_not_compared():
     people = fitted(lambda v: 0.9 - 0.5 * v, 1, density=[1, 2])
     model = fitted(lambda v: 0.9 - 0.8 * v, 2)
-    for compare in (ec.hmri, compared_intervals, ranges):
+    for compare in (ec.hmri, compared_replicates, ranges):
         with pytest.raises(ec.UsageError, match="human_curve and model_curve must have the same"):
             compare(people, model)
     weighted = fitted(lambda v: 0.9 - 0.8 * v, 2, density=[1, 2])

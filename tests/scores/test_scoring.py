@@ -16,9 +16,7 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.prepare import people_of
 from eyechart.pipeline.task import Task
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.estimate import mean_estimate
 from eyechart.scores.evaluation import values_of
-from eyechart.scores.ranking import paired_difference
 from eyechart.scores.scoring import (
     Fit,
     class_weights,
@@ -26,6 +24,8 @@ from eyechart.scores.scoring import (
     is_too_few,
     score_corruption,
 )
+from eyechart.stats.estimate import mean_estimate
+from eyechart.stats.p_values import paired_difference
 from eyechart.testsets.plan import Plan
 from known_outcomes import CLEAN_ACCURACY, TRUE_AREAS, outcomes
 from small_models import save_pictures

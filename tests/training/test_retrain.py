@@ -31,8 +31,8 @@ from eyechart.reports.terminal.retraining_table import (
     retrained_cells,
     retrained_latex,
 )
-from eyechart.scores.estimate import make_estimate
-from eyechart.scores.ranking import paired_difference
+from eyechart.stats.estimate import make_estimate
+from eyechart.stats.p_values import paired_difference
 from eyechart.suites.apply import corrupt
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures

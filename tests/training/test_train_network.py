@@ -23,7 +23,7 @@ from eyechart.cli.ranges import parse_range
 from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
-from eyechart.scores.estimate import wilson_interval
+from eyechart.stats.intervals import wilson_interval
 from eyechart.training.distributed import World, is_first_process, joined, own_device
 from interrupting import stopping
 from textures import TINTS, save_textures

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eyechart.scores.estimate import Estimate
+    from eyechart.stats.estimate import Estimate
     from eyechart.structure.scores import Share
 
 WIDE, ENDLESS = 160, 2000

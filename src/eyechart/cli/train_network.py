@@ -161,7 +161,7 @@ def _load(
 def _accuracy(out: Path, test: "Labelled", device: "torch.device") -> str:
     """Return a sentence that says how often the network is right on clean pictures."""
     from eyechart.models.find import load_model
-    from eyechart.scores.estimate import wilson_interval
+    from eyechart.stats.intervals import wilson_interval
     from eyechart.training.answers import right_answers
     from eyechart.training.data import Held
     from eyechart.training.mixture import Mixture

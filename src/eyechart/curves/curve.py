@@ -14,11 +14,13 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.answers import read_answers
 from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
-from eyechart.curves.bootstrap import Draws, check_replicates, draws_of, resampled
 from eyechart.curves.density import AnyDensity, Density, area_of, to_density
 from eyechart.curves.gaps import area_bounds
 from eyechart.curves.methods import CHOICES, METHODS, refit
 from eyechart.curves.pieces import stacked
+from eyechart.curves.replicates import Draws, draws_of, resampled
+from eyechart.stats.bootstrap import check_replicates
+from eyechart.stats.intervals import check_level, percentile_interval
 
 FEWEST_BINS = 2
 
@@ -235,33 +237,6 @@ def fit_curve(
         draws_of(given.names, replicates, seed),
         method,
     )
-
-
-def percentile_interval(values: Numbers, level: float) -> tuple[float, float]:
-    """Return the ends between which the middle share `level` of the values lies.
-
-    A value of NaN is undetermined and may be anything, so it stands beyond both ends. If more of
-    them are than either tail holds, so is the interval: (NaN, NaN).
-    """
-    tail = 50 * (1 - check_level(level))
-    unknown = np.isnan(values)
-    if not unknown.any():
-        low, high = np.percentile(values, [tail, 100 - tail])
-    elif 100 * unknown.mean() > tail:
-        low = high = np.nan
-    else:
-        # the ends are values that were seen: nothing can be interpolated towards an unknown one
-        low = np.percentile(np.where(unknown, -np.inf, values), tail, method="higher")
-        high = np.percentile(np.where(unknown, np.inf, values), 100 - tail, method="lower")
-    return float(low), float(high)
-
-
-def check_level(level: float) -> float:
-    """Return the level of an interval as a float; refuse what is no share of replicates."""
-    share = as_number(level, "level")
-    if not 0 < share < 1:
-        raise UsageError(f"level must be between 0 and 1, got {share:g}.")
-    return share
 
 
 def visual_changes(values: Any) -> Numbers:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import binomtest
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -22,6 +21,7 @@ from eyechart.humans.same_different import judgements_file
 from eyechart.humans.single import anchor_of, apart_if_unknown, clusters_of, one_by_one
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
 from eyechart.labels.categories import CATEGORIES
+from eyechart.stats.intervals import wilson_interval
 
 Which = Literal["accuracy", "consistency"]
 WHICH = ("accuracy", "consistency")
@@ -59,8 +59,7 @@ class Point:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the binomial interval of the rate (Wilson), as if answers were independent."""
-        own = binomtest(round(self.hits), self.answers).proportion_ci(level, method="wilson")
-        return float(own.low), float(own.high)
+        return wilson_interval(round(self.hits) / self.answers, self.answers, level)
 
 
 @dataclass(frozen=True)

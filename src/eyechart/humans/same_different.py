@@ -10,13 +10,14 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import beta, binomtest, norm, t
+from scipy.stats import binomtest, norm
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.humans.records import DIFFERENT, SAME, Judgement
 from eyechart.humans.tables import Row, head_of, read_rows
+from eyechart.stats.intervals import clustered_interval
+from eyechart.stats.p_values import holm, sign_flip
 
 FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "said")
@@ -141,8 +142,8 @@ def analyse(judgements: Iterable[Judgement]) -> list[PairResult]:
     by_pair = sorted(judgements, key=lambda each: (each.a, each.b))
     groups = groupby(by_pair, lambda each: (each.a, each.b))
     found = [result for pair, own in groups if (result := _pair(*pair, list(own))) is not None]
-    pooled = holm([each.pooled for each in found])
-    by_people = holm([each.by_people for each in found])
+    pooled = holm([each.pooled for each in found]).tolist()
+    by_people = holm([each.by_people for each in found]).tolist()
     return [
         replace(each, pooled_holm=one, by_people_holm=two)
         for each, one, two in zip(found, pooled, by_people, strict=True)
@@ -172,7 +173,7 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
         len(judgements) - total,
         len(people),
         hits,
-        accuracy_interval(right, counts),
+        clustered_interval(right, counts, LEVEL),
         (_rate(said[0]), _rate(said[1])),
         float(found - alarms),
         float(-(found + alarms) / 2),
@@ -190,58 +191,6 @@ def _said_different(judgements: Sequence[Judgement]) -> tuple[int, int]:
 def _rate(said_different: tuple[int, int]) -> float:
     count, total = said_different
     return 1 - count / total if total else float("nan")
-
-
-def sign_flip(sums: NDArray[np.int64]) -> float:
-    """Return the two-sided p-value of sums that are symmetric around 0 if nobody can tell.
-
-    A person's sum is of right minus wrong answers. Whoever cannot tell would as likely have had the
-    opposite one, however their answers hang together; all such outcomes are counted, none is drawn.
-    With one answer from each person it is the binomial test.
-    """
-    sizes = np.abs(np.asarray(sums, dtype=np.int64))
-    chances = np.ones(1)
-    for size in sizes.tolist():
-        wider = np.zeros(len(chances) + 2 * size)
-        wider[: len(chances)] += chances / 2
-        wider[2 * size :] += chances / 2
-        chances = wider
-    total = int(sizes.sum())
-    outcomes = np.arange(-total, total + 1)
-    return min(1.0, float(chances[np.abs(outcomes) >= abs(int(np.sum(sums)))].sum()))
-
-
-def accuracy_interval(
-    right: NDArray[np.int64], counts: NDArray[np.int64], level: float = LEVEL
-) -> tuple[float, float]:
-    """Return the interval of the accuracy over people, for any number of answers of each.
-
-    After Korn and Graubard: the exact binomial interval with as many answers as would be worth as
-    much if all were independent, fewer the more people differ and the fewer they are. One person
-    says nothing of others.
-    """
-    people, total, hits = len(counts), int(counts.sum()), int(right.sum())
-    if people < 2:
-        return 0.0, 1.0
-    rate = hits / total
-    variance = people / (people - 1) * float(((right - rate * counts) ** 2).sum()) / total**2
-    worth = min(rate * (1 - rate) / variance, total) if variance > 0 else float(total)
-    tail = (1 - level) / 2
-    worth *= float(t.ppf(tail, total - 1) / t.ppf(tail, people - 1)) ** 2
-    hit, missed = rate * worth, (1 - rate) * worth
-    low = float(beta.ppf(tail, hit, missed + 1)) if hit > 0 else 0.0
-    high = float(beta.ppf(1 - tail, hit + 1, missed)) if missed > 0 else 1.0
-    return low, high
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values corrected so that any wrong rejection at all is as rare as stated."""
-    order = np.argsort(p_values, kind="stable")
-    corrected, largest = [0.0] * len(order), 0.0
-    for rank, place in enumerate(order.tolist()):
-        largest = max(largest, min(1.0, p_values[place] * (len(order) - rank)))
-        corrected[place] = largest
-    return corrected
 
 
 def judgements_file(path: Path) -> Path | None:

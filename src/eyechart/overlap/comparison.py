@@ -1,16 +1,15 @@
 """How alike two overlap matrices are: of two networks, of tuning and of training from scratch."""
 
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.curves.bootstrap import check_replicates
-from eyechart.curves.curve import percentile_interval
 from eyechart.overlap.scores import OverlapMatrix
+from eyechart.stats.bootstrap import check_replicates, draw_weights
+from eyechart.stats.intervals import percentile_interval
 
 LEAST = 4
 """Corruptions that two matrices must share to be compared."""
@@ -68,15 +67,20 @@ def compare_matrices(
 
 
 def _replicates(first: Numbers, second: Numbers, replicates: int, seed: int) -> Numbers:
-    """Return rank correlations of corruptions drawn with replacement; pairs of one are no pairs."""
-    numbers = np.random.default_rng(seed)
-    found: list[float] = []
-    while len(found) < replicates:
-        taken = numbers.integers(0, len(first), len(first))
-        row, column = np.triu_indices(len(first), 1)
-        row, column = taken[row], taken[column]
-        own, other = first[row, column], second[row, column]
-        use = (row != column) & ~np.isnan(own) & ~np.isnan(other)
-        if use.sum() >= LEAST and np.ptp(own[use]) > 0 and np.ptp(other[use]) > 0:
-            found.append(spearmanr(own[use], other[use]).statistic)
-    return cast(Numbers, np.array(found))
+    """Return rank correlations of corruptions drawn with replacement; pairs of one are no pairs.
+
+    Draws with too few pairs, or without a difference among them, are drawn again.
+    """
+    rows, columns = np.triu_indices(len(first), 1)
+    known = ~np.isnan(first[rows, columns]) & ~np.isnan(second[rows, columns])
+    rows, columns = rows[known], columns[known]
+    correlations: list[float] = []
+    for weights in draw_weights(len(first), seed):
+        # a pair is as often in a draw as its corruptions are, one times the other
+        repeats = (weights[rows] * weights[columns]).astype(np.int64)
+        one, two = (np.repeat(scores[rows, columns], repeats) for scores in (first, second))
+        if len(one) >= LEAST and np.ptp(one) > 0 and np.ptp(two) > 0:
+            correlations.append(spearmanr(one, two).statistic)
+        if len(correlations) == replicates:
+            break
+    return np.array(correlations)

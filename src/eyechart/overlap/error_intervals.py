@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.curves.bins import Numbers
-from eyechart.curves.curve import percentile_interval
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.coverage import DirectTest
 from eyechart.overlap.hits import read_hits
@@ -14,6 +13,7 @@ from eyechart.overlap.intervals import resampled_shares
 from eyechart.overlap.tables import STANDARD, AccuracyTable
 from eyechart.scores.baselines import Baseline
 from eyechart.scores.corruption_error import error_ratios
+from eyechart.stats.intervals import percentile_interval
 
 LEVEL = 0.95
 

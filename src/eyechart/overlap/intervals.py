@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.curves.bootstrap import check_replicates, replicate_weights
-from eyechart.curves.curve import check_level
 from eyechart.overlap.scores import (
     LEAST_GAIN,
     OverlapMatrix,
@@ -21,10 +18,12 @@ from eyechart.overlap.scores import (
     robustness_scores,
     seed_deviation,
 )
+from eyechart.stats.bootstrap import check_replicates, draw_units, weight_blocks
+from eyechart.stats.intervals import check_level
 
 Hits = NDArray[np.bool_]
 
-AT_ONCE = 16_000_000
+AT_ONCE = 8_000_000
 """How many numbers are held at once, of the hits and of the weights each: 64 MB."""
 
 EXACT = 2**24
@@ -111,28 +110,15 @@ def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Num
     """
     seeds, models, tests, pictures = hits.shape
     # apart from the images' weights, which are then the same for any number of seeds
-    numbers = np.random.default_rng((seed, 1))
-    drawn_weights = replicate_weights(pictures, replicates, seed)
-    step = max(1, AT_ONCE // max(pictures, seeds * models * tests))
-    for start in range(0, replicates, step):
-        size = min(step, replicates - start)
-        weights = _weights(drawn_weights, size, pictures)
+    taken = draw_units(seeds, max(1, seeds - 1), replicates, (seed, 1))
+    max_block = max(1, AT_ONCE // max(pictures, seeds * models * tests))
+    for part, weights in weight_blocks(pictures, replicates, seed, max_block):
+        counted = weights.T.astype(np.float32)
+        size = counted.shape[1]
         shares = np.empty((seeds, models, tests, size))
-        for own, rows in _slabs(hits):
-            shares.reshape(-1, size)[rows] = own @ weights / pictures
-        drawn = np.moveaxis(shares, -1, 0)
-        if seeds > 1:
-            taken = numbers.integers(0, seeds, (size, seeds - 1))
-            drawn = drawn[np.arange(size)[:, None], taken]
-        yield drawn
-
-
-def _weights(drawn: Iterator[Numbers], size: int, pictures: int) -> NDArray[np.float32]:
-    """Return how often each picture is in the next `size` replicates, (pictures, size)."""
-    weights = np.empty((size, pictures), dtype=np.float32)
-    for row, own in zip(weights, islice(drawn, size), strict=True):
-        row[:] = own
-    return weights.T
+        for slab, rows in _slabs(hits):
+            shares.reshape(-1, size)[rows] = slab @ counted / pictures
+        yield np.moveaxis(shares, -1, 0)[np.arange(size)[:, None], taken[part]]
 
 
 def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:

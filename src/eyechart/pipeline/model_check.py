@@ -18,7 +18,7 @@ from eyechart.labels.categories import NONE
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
-from eyechart.scores.estimate import wilson_interval
+from eyechart.stats.intervals import wilson_interval
 
 LEVEL = 0.95
 TOLERANCE = 0.01

@@ -12,10 +12,10 @@ from eyechart.pipeline.baseline import PEOPLE, Choice
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.baselines import measured_baseline
 from eyechart.scores.corruption_error import corruption_error, mean_corruption_error_replicates
-from eyechart.scores.estimate import Estimate, make_estimate, mean_estimate
 from eyechart.scores.evaluation import CorruptionScore, ModelScore, Normalised, SpaceScore
 from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.scores.scoring import Fit, human_curve
+from eyechart.stats.estimate import Estimate, make_estimate, mean_estimate
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.plan import Plan
 

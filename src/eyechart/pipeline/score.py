@@ -34,7 +34,6 @@ from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
 from eyechart.results.runs import AUTO, HUMAN_BINS
 from eyechart.scores.by_class import ByClass
-from eyechart.scores.estimate import ENOUGH
 from eyechart.scores.evaluation import (
     PROPERTIES,
     TOO_FEW,
@@ -56,6 +55,7 @@ from eyechart.scores.scoring import (
 from eyechart.scores.several import correct_for_number
 from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import SimilarClass, compare_corruptions
+from eyechart.stats.estimate import ENOUGH
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.samples import IntArray

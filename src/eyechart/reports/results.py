@@ -21,7 +21,6 @@ from eyechart.reports.interval_text import known
 from eyechart.results.schema import RESULTS_FILE, SCHEMA_VERSION
 from eyechart.results.scores_file import SCORES_FILE, write_scores
 from eyechart.scores.by_class import ClassScore
-from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import (
     PROPERTIES,
     CorruptionScore,
@@ -34,6 +33,7 @@ from eyechart.scores.evaluation import (
     SpaceScore,
     check_evaluation,
 )
+from eyechart.stats.estimate import Estimate
 
 CSV_FILE = "results.csv"
 CURVE_POINTS = 101

@@ -9,8 +9,9 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.results.runs import Board
-from eyechart.scores.estimate import Estimate
-from eyechart.scores.ranking import Ranking, holm, paired_difference, rank
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.p_values import holm, paired_difference
+from eyechart.stats.ranks import Ranking, rank
 from eyechart.suites.suite import split_variant
 
 HIGHER_IS_BETTER = {

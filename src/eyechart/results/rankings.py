@@ -9,8 +9,8 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.results.runs import Board
-from eyechart.scores.estimate import Estimate, complement
-from eyechart.scores.ranking import Ranking, Swap, rank, swaps
+from eyechart.stats.estimate import Estimate, complement
+from eyechart.stats.ranks import Ranking, Swap, rank, swaps
 
 SHARED = (
     "gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "glass_blur", "defocus_blur",

@@ -11,7 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.bins import BINS
 from eyechart.results.schema import CorruptionCoverage, ModelResults, Results, read_results
 from eyechart.results.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
-from eyechart.scores.estimate import Estimate, mean_estimate
+from eyechart.stats.estimate import Estimate, mean_estimate
 
 OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")
 """Scores that a run has once, not for every corruption."""

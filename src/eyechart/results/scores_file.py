@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from eyechart.core.parts import read_parquet, write_parquet
-from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore, values_of
+from eyechart.stats.estimate import Estimate
 
 SCORES_FILE = "scores.parquet"
 CLEAN_ACCURACY, CLEAN_ERROR = "clean_accuracy", "clean_error"

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
 
-from eyechart.curves.bootstrap import replicate_weights
 from eyechart.labels.categories import NONE
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.estimate import Estimate, make_estimate
+from eyechart.stats.bootstrap import resample_sums
+from eyechart.stats.estimate import Estimate, make_estimate
 from eyechart.testsets.samples import FloatArray, IntArray
 
 
@@ -83,13 +84,17 @@ class ByClass:
         self, counts: FloatArray, hits: FloatArray, which: IntArray, classes: int
     ) -> FloatArray:
         """Return the share of right answers of every class in every resampled set of pictures."""
-        found = np.empty((self.replicates, classes))
-        drawn = replicate_weights(len(counts), self.replicates, self.seed)
-        for place, weights in enumerate(drawn):
-            total = np.bincount(which, weights * counts, classes)
-            right = np.bincount(which, weights * hits, classes)
-            found[place] = np.divide(right, total, out=np.full(classes, np.nan), where=total > 0)
-        return found
+        units = np.arange(len(counts))
+        columns = np.concatenate([which, which + classes])
+        table = coo_array(
+            (np.concatenate([hits, counts]), (np.tile(units, 2), columns)),
+            shape=(len(counts), 2 * classes),
+        )
+        sums = resample_sums(table.tocsr(), self.replicates, self.seed)
+        right, total = sums[:, :classes], sums[:, classes:]
+        shares: FloatArray = np.full(right.shape, np.nan)
+        np.divide(right, total, out=shares, where=total > 0)
+        return shares
 
     def _score(
         self,

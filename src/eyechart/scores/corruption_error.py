@@ -13,7 +13,6 @@ from eyechart.core.arguments import as_flag, as_list, as_texts, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
-from eyechart.curves.curve import percentile_interval
 from eyechart.scores.baselines import (
     Baseline,
     Errors,
@@ -21,6 +20,7 @@ from eyechart.scores.baselines import (
     as_share,
     mean_errors,
 )
+from eyechart.stats.intervals import percentile_interval
 from eyechart.suites.catalogue import list_corruptions
 
 ROUNDING = 1e-9

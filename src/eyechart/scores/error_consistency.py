@@ -15,9 +15,10 @@ from scipy.sparse import csr_matrix
 from eyechart.core.arguments import as_list
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.curves.bootstrap import check_replicates, weight_tables
-from eyechart.curves.curve import percentile_interval
-from eyechart.scores.estimate import LEVELS, Estimate
+from eyechart.stats.bootstrap import check_replicates, weight_blocks
+from eyechart.stats.estimate import LEVELS, Estimate
+from eyechart.stats.intervals import percentile_interval
+from eyechart.stats.kappa import agreement, cohen_kappa
 
 Labels = Sequence[Any] | NDArray[Any] | None
 
@@ -112,12 +113,12 @@ def _over_pairs(
         raise UsageError(
             "Error consistency needs trials that two observers did, and there are none."
         )
-    observed, expected = (part[compared] for part in _agreement(whole))
-    kappas = _kappas(whole[:, compared])
+    observed, expected = (part[compared] for part in agreement(whole))
+    kappas = cohen_kappa(whole[:, compared])
     drawn = np.empty(replicates)
-    for part, weights in weight_tables(sums.shape[1], replicates, seed):
+    for part, weights in weight_blocks(sums.shape[1], replicates, seed):
         table = (sums @ weights.T).reshape(4, -1, len(weights))[:, compared]
-        drawn[part] = _mean(_kappas(table))
+        drawn[part] = _mean(cohen_kappa(table))
     return ErrorConsistency(
         _estimate(float(_mean(kappas)), drawn),
         float(observed.mean()),
@@ -146,21 +147,6 @@ def _sums(
     where = (np.concatenate(rows), np.concatenate(columns))
     shape = (4 * len(pairs) * conditions, int(group.max()) + 1)
     return csr_matrix((np.concatenate(values), where), shape=shape)
-
-
-def _agreement(table: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the observed and the expected share of agreement; NaN where there are no trials."""
-    trials = np.where(table[0] > 0, table[0], np.nan)
-    one, two, observed = table[1:] / trials
-    return observed, one * two + (1 - one) * (1 - two)
-
-
-def _kappas(table: Numbers) -> Numbers:
-    observed, expected = _agreement(table)
-    # right and wrong are counted, so that what is always right is so exactly
-    room = np.where(expected < 1, 1 - expected, np.nan)
-    kappas: Numbers = (observed - expected) / room
-    return kappas
 
 
 def _mean(kappas: Numbers) -> Numbers:

@@ -9,10 +9,10 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
 from eyechart.humans.reference import Point
 from eyechart.scores.by_class import ClassScore
-from eyechart.scores.estimate import Estimate, complement, mean_estimate
 from eyechart.scores.people import Areas
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarClass
+from eyechart.stats.estimate import Estimate, complement, mean_estimate
 
 PROPERTIES = {"a": "accuracy", "p": "consistency"}
 """The two properties by the letter of their scores: R_a, R_p."""

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.sparse import coo_array
 
-from eyechart.curves.bootstrap import replicate_weights
 from eyechart.curves.curve import Curve
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.estimate import Estimate, make_estimate
+from eyechart.stats.bootstrap import resample_sums, shuffle_replicates
+from eyechart.stats.estimate import Estimate, make_estimate
 
 STEPS = 400
 """Into how many steps of visual change pictures are put."""
@@ -28,21 +28,19 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
     # what a picture adds to each step of Δv: the curve's value there is then all that varies
     step = np.clip(np.rint(change * STEPS), 0, STEPS).astype(np.int64)
     table = coo_array((weights, (group, step)), shape=(len(pictures), STEPS + 1)).tocsr()
-    counts = np.bincount(group, weights, len(pictures))
     wrong = np.clip(1 - human_curve.refits(np.linspace(0, 1, STEPS + 1)), 0, 1)
     replicates = wrong.shape[1]
     # people's resampled curves in an order of their own, independent of the pictures
-    order = np.random.default_rng(seed + 1).permutation(replicates)
-    found = np.empty(replicates)
+    (order,) = shuffle_replicates(replicates, seed + 1)
     value = 1 - float(np.average(human_curve(change), weights=weights))
-    for place, drawn in enumerate(replicate_weights(len(pictures), replicates, seed)):
-        count = drawn @ counts
-        found[place] = (drawn @ (table @ wrong[:, order[place]])) / count if count else value
-    return make_estimate(value, found, len(np.unique(group)))
+    sums = resample_sums(table, replicates, seed)
+    counts, errors = sums.sum(axis=1), (sums * wrong[:, order].T).sum(axis=1)
+    drawn = np.divide(errors, counts, out=np.full(replicates, value), where=counts > 0)
+    return make_estimate(value, drawn, len(np.unique(group)))
 
 
 def clean_expected_error(human_curve: Curve, seed: int) -> Estimate:
     """Return how often people are wrong on clean pictures: 1 − s(0)."""
     drawn = np.clip(1 - human_curve.refits(np.zeros(1))[0], 0, 1)
-    order = np.random.default_rng(seed + 1).permutation(len(drawn))
+    (order,) = shuffle_replicates(len(drawn), seed + 1)
     return make_estimate(1 - float(human_curve(0.0)), drawn[order])

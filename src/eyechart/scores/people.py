@@ -8,12 +8,11 @@ from scipy.interpolate import PPoly
 
 from eyechart.curves.bins import Numbers
 from eyechart.curves.crossings import four_areas, leads_between
-from eyechart.curves.curve import Curve, percentile_interval
+from eyechart.curves.curve import Curve
 from eyechart.curves.density import UNIFORM, Density
 from eyechart.curves.pieces import have_same_breaks, stacked
 from eyechart.scores.significance import (
     PUBLISHED_LEVEL,
-    Interval,
     Lead,
     apart_ranges,
     check_comparable,
@@ -64,14 +63,6 @@ def compared_areas(human_curve: Curve, model_curve: Curve) -> Areas:
     """
     check_comparable(human_curve, model_curve, ROLES)
     return areas_of(human_curve.pieces, model_curve.pieces, human_curve.density)
-
-
-def compared_intervals(
-    human_curve: Curve, model_curve: Curve, level: float = 0.95
-) -> tuple[Interval, Interval]:
-    """Return the percentile intervals of HMRI and MRSI; people and model are resampled apart."""
-    relative, superior = compared_replicates(human_curve, model_curve)
-    return percentile_interval(relative, level), percentile_interval(superior, level)
 
 
 def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[Numbers, Numbers]:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eyechart.curves.curve import Curve, check_level
+from eyechart.curves.curve import Curve
 from eyechart.scores.people import NAMES, Areas, compared_areas
 from eyechart.scores.significance import TOUCHING, Lead, leads_at, resampled_gaps
+from eyechart.stats.intervals import check_level
 
 VERDICTS = {
     (True, False): "people ahead",

@@ -11,7 +11,6 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import check_right_anchor, right_end
 from eyechart.curves.bins import BINS, MAX_BINS, bin_edges
-from eyechart.curves.bootstrap import check_replicates, replicate_weights
 from eyechart.curves.curve import Curve, fit_curve
 from eyechart.curves.density import AnyDensity, to_density
 from eyechart.curves.methods import METHODS
@@ -20,7 +19,6 @@ from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.estimate import ENOUGH, Estimate, make_estimate
 from eyechart.scores.evaluation import CorruptionScore, PeopleScore, PropertyScore
 from eyechart.scores.people import (
     compared_areas,
@@ -29,6 +27,8 @@ from eyechart.scores.people import (
     significant_ranges,
 )
 from eyechart.scores.scenario import scenario
+from eyechart.stats.bootstrap import check_replicates, resample_means
+from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
 from eyechart.testsets.samples import FloatArray
 
 PUBLISHED_LEVELS = (1, 2, 3, 4, 5)
@@ -294,10 +294,7 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     share = np.ones(len(hits)) if outcomes.weights is None else outcomes.weights
     totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)
     mean = float(totals.sum() / counts.sum())
-    drawn = replicate_weights(size, fit.replicates, fit.seed)
-    # a draw without any of these pictures says nothing new
-    sums = ((each @ totals, each @ counts) for each in drawn)
-    means = np.array([total / count if count else mean for total, count in sums])
+    means = resample_means(totals, counts, fit.replicates, fit.seed)
     # of a ratio of two sums over images; p(1 − p)/n where every image has one answer
     variance = float(((totals - mean * counts) ** 2).sum() / counts.sum() ** 2)
     return make_estimate(mean, means, len(names), variance)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eyechart.scores.evaluation import CorruptionScore, PropertyScore
-from eyechart.scores.ranking import holm
+from eyechart.stats.p_values import holm
 
 
 def correct_for_number(scores: Sequence[CorruptionScore]) -> list[CorruptionScore]:

@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.curves.curve import Curve, percentile_interval
+from eyechart.curves.curve import Curve
+from eyechart.stats.bootstrap import shuffle_replicates
+from eyechart.stats.intervals import Interval, percentile_interval
+from eyechart.stats.p_values import bootstrap_p_value
 
-Interval = tuple[float, float]
 Order = NDArray[np.int64]
 
 GRID = np.linspace(0, 1, 401)
@@ -111,10 +113,10 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
         area,
         percentile_interval(areas, 0.95),
         percentile_interval(areas, PUBLISHED_LEVEL),
-        p_value(np.abs(areas - area) >= abs(area)),
+        bootstrap_p_value(np.abs(areas - area) >= abs(area)),
         largest,
         float(places[widest]),
-        p_value(np.abs(chance).max(axis=0) >= largest),
+        bootstrap_p_value(np.abs(chance).max(axis=0) >= largest),
         paired,
     )
 
@@ -145,7 +147,7 @@ def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[Order, Order
         )
     count = min(first.draws.replicates, second.draws.replicates)
     order = np.arange(count)
-    return order, order if paired else np.random.default_rng(0).permutation(count)
+    return order, order if paired else shuffle_replicates(count, 0)[0]
 
 
 def resampled_gaps(first: Curve, second: Curve, paired: bool) -> tuple[Numbers, Numbers, Numbers]:
@@ -173,9 +175,3 @@ def _apart(
     # what a curve does where nothing was observed is no evidence
     seen = first.is_observed(GRID) & second.is_observed(GRID)
     return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)
-
-
-def p_value(cases: NDArray[np.bool_]) -> float:
-    """Return the share of resampled cases that are as extreme as the one found."""
-    # the set found counts as one of those that chance made, so that no p-value is 0
-    return (1 + int(cases.sum())) / (1 + len(cases))

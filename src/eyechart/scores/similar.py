@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from eyechart.curves.curve import Curve, percentile_interval
+from eyechart.curves.curve import Curve
 from eyechart.scores.people import compared_areas, compared_scores
 from eyechart.scores.significance import (
     PUBLISHED_LEVEL,
-    Interval,
     Lead,
     apart_ranges,
     check_comparable,
     pair_orders,
 )
+from eyechart.stats.bootstrap import shuffle_replicates
+from eyechart.stats.intervals import Interval, percentile_interval
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ def compare_corruptions(
     own, other = pair_orders(first, second, first.draws.pairs_with(second.draws))
     count = min(len(own), human.draws.replicates, other_human.draws.replicates)
     # people in an order of their own, independent of both, and of each other where they are two
-    numbers = np.random.default_rng(1)
-    order = numbers.permutation(count)
-    other_order = order if second_human is None else numbers.permutation(count)
+    order, other_order = shuffle_replicates(count, 1, n_orders=2)
+    if second_human is None:
+        other_order = order
     (hmri, mrsi), (other_hmri, other_mrsi) = (
         compared_scores(
             [people.replicates[place] for place in places],

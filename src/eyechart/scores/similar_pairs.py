@@ -13,7 +13,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
 from eyechart.humans.reference import WHICH, Reference
-from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult, holm
+from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
 from eyechart.humans.similarity import bands_apart
 from eyechart.humans.transfer import (
     STUDY,
@@ -22,7 +22,8 @@ from eyechart.humans.transfer import (
     SimilarClasses,
     grouped,
 )
-from eyechart.scores.significance import p_value, resampled_gaps
+from eyechart.scores.significance import resampled_gaps
+from eyechart.stats.p_values import bootstrap_p_value, holm
 
 SIMULTANEOUS, PUBLISHED_RULE = "simultaneous", "published"
 RULES = (SIMULTANEOUS, PUBLISHED_RULE)
@@ -70,7 +71,7 @@ def compare_curves(
                 found.append(_compared(a, b, which, curves[a], curves[b], count))
             except UsageError as error:
                 reasons.append(f"{a} and {b}, {which}: {error}")
-    corrected = holm([pair.p for pair in found])
+    corrected = holm([pair.p for pair in found]).tolist()
     return [
         replace(pair, p_holm=p, verdict=_verdict(p, pair.at_most, margin))
         for pair, p in zip(found, corrected, strict=True)
@@ -116,7 +117,7 @@ def _compared(a: str, b: str, which: str, one: Curve, two: Curve, n: int) -> Com
     gap, chance, _ = resampled_gaps(one, two, paired=False)
     largest = float(np.abs(gap).max())
     noise = np.abs(chance).max(axis=0)
-    p = p_value(noise >= largest)
+    p = bootstrap_p_value(noise >= largest)
     at_most = min(1.0, largest + float(np.quantile(noise, 0.95)))
     return ComparedPair(
         a, b, which, APART if apart else OVERLAP, p, p, largest, at_most, n, UNDECIDED

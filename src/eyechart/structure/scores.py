@@ -16,8 +16,8 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.plain import from_plain
-from eyechart.curves.curve import percentile_interval
-from eyechart.scores.estimate import LEVELS, wilson_interval
+from eyechart.stats.estimate import LEVELS
+from eyechart.stats.intervals import percentile_interval, wilson_interval
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
 from eyechart.structure.study import Study, file_of, read_answers

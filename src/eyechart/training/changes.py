@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import Evaluation, SpaceScore, values_of
-from eyechart.scores.ranking import PairedDifference, holm, paired_difference
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.p_values import PairedDifference, holm, paired_difference
 
 CLEAN_ACCURACY = "clean_accuracy"
 

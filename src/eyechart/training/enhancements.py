@@ -26,8 +26,8 @@ from eyechart.pipeline.baseline import AUTO, NONE, PEOPLE, choose_baseline, with
 from eyechart.pipeline.evaluate import run_task
 from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.pipeline.task import Task
-from eyechart.scores.estimate import Estimate, complement
 from eyechart.scores.evaluation import Evaluation
+from eyechart.stats.estimate import Estimate, complement
 from eyechart.testsets.samples import choose_pictures
 from eyechart.training.data import Labelled, Transform, mean_and_deviation, training_data
 from eyechart.training.loop import Start, new_network, train

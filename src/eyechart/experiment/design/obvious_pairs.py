@@ -16,10 +16,10 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
 from eyechart.experiment.design.study_samples import StudyImage, StudySample
+from eyechart.humans.records import DIFFERENT, SAME
 from eyechart.humans.transfer import class_of
 from eyechart.suites.suite import all_entries
 
-SAME, DIFFERENT = "same", "different"
 OBVIOUS = 0.5
 STRONG_SHARE = 0.8
 

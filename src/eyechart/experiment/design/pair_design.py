@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.design.obvious_pairs import DIFFERENT, SAME, obvious_pairs
+from eyechart.experiment.design.obvious_pairs import obvious_pairs
 from eyechart.experiment.design.stimulus_design import (
     CATCH,
     MAIN,
@@ -27,6 +27,7 @@ from eyechart.experiment.design.stimulus_design import (
 )
 from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.design.study_samples import StudyImage, StudySample
+from eyechart.humans.records import DIFFERENT, SAME
 
 TOLERANCE = 0.02
 """Two pictures of a stimulus differ by no more than so much Δv where the test set allows it."""

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from eyechart.experiment.design.budget import Budget, Prices
-from eyechart.experiment.design.obvious_pairs import OBVIOUS, SAME
+from eyechart.experiment.design.obvious_pairs import OBVIOUS
 from eyechart.experiment.design.pair_design import TOLERANCE
 from eyechart.experiment.design.stimulus_design import (
     CATCH,
@@ -14,6 +14,7 @@ from eyechart.experiment.design.stimulus_design import (
     PlannedStimulus,
 )
 from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.humans.records import SAME
 from eyechart.labels.categories import CATEGORIES
 
 UNEVEN = 1.5

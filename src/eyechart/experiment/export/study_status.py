@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
-from scipy.stats import binomtest
 from sqlalchemy import select
 from sqlalchemy.orm import Session as Db
 
@@ -31,6 +30,7 @@ from eyechart.experiment.storage.session_records import SessionRecord, read_sitt
 from eyechart.humans.records import CLEAN, Answers, Judgement
 from eyechart.humans.reference import Reference
 from eyechart.humans.same_different import PairResult, analyse
+from eyechart.stats.intervals import wilson_interval
 
 PLACES = (0.2, 0.4, 0.6, 0.8)
 """Where on the axis of Δv the running curve is read off."""
@@ -124,8 +124,8 @@ def clean_rate(answers: Answers) -> Rate | None:
     own = answers.correct[answers.corruption == CLEAN]
     if not len(own):
         return None
-    found = binomtest(int(own.sum()), len(own)).proportion_ci(0.95, method="wilson")
-    return Rate(float(own.mean()), float(found.low), float(found.high))
+    share = float(own.mean())
+    return Rate(share, *wilson_interval(share, len(own), 0.95))
 
 
 def running_curves(answers: Answers) -> dict[str, tuple[Rate | None, ...]]:

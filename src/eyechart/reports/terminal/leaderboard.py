@@ -18,8 +18,8 @@ from eyechart.reports.names import short_names
 from eyechart.reports.terminal.columns import stacked
 from eyechart.results.comparison import Standings
 from eyechart.results.rankings import Discrete, Rankings
-from eyechart.scores.estimate import Estimate
-from eyechart.scores.ranking import kendall_tau
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.ranks import kendall_tau
 from eyechart.suites.suite import split_variant
 
 if TYPE_CHECKING:

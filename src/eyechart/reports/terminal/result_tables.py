@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.interval_text import interval_text
 from eyechart.reports.terminal.columns import stacked
-from eyechart.scores.estimate import Estimate
 from eyechart.scores.evaluation import CorruptionScore, Evaluation, SpaceScore, values_of
+from eyechart.stats.estimate import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -15,7 +15,7 @@ from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.terminal.leaderboard import TITLES
 from eyechart.reports.words import space_title
-from eyechart.scores.estimate import Estimate
+from eyechart.stats.estimate import Estimate
 from eyechart.training.changes import Change
 from eyechart.training.retrain import Retrained
 

@@ -1,6 +1,6 @@
-"""Models in order: ranks with intervals, paired tests, and where two rankings disagree.
+"""Ranks with intervals, how alike two rankings are, and the pairs that they put in other orders.
 
-Estimates come in: all must have resampled the same pictures with the same weights.
+Estimates come in: all must have resampled the same units with the same weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,26 +9,14 @@ from itertools import combinations
 from math import sqrt
 
 import numpy as np
-from scipy.special import ndtr
 from scipy.stats import rankdata
 
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
-from eyechart.curves.curve import percentile_interval
-from eyechart.scores.estimate import Estimate, Interval
-from eyechart.scores.significance import p_value
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.intervals import FloatArray, Interval
+from eyechart.stats.p_values import LEVEL, check_comparable_value, holm, paired_difference
 
-LEVEL = 0.95
 SIGNIFICANT = 0.05
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """First less second, its 95 % interval, and how often chance alone makes as large a one."""
-
-    difference: float
-    interval: Interval
-    p_value: float
 
 
 @dataclass(frozen=True)
@@ -60,42 +48,6 @@ class Swap:
         return max(self.p_values) < SIGNIFICANT
 
 
-def holm(p_values: Sequence[float] | Numbers) -> Numbers:
-    """Return p-values corrected for their number by Holm's step-down method.
-
-    Calling those below 5 % significant is wrong about one or more of them at most 5 % of the time,
-    however the tests depend on each other.
-    """
-    given: Numbers = np.asarray(p_values, dtype=np.float64)
-    if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
-        raise UsageError("p_values must be a row of numbers between 0 and 1.")
-    order = np.argsort(given, kind="stable")
-    steps = given[order] * np.arange(len(given), 0, -1)
-    corrected = np.empty_like(given)
-    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
-    return corrected
-
-
-def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
-    """Return by how much the first exceeds the second, with a paired bootstrap test, two-sided.
-
-    The p-value is the share of replicates whose difference is as far from the one found as that is
-    from none; the set found counts as one of them. An undetermined replicate (NaN) counts against
-    it. Where
-    no replicate is as far, it is the tail of a normal distribution with their spread: otherwise a
-    thousand replicates could show nothing among more than 50 pairs.
-    """
-    _check_pair(first, second)
-    difference = first.value - second.value
-    drawn = first.replicates - second.replicates
-    beyond = ~(np.abs(drawn - difference) < abs(difference))
-    share = p_value(beyond)
-    spread = 0.0 if beyond.any() else float(drawn.std())
-    if spread:
-        share = min(share, 2 * float(ndtr(-abs(difference) / spread)))
-    return PairedDifference(difference, percentile_interval(drawn, LEVEL), share)
-
-
 def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     """Return the ranks of models by a score, with intervals from ranking each replicate.
 
@@ -103,8 +55,8 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     """
     _check_scores(scores)
     sign = -1 if higher_is_better else 1
-    found = rankdata([sign * own.value for own in scores.values()])
-    drawn = rankdata([sign * own.replicates for own in scores.values()], axis=0)
+    ranks = rankdata([sign * score.value for score in scores.values()])
+    drawn = rankdata([sign * score.replicates for score in scores.values()], axis=0)
     tail = (1 - LEVEL) / 2
     unknown, last = np.isnan(drawn), len(scores)
     # ranks are no continuum: the ends of an interval are ranks that were seen
@@ -112,7 +64,7 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     high = np.quantile(np.where(unknown, last, drawn), 1 - tail, axis=1, method="inverted_cdf")
     names = list(scores)
     return Ranking(
-        dict(zip(names, map(float, found), strict=True)),
+        dict(zip(names, map(float, ranks), strict=True)),
         {name: (float(low[place]), float(high[place])) for place, name in enumerate(names)},
     )
 
@@ -151,7 +103,7 @@ def swaps(
     return found
 
 
-def _corrected(scores: Mapping[str, Estimate], pairs: Sequence[tuple[str, str]]) -> Numbers:
+def _corrected(scores: Mapping[str, Estimate], pairs: Sequence[tuple[str, str]]) -> FloatArray:
     return holm([paired_difference(scores[one], scores[two]).p_value for one, two in pairs])
 
 
@@ -167,27 +119,12 @@ def _sign(ranks: Mapping[str, float], one: str, two: str) -> int:
     return int(np.sign(ranks[two] - ranks[one]))
 
 
-def _check_pair(first: Estimate, second: Estimate) -> None:
-    _check_number(first.value, "first")
-    _check_number(second.value, "second")
-    if len(first.replicates) != len(second.replicates):
-        raise UsageError(
-            "Scores can be paired only if both resampled the same pictures equally often, got"
-            f" {len(first.replicates)} and {len(second.replicates)} replicates."
-        )
-
-
 def _check_scores(scores: Mapping[str, Estimate]) -> None:
     if not scores:
         raise UsageError("A ranking needs at least one model.")
-    for name, own in scores.items():
-        _check_number(own.value, name)
+    for name, score in scores.items():
+        check_comparable_value(score.value, name)
     if len({len(own.replicates) for own in scores.values()}) > 1:
         raise UsageError(
             "Models can be ranked only if all resampled the same pictures equally often."
         )
-
-
-def _check_number(value: float, name: str) -> None:
-    if not np.isfinite(value):
-        raise UsageError(f"Models can be compared only by a number, got {value} for '{name}'.")

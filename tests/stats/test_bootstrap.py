@@ -1,13 +1,24 @@
-"""The weights of bootstrap replicates: one and the same for all scores of the same images."""
+"""The one resampler: closed forms of its weights, and the same weights for all scores."""
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import eyechart as ec
 from eyechart.overlap.intervals import resampled_shares
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.by_class import ByClass
 from eyechart.scores.scoring import Fit, estimate_mean
+from eyechart.stats import bootstrap
+from eyechart.stats.bootstrap import (
+    draw_cell_counts,
+    draw_units,
+    draw_weights,
+    resample_means,
+    resample_sums,
+    shuffle_replicates,
+    weight_blocks,
+)
 
 IMAGES, REPLICATES, SEED = 12, 120, 7
 
@@ -103,3 +114,94 @@ def test_an_image_without_an_answer_leaves_the_weights_of_the_others_as_they_are
     weights = of_curve()
     expected = weights[:, 2] / weights[:, kept].sum(axis=1)
     np.testing.assert_allclose(rate.replicates, expected)
+
+
+# The resampler itself
+
+
+def weights_of(n_units, n_replicates, seed=0):
+    return np.concatenate([weights for _, weights in weight_blocks(n_units, n_replicates, seed)])
+
+
+def test_weights_are_multinomial():
+    """Mean 1, variance 1 − 1/n, covariance −1/n: those of n draws among n units."""
+    n_units = 8
+    weights = weights_of(n_units, 40_000)
+    assert (weights.sum(axis=1) == n_units).all()
+    expected = np.eye(n_units) - 1 / n_units
+    np.testing.assert_allclose(weights.mean(axis=0), 1, atol=0.02)
+    np.testing.assert_allclose(np.cov(weights.T), expected, atol=0.03)
+    # a unit is absent from (1 − 1/n)ⁿ of all replicates
+    absent = (weights == 0).mean()
+    assert absent == pytest.approx((1 - 1 / n_units) ** n_units, abs=0.005)
+
+
+def test_a_mean_varies_as_the_mean_of_independent_units_does():
+    """The bootstrap variance of a mean is Σ (x − x̄)² / n², whatever the values are."""
+    values = np.random.default_rng(1).gamma(2, size=30)
+    drawn = resample_means(values, np.ones(30), 40_000, seed=2)
+    assert drawn.mean() == pytest.approx(values.mean(), abs=0.005)
+    assert drawn.var() == pytest.approx(values.var() / 30, rel=0.03)
+
+
+def test_units_of_unequal_size_have_the_variance_of_a_ratio():
+    numbers = np.random.default_rng(3)
+    counts = numbers.integers(1, 6, 200)
+    totals = numbers.binomial(counts, 0.7)
+    drawn = resample_means(totals, counts, 20_000, seed=1)
+    mean = totals.sum() / counts.sum()
+    linear = ((totals - mean * counts) ** 2).sum() / counts.sum() ** 2
+    assert drawn.var() == pytest.approx(linear, rel=0.05)
+
+
+def test_replicates_do_not_depend_on_how_many_or_on_the_blocks(monkeypatch):
+    every = weights_of(20, 120, seed=5)
+    np.testing.assert_array_equal(weights_of(20, 7, seed=5), every[:7])
+    monkeypatch.setattr(bootstrap, "MAX_WEIGHTS", 60)
+    blocks = list(weight_blocks(20, 120, 5))
+    assert {len(weights) for _, weights in blocks} == {3}
+    np.testing.assert_array_equal(np.concatenate([weights for _, weights in blocks]), every)
+    np.testing.assert_array_equal(
+        np.stack([every[part] for part, _ in blocks]).reshape(-1, 20), every
+    )
+    first = next(draw_weights(20, 5))
+    np.testing.assert_array_equal(first, every[0])
+
+
+def test_sums_are_weighted_sums_dense_or_sparse():
+    values = np.random.default_rng(0).random((20, 3)) * [1, 0, 1]
+    expected = weights_of(20, 60, seed=4) @ values
+    np.testing.assert_allclose(resample_sums(values, 60, 4), expected)
+    np.testing.assert_allclose(resample_sums(csr_array(values), 60, 4), expected)
+
+
+def test_a_replicate_without_an_observation_says_nothing_new():
+    counts = np.array([0.0, 0.0, 2.0])
+    drawn = resample_means(np.array([0.0, 0.0, 1.0]), counts, 100, 0)
+    assert (weights_of(3, 100)[:, 2] == 0).any()
+    assert (drawn == 0.5).all()
+
+
+def test_cells_are_drawn_as_units_in_them_would_be():
+    counts = np.array([5, 0, 15, 20])
+    drawn = draw_cell_counts(counts, 40_000, 0)
+    shares = counts / 40
+    assert (drawn.sum(axis=1) == 40).all() and (drawn[:, 1] == 0).all()
+    np.testing.assert_allclose(drawn.mean(axis=0), counts, atol=0.1)
+    np.testing.assert_allclose(
+        np.cov(drawn.T), 40 * (np.diag(shares) - np.outer(shares, shares)), atol=0.25
+    )
+
+
+def test_taking_one_training_less_gives_their_mean_its_variance():
+    values = np.random.default_rng(0).normal(size=4)
+    means = values[draw_units(4, 3, 40_000, (0, 1))].mean(axis=1)
+    assert means.var() == pytest.approx(values.var(ddof=1) / 4, rel=0.03)
+
+
+def test_shuffled_replicates_are_all_there_in_orders_of_their_own():
+    one, two = shuffle_replicates(50, 1, n_orders=2)
+    assert sorted(one) == sorted(two) == list(range(50))
+    assert one.tolist() != two.tolist() != list(range(50))
+    (again,) = shuffle_replicates(50, 1)
+    np.testing.assert_array_equal(again, one)

@@ -1,25 +1,18 @@
-"""Resampling answers: by picture or participant, never by bin."""
+"""The bins and anchors of bootstrap replicates: resampled by image or participant, never by bin.
 
-from collections.abc import Iterator
+The weights come from `stats.bootstrap`; the curves of replicates are fitted elsewhere.
+"""
+
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from eyechart.core.arguments import as_whole
 from eyechart.curves.bins import Bins, Numbers, bin_index
-
-MAX_REPLICATES = 100_000
-"""The ends of a 95 % interval are then known to 0.05 percentage points."""
-
-MAX_SEED = 2**63 - 1
-
-AT_ONCE = 50
-"""How many replicates of cluster weights are held at once."""
+from eyechart.stats.bootstrap import draw_cell_counts, weight_blocks
 
 
 @dataclass(frozen=True)
@@ -49,42 +42,6 @@ class Drawn:
     bins: Bins
     anchors: tuple[float | None, float | None]
     replicate_anchors: tuple[Numbers | None, Numbers | None]
-
-
-def check_replicates(n_replicates: Any, seed: Any = 0, low: int = 1) -> tuple[int, int]:
-    """Return the number of replicates and the seed as ints; raise a sentence for others."""
-    number = as_whole(n_replicates, "replicates", low, MAX_REPLICATES)
-    return number, as_whole(seed, "seed", 0, MAX_SEED)
-
-
-def replicate_weights(n_clusters: int, n_replicates: int, seed: int) -> Iterator[Numbers]:
-    """Yield for each bootstrap replicate how often it holds each cluster, in their order.
-
-    The only source of such weights: curves, rates, error consistency and overlap scores of the same
-    images are resampled alike, because all of them ask here. One replicate at a time, for a table
-    of all of them grows with the images.
-
-    Args:
-        n_clusters: How many clusters there are, such as images; each replicate holds as many.
-        n_replicates: How many replicates to yield.
-        seed: Of the random numbers; replicate i depends on it and on `n_clusters` alone.
-
-    Yields:
-        Whole numbers (n_clusters,) whose sum is `n_clusters`.
-    """
-    numbers = np.random.default_rng(seed)
-    for _ in range(n_replicates):
-        # drawing the clusters takes a tenth of the time of one multinomial draw of the counts
-        drawn = numbers.integers(0, n_clusters, n_clusters)
-        yield np.bincount(drawn, minlength=n_clusters).astype(np.float64)
-
-
-def weight_tables(n_clusters: int, n_replicates: int, seed: int) -> Iterator[tuple[slice, Numbers]]:
-    """Yield the `replicate_weights` as tables of up to `AT_ONCE` rows, and which replicates."""
-    weights = replicate_weights(n_clusters, n_replicates, seed)
-    for start in range(0, n_replicates, AT_ONCE):
-        table = np.stack(list(islice(weights, AT_ONCE)))
-        yield slice(start, start + len(table)), table
 
 
 def draws_of(names: NDArray[Any] | None, replicates: int, seed: int) -> Draws:
@@ -136,7 +93,7 @@ def resampled(
     ]
     counts = np.empty((replicates, 2 * bins))
     ends = np.empty((2, replicates))
-    for part, drawn in weight_tables(groups, replicates, seed):
+    for part, drawn in weight_blocks(groups, replicates, seed):
         counts[part] = (cells @ drawn.T).T
         for side, sums in enumerate(own):
             if sums is not None:
@@ -165,7 +122,7 @@ def _by_cells(
         cell = cell * 2 + right
     last = 1 if right is None else 2
     counts = np.bincount(cell.astype(np.int64), minlength=4 * last * bins)
-    drawn = np.random.default_rng(seed).multinomial(count, counts / count, replicates)
+    drawn = draw_cell_counts(counts, replicates, seed)
     table = drawn.reshape(replicates, bins, 2, 2, last).astype(np.float64)
     own = Bins(edges, table.sum(axis=(2, 3, 4)), table[:, :, 1].sum(axis=(2, 3)))
     lefts = table[:, :, :, 1].sum(axis=(1, 2, 3)) / count

@@ -1,0 +1,140 @@
+"""The one resampler: how often each bootstrap replicate holds each unit, and sums over units.
+
+The caller says what the units are (images, subclasses, images × seeds, participants). All scores of
+the same units and seed are resampled alike, because all of them ask here.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from eyechart.core.arguments import as_whole
+from eyechart.stats.intervals import FloatArray, IntArray
+
+MAX_REPLICATES = 100_000
+"""The ends of a 95 % interval are then known to 0.05 percentage points."""
+
+MAX_SEED = 2**63 - 1
+
+MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
+"""How many replicates a block of weights holds at most, and how many weights: 160 MB."""
+
+Seed = int | tuple[int, ...]
+"""A run's seed, or a tuple that begins with it: draws that must not depend on those of the seed."""
+
+
+def check_replicates(n_replicates: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
+    """Return the number of replicates and the seed as ints; raise a sentence for others."""
+    number = as_whole(n_replicates, "replicates", low, MAX_REPLICATES)
+    return number, as_whole(seed, "seed", 0, MAX_SEED)
+
+
+def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
+    """Yield for replicate after replicate, without end, how often it holds each unit, in order.
+
+    Args:
+        n_units: How many units there are; each replicate holds as many.
+        seed: Of the random numbers; replicate i depends on it and on `n_units` alone.
+
+    Yields:
+        Whole numbers (n_units,) whose sum is `n_units`.
+    """
+    numbers = np.random.default_rng(seed)
+    while True:
+        # drawing the units takes a tenth of the time of one multinomial draw of the counts
+        drawn = numbers.integers(0, n_units, n_units)
+        yield np.bincount(drawn, minlength=n_units).astype(np.float64)
+
+
+def weight_blocks(
+    n_units: int, n_replicates: int, seed: Seed, max_block: int = MAX_BLOCK
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield the weights of `n_replicates` replicates in blocks, and which replicates they are.
+
+    A table of all of them would grow with the units; a block is at most `max_block` rows.
+
+    Yields:
+        The place of the block's replicates, and their weights (rows, n_units).
+    """
+    weights = draw_weights(n_units, seed)
+    rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
+    for start in range(0, n_replicates, rows):
+        block = np.stack(list(islice(weights, min(rows, n_replicates - start))))
+        yield slice(start, start + len(block)), block
+
+
+def resample_sums(values: FloatArray | csr_array, n_replicates: int, seed: Seed) -> FloatArray:
+    """Return the sums over the units of each replicate: rates, counts and κ follow from them.
+
+    Args:
+        values: What each unit adds, (n_units, n_columns), dense or sparse.
+        n_replicates: How many replicates.
+        seed: Of the random numbers.
+
+    Returns:
+        The sums, (n_replicates, n_columns).
+
+    Example:
+        >>> resample_sums(np.ones((4, 1)), n_replicates=2, seed=0)
+        array([[4.],
+               [4.]])
+    """
+    n_units, n_columns = values.shape
+    sums = np.empty((n_replicates, n_columns))
+    # scipy multiplies a sparse matrix from the left only
+    columns = values.T.tocsr() if isinstance(values, csr_array) else values.T
+    for part, weights in weight_blocks(n_units, n_replicates, seed):
+        sums[part] = (columns @ weights.T).T
+    return sums
+
+
+def resample_means(
+    totals: ArrayLike, counts: ArrayLike, n_replicates: int, seed: Seed
+) -> FloatArray:
+    """Return the mean in each replicate, Σ totals / Σ counts over its units.
+
+    Args:
+        totals: The sum of what each unit holds, (n_units,).
+        counts: How many observations that is; a unit may have none.
+        n_replicates: How many replicates.
+        seed: Of the random numbers.
+
+    Returns:
+        The means (n_replicates,); that of all units where a replicate has no observation, which
+        says nothing new.
+    """
+    unit_sums = np.array([totals, counts], dtype=np.float64).T
+    sums, (total, count) = resample_sums(unit_sums, n_replicates, seed), unit_sums.sum(axis=0)
+    means = np.full(n_replicates, total / count)
+    np.divide(sums[:, 0], sums[:, 1], out=means, where=sums[:, 1] > 0)
+    return means
+
+
+def draw_cell_counts(counts: IntArray, n_replicates: int, seed: Seed) -> IntArray:
+    """Return how many units of each replicate fall into each cell, (n_replicates, n_cells).
+
+    For units of which nothing matters but their cell: the same as weighting them, far quicker.
+    """
+    total = int(counts.sum())
+    return np.random.default_rng(seed).multinomial(total, counts / total, n_replicates)
+
+
+def draw_units(n_units: int, n_taken: int, n_replicates: int, seed: Seed) -> IntArray:
+    """Return which units each replicate takes, (n_replicates, n_taken), for a few large ones.
+
+    Taking one of several trainings less than there are gives means over them their variance.
+    """
+    return np.random.default_rng(seed).integers(0, n_units, (n_replicates, n_taken))
+
+
+def shuffle_replicates(n_replicates: int, seed: Seed, n_orders: int = 1) -> list[IntArray]:
+    """Return orders of replicates in which one side's are independent of the other's.
+
+    Two sides that were resampled with the same random numbers but must not be paired are put into
+    different orders.
+    """
+    numbers = np.random.default_rng(seed)
+    return [numbers.permutation(n_replicates) for _ in range(n_orders)]

@@ -1,0 +1,123 @@
+"""Confidence intervals: percentiles of replicates, Wilson's, Korn and Graubard's, of sums.
+
+FloatArray in, ends out; what the numbers are scores of is the caller's.
+"""
+
+from collections.abc import Iterable
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from scipy.stats import beta, t
+
+from eyechart.core.arguments import as_number
+from eyechart.core.errors import UsageError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Interval = tuple[float, float]
+
+
+def check_level(level: float) -> float:
+    """Return the level of an interval as a float; refuse what is no share of replicates."""
+    share = as_number(level, "level")
+    if not 0 < share < 1:
+        raise UsageError(f"level must be between 0 and 1, got {share:g}.")
+    return share
+
+
+def percentile_interval(values: FloatArray, level: float) -> Interval:
+    """Return the ends between which the middle share `level` of the values lies.
+
+    A value of NaN is undetermined and may be anything, so it stands beyond both ends. If more of
+    them are than either tail holds, so is the interval: (NaN, NaN).
+
+    Example:
+        >>> percentile_interval(np.arange(101.0), 0.9)
+        (5.0, 95.0)
+    """
+    tail = 50 * (1 - check_level(level))
+    unknown = np.isnan(values)
+    if not unknown.any():
+        low, high = np.percentile(values, [tail, 100 - tail])
+    elif 100 * unknown.mean() > tail:
+        low = high = np.nan
+    else:
+        # the ends are values that were seen: nothing can be interpolated towards an unknown one
+        low = np.percentile(np.where(unknown, -np.inf, values), tail, method="higher")
+        high = np.percentile(np.where(unknown, np.inf, values), 100 - tail, method="lower")
+    return float(low), float(high)
+
+
+def hull(first: Interval, second: Interval) -> Interval:
+    """Return the smallest interval that holds both."""
+    return min(first[0], second[0]), max(first[1], second[1])
+
+
+def wilson_interval(
+    share: float, n_units: int, level: float, variance: float | None = None
+) -> Interval:
+    """Return Wilson's score interval of a share of independent units, each 0 or 1.
+
+    Args:
+        share: The mean over the units.
+        n_units: How many there are.
+        level: Of the interval, such as 0.95.
+        variance: Of the share, if it is not p(1 − p)/n, as for the mean of units in 0…1. Without
+            any variance a share of 0 or 1 still has the width of `n_units` that are all alike.
+
+    Example:
+        >>> tuple(round(end, 4) for end in wilson_interval(1.0, 271, 0.95))
+        (0.986, 1.0)
+    """
+    z = float(ndtri((1 + level) / 2))
+    if variance is None:
+        variance = share * (1 - share) / n_units
+    middle = (share + z * z / (2 * n_units)) / (1 + z * z / n_units)
+    half = z / (1 + z * z / n_units) * sqrt(variance + z * z / (4 * n_units**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) -> Interval:
+    """Return the interval of a share over clusters of unequal size, such as participants.
+
+    After Korn and Graubard: the exact binomial interval with as many trials as would be worth as
+    much if all were independent, fewer the more clusters differ and the fewer they are. One cluster
+    says nothing of others.
+
+    Args:
+        n_correct: Correct trials of each cluster.
+        n_trials: All trials of each cluster.
+        level: Of the interval, such as 0.95.
+    """
+    n_clusters, total, hits = len(n_trials), int(n_trials.sum()), int(n_correct.sum())
+    if n_clusters < 2:
+        return 0.0, 1.0
+    rate = hits / total
+    squares = float(((n_correct - rate * n_trials) ** 2).sum())
+    variance = n_clusters / (n_clusters - 1) * squares / total**2
+    worth = min(rate * (1 - rate) / variance, total) if variance > 0 else float(total)
+    tail = (1 - level) / 2
+    worth *= float(t.ppf(tail, total - 1) / t.ppf(tail, n_clusters - 1)) ** 2
+    hit, missed = rate * worth, (1 - rate) * worth
+    low = float(beta.ppf(tail, hit, missed + 1)) if hit > 0 else 0.0
+    high = float(beta.ppf(1 - tail, hit + 1, missed)) if missed > 0 else 1.0
+    return low, high
+
+
+def sum_interval(terms: Iterable[tuple[float, float, Interval]]) -> Interval:
+    """Return the interval of a weighted sum of independent scores, such as a difference.
+
+    It ends as far from the sum as the squares of the way to each score's nearer or farther end add
+    up to (Zou and Donner 2008; for two shares Newcombe 1998), so that shares of 0 or 1 do not give
+    an interval of no width.
+
+    Args:
+        terms: Of each score its weight, its value and its interval.
+    """
+    total = below = above = 0.0
+    for weight, value, interval in terms:
+        ends = sorted(weight * (end - value) for end in interval)
+        total, below, above = total + weight * value, below + ends[0] ** 2, above + ends[1] ** 2
+    return total - sqrt(below), total + sqrt(above)

@@ -1,0 +1,37 @@
+"""Cohen's κ of binary judgements, from counts: agreement beyond what chance explains.
+
+One κ or many at once, weighted or not; who judged what is the caller's.
+"""
+
+import numpy as np
+
+from eyechart.stats.intervals import FloatArray
+
+
+def agreement(table: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the observed and the expected share of agreement; NaN where there are no trials.
+
+    Args:
+        table: Along its first axis the number of trials, the hits of the first observer, those of
+            the second, and the trials in which they agree. The other axes are of any shape.
+    """
+    trials = np.where(table[0] > 0, table[0], np.nan)
+    first, second, observed = table[1:] / trials
+    return observed, first * second + (1 - first) * (1 - second)
+
+
+def cohen_kappa(table: FloatArray) -> FloatArray:
+    """Return κ = (observed − expected) / (1 − expected); NaN where expected is 1.
+
+    Args:
+        table: The counts that `agreement` takes.
+
+    Example:
+        >>> float(cohen_kappa(np.array([10.0, 5.0, 5.0, 8.0])))  # 8 of 10 agree, 5 by chance
+        0.6000000000000001
+    """
+    observed, expected = agreement(table)
+    # hits are counted, so that an observer who is always right is so exactly
+    room = np.where(expected < 1, 1 - expected, np.nan)
+    kappas: FloatArray = (observed - expected) / room
+    return kappas

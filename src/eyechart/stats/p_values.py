@@ -1,0 +1,109 @@
+"""Hypothesis tests on replicates and counts: bootstrap p-values, sign flips, Holm's correction.
+
+Estimates that are paired must have resampled the same units with the same weights.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from eyechart.core.errors import UsageError
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.intervals import FloatArray, IntArray, Interval, percentile_interval
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """First less second, its 95 % interval, and how often chance alone makes as large a one."""
+
+    difference: float
+    interval: Interval
+    p_value: float
+
+
+def bootstrap_p_value(as_extreme: NDArray[np.bool_]) -> float:
+    """Return the share of replicates that are as extreme as the score itself."""
+    # the data count as one of the sets that chance made, so that no p-value is 0
+    return (1 + int(as_extreme.sum())) / (1 + len(as_extreme))
+
+
+def sign_flip(sums: IntArray) -> float:
+    """Return the two-sided p-value of sums that are symmetric around 0 under the hypothesis.
+
+    A participant's sum, say, is of correct minus incorrect responses. Who only guesses would as
+    likely have had the opposite one, however single responses hang together; all such outcomes are
+    counted, none is drawn. With one response from each participant it is the binomial test.
+
+    Args:
+        sums: A whole number for each unit.
+    """
+    sizes = np.abs(np.asarray(sums, dtype=np.int64))
+    chances = np.ones(1)
+    for size in sizes.tolist():
+        wider = np.zeros(len(chances) + 2 * size)
+        wider[: len(chances)] += chances / 2
+        wider[2 * size :] += chances / 2
+        chances = wider
+    total = int(sizes.sum())
+    outcomes = np.arange(-total, total + 1)
+    return min(1.0, float(chances[np.abs(outcomes) >= abs(int(np.sum(sums)))].sum()))
+
+
+def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
+    """Return p-values corrected for their number by Holm's step-down method.
+
+    Calling those below 5 % significant is wrong about one or more of them at most 5 % of the time,
+    however the tests depend on each other.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03, 0.005])
+        array([0.03, 0.06, 0.06, 0.02])
+    """
+    raw: FloatArray = np.asarray(p_values, dtype=np.float64)
+    if raw.ndim != 1 or not ((raw >= 0) & (raw <= 1)).all():
+        raise UsageError("p_values must be a row of numbers between 0 and 1.")
+    order = np.argsort(raw, kind="stable")
+    steps = raw[order] * np.arange(len(raw), 0, -1)
+    corrected = np.empty_like(raw)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return corrected
+
+
+def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
+    """Return by how much the first exceeds the second, with a paired bootstrap test, two-sided.
+
+    The p-value is the share of replicates whose difference is as far from the one found as that is
+    from none; the set found counts as one of them. An undetermined replicate (NaN) counts against
+    it. Where no replicate is as far, it is the tail of a normal distribution with their spread:
+    otherwise a thousand replicates could show nothing among more than 50 pairs.
+    """
+    _check_pair(first, second)
+    difference = first.value - second.value
+    drawn = first.replicates - second.replicates
+    beyond = ~(np.abs(drawn - difference) < abs(difference))
+    share = bootstrap_p_value(beyond)
+    spread = 0.0 if beyond.any() else float(drawn.std())
+    if spread:
+        share = min(share, 2 * float(ndtr(-abs(difference) / spread)))
+    return PairedDifference(difference, percentile_interval(drawn, LEVEL), share)
+
+
+def _check_pair(first: Estimate, second: Estimate) -> None:
+    check_comparable_value(first.value, "first")
+    check_comparable_value(second.value, "second")
+    if len(first.replicates) != len(second.replicates):
+        raise UsageError(
+            "Scores can be paired only if both resampled the same pictures equally often, got"
+            f" {len(first.replicates)} and {len(second.replicates)} replicates."
+        )
+
+
+def check_comparable_value(value: float, name: str) -> None:
+    """Refuse a score that has no number."""
+    if not np.isfinite(value):
+        raise UsageError(f"Models can be compared only by a number, got {value} for '{name}'.")

@@ -1,0 +1,61 @@
+"""Estimates: percentile intervals with Wilson's as their floor, means and complements."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from eyechart.stats.bootstrap import resample_means
+from eyechart.stats.estimate import ENOUGH, complement, make_estimate, mean_estimate
+
+
+def accuracy(hits, seed=0):
+    hits = np.asarray(hits, dtype=float)
+    drawn = resample_means(hits, np.ones(len(hits)), 500, seed)
+    return make_estimate(hits.mean(), drawn, len(hits))
+
+
+@pytest.mark.parametrize("n_units", [ENOUGH - 20, ENOUGH, 271])
+def test_where_no_unit_shows_an_error_the_interval_is_wilsons(n_units):
+    found = accuracy(np.ones(n_units))
+    for level, interval in ((0.95, found.interval), (0.83, found.narrow_interval)):
+        exact = binomtest(n_units, n_units).proportion_ci(level, method="wilson")
+        assert interval == pytest.approx((exact.low, exact.high))
+
+
+def test_few_units_are_not_trusted_to_vary_less_than_single_trials():
+    drawn = np.full(500, 0.5)
+    few, enough = (make_estimate(0.5, drawn, n).interval for n in (ENOUGH - 1, ENOUGH))
+    exact = binomtest(13, 26).proportion_ci(0.95, method="wilson")
+    assert make_estimate(0.5, drawn, 26).interval == pytest.approx((exact.low, exact.high))
+    assert np.ptp(few) > 3 * np.ptp(enough)
+
+
+def test_what_is_no_share_keeps_its_percentiles():
+    drawn = np.random.default_rng(0).normal(1.7, 0.1, 1000)
+    ends = tuple(np.quantile(drawn, [0.025, 0.975]))
+    assert make_estimate(1.7, drawn, 10).interval == pytest.approx(ends)
+    assert make_estimate(0.7, drawn).interval == pytest.approx(ends)
+
+
+def test_intervals_hold_the_true_share_as_often_as_they_say():
+    numbers = np.random.default_rng(3)
+    held = 0
+    for seed in range(300):
+        low, high = accuracy(numbers.random(120) < 0.8, seed).interval
+        held += low <= 0.8 <= high
+    assert 0.92 < held / 300 < 0.99
+
+
+def test_a_mean_has_the_mean_of_its_parts_replicates():
+    one, two = accuracy(np.arange(80) % 2), accuracy(np.arange(80) % 4 == 0)
+    found = mean_estimate([one, two], 80)
+    assert found.value == pytest.approx(0.375)
+    np.testing.assert_allclose(found.replicates, (one.replicates + two.replicates) / 2)
+
+
+def test_a_complement_turns_everything_around():
+    one = accuracy(np.arange(80) % 4 == 0)
+    other = complement(one)
+    assert other.value == 0.75
+    assert other.interval == pytest.approx((1 - one.interval[1], 1 - one.interval[0]))
+    assert complement(other).narrow_interval == pytest.approx(one.narrow_interval)
