@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import only_writer_in
+from eyechart.core.locks import lock_folder
 from eyechart.images.files import (
     find_pictures,
     is_damaged,
@@ -163,6 +163,6 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
 def test_an_empty_folder_goes_only_if_it_was_made_for_the_work(tmp_path):
     (tmp_path / "mine").mkdir()
     for name in ("mine", "new"):
-        with only_writer_in(tmp_path / name):
+        with lock_folder(tmp_path / name):
             assert (tmp_path / name).is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -11,7 +11,7 @@ from torch import nn
 import eyechart as ec
 from commands import assert_refused
 from eyechart.core.errors import UsageError
-from eyechart.core.files import only_writer
+from eyechart.core.locks import lock_file
 from eyechart.corruptions.style import statistics, with_statistics
 from eyechart.models.find import load_model
 from eyechart.suites.assets import VARIABLE, read_styles
@@ -370,7 +370,7 @@ def test_too_few_pictures_are_refused(run, home):
 
 def test_a_second_training_into_the_same_file_is_refused_before_any_work(run, home):
     out = home / "style.pt"
-    with only_writer(out):
+    with lock_file(out):
         assert_refused(run(*words(home, "--steps", 2)), "Another run is writing", out.name)
     assert not out.exists()
 

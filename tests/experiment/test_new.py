@@ -19,7 +19,7 @@ import eyechart as ec
 from commands import assert_refused, picture
 from experiment_postgres import postgresql
 from eyechart.core.errors import UsageError
-from eyechart.core.files import claimed
+from eyechart.core.locks import try_lock
 from eyechart.experiment.design import stimulus_files, study_build
 from eyechart.experiment.design.study_config import StudyConfig, read_config
 from eyechart.experiment.storage.experiment_folder import open_study
@@ -365,7 +365,7 @@ def test_a_list_of_pictures_that_is_wrong_is_not_believed(make, tmp_path, monkey
 
 def test_two_runs_do_not_make_one_folder_together(make, tmp_path):
     (tmp_path / "study").mkdir()
-    with claimed(tmp_path / "study" / "making.json"):
+    with try_lock(tmp_path / "study" / "making.json"):
         assert_refused(make(), "Another run")
     assert make().status == 0
 

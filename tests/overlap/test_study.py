@@ -24,9 +24,9 @@ from commands import assert_refused, hear_interrupts
 from eyechart.cli.app import main
 from eyechart.cli.overlap_run import benchmarks_of, entries_of
 from eyechart.core.errors import UsageError
-from eyechart.core.files import claimed
+from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress
-from eyechart.core.settings import read_settings
+from eyechart.core.run_folder import read_settings
 from eyechart.images.identity import named_keys
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
@@ -394,11 +394,11 @@ def test_a_failure_on_one_of_two_devices_is_one_sentence(home, tmp_path):
 
 
 def test_a_file_that_somebody_is_at_work_on_is_left_to_him(tmp_path):
-    with claimed(tmp_path / "a.pt") as mine:
+    with try_lock(tmp_path / "a.pt") as mine:
         assert mine
-        with claimed(tmp_path / "a.pt") as too, claimed(tmp_path / "b.pt") as other:
+        with try_lock(tmp_path / "a.pt") as too, try_lock(tmp_path / "b.pt") as other:
             assert not too and other
-    with claimed(tmp_path / "a.pt") as mine:
+    with try_lock(tmp_path / "a.pt") as mine:
         assert mine
     assert not (tmp_path / "a.pt").exists()
 
@@ -406,7 +406,7 @@ def test_a_file_that_somebody_is_at_work_on_is_left_to_him(tmp_path):
 def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp_path, monkeypatch):
     out = shutil.copytree(once, tmp_path / "out")
     taken = checkpoint(out, "contrast").rename(tmp_path / "taken.pt")
-    held = claimed(checkpoint(out, "contrast"))
+    held = try_lock(checkpoint(out, "contrast"))
     assert held.__enter__()
 
     def other(seconds):

@@ -19,7 +19,7 @@ from PIL import Image
 from commands import assert_refused, picture
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.files import claimed
+from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress
 from eyechart.models.find import load_model
 from eyechart.structure.folds import Fold, style_folds
@@ -340,7 +340,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
     out = shutil.copytree(once, tmp_path / "copy")
     path, answers = (out / "models" / "0" / "fold 1.pt", out / "tests" / "0" / "fold 1.parquet")
     taken = answers.rename(tmp_path / "taken.parquet")
-    held = claimed(path)
+    held = try_lock(path)
     assert held.__enter__()
 
     def other(seconds):
@@ -348,7 +348,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
         shutil.copy2(taken, answers)
         held.__exit__(None, None, None)
 
-    monkeypatch.setattr("eyechart.structure.study.time.sleep", other)
+    monkeypatch.setattr("eyechart.core.job_queue.time.sleep", other)
     assert run(*words_of(home, "subclass", out, "--folds", 2)).status == 0
     assert answers.stat().st_mtime_ns == taken.stat().st_mtime_ns
     assert told_by(out) == told_by(once)

@@ -124,7 +124,9 @@ def load(spec, half=None):
 
 def tune(data, out, progress=None, **changes):
     recipe = replace(RECIPE, **{**LEARN, **changes})
-    promises = run_superclasses([MODEL], data, recipe, load, CPU, out, progress or NoProgress())
+    promises = run_superclasses(
+        [MODEL], data, recipe, load=load, device=CPU, out=out, progress=progress or NoProgress()
+    )
     return score_superclasses([MODEL], data, recipe, promises, out)
 
 
@@ -666,7 +668,9 @@ def test_a_model_can_be_tuned_from_a_checkpoint_of_ours(data, finished, tmp_path
         return load_model(spec, CPU, half, trust=True)
 
     recipe = replace(RECIPE, **LEARN)
-    run_superclasses([str(path)], data, recipe, trusted, CPU, tmp_path, NoProgress())
+    run_superclasses(
+        [str(path)], data, recipe, load=trusted, device=CPU, out=tmp_path, progress=NoProgress()
+    )
     (made,) = (tmp_path / "models").glob("*.pt")
     assert read_checkpoint(made).base == MODEL
     assert load_model(str(made), CPU, trust=True).classes == 3
@@ -676,7 +680,9 @@ def test_a_pretrained_efficientnet_learns_superclasses_and_is_loaded_again(data,
     spec = "efficientnet_lite0"
     few = replace(data, train=data.train.take(range(0, 48, 6)), unseen=data.unseen.take(range(4)))
     recipe = replace(RECIPE, batch=4)
-    promises = run_superclasses([spec], few, recipe, load, CPU, tmp_path, NoProgress())
+    promises = run_superclasses(
+        [spec], few, recipe, load=load, device=CPU, out=tmp_path, progress=NoProgress()
+    )
     assert promises == {spec: SIZES[spec].promise}
     before, after = load(spec), load(str(tmp_path / "models" / f"{spec}.pt"))
     assert (after.classes, after.promise, after.class_names) == (3, None, ("bird", "dog", "fish"))

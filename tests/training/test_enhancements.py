@@ -10,7 +10,7 @@ from PIL import Image
 from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.core.errors import UsageError
-from eyechart.core.files import only_writer_in
+from eyechart.core.locks import lock_folder
 from eyechart.core.progress import NoProgress
 from eyechart.images.imageset import load_images
 from eyechart.models.checkpoint import read_checkpoint
@@ -371,7 +371,7 @@ def test_the_multi_scale_network_takes_any_size_and_every_scale_counts(side):
 
 def test_a_second_comparison_in_the_same_folder_is_refused_before_any_work(home, run, tmp_path):
     out = tmp_path / "out"
-    with only_writer_in(out):
+    with lock_folder(out):
         told = run(*words(home, "--out", out, "--images", tmp_path / "none"))
         assert_refused(told, "Another run is writing", str(out))
     assert not out.exists()

@@ -18,7 +18,7 @@ import tinted_contrasts
 from commands import assert_refused
 from eyechart.cli import train as command
 from eyechart.cli.app import main
-from eyechart.core.files import only_writer_in
+from eyechart.core.locks import lock_folder
 from eyechart.core.progress import NoProgress
 from eyechart.images.imageset import load_images
 from eyechart.labels.imagenet import wordnet_ids
@@ -460,7 +460,7 @@ def test_intervals_that_touch_are_not_apart():
 
 def test_a_second_retraining_in_the_same_folder_is_refused_before_any_work(home, run, tmp_path):
     out = tmp_path / "out"
-    with only_writer_in(out):
+    with lock_folder(out):
         told = run(*words_of(home, out, *SMALL, "--train-images", tmp_path / "none"))
         assert_refused(told, "Another run is writing", str(out))
     assert not out.exists()

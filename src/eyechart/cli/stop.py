@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from eyechart.core.files import LOCK
+from eyechart.core.locks import LOCK
 
 
 class Stop(Exception):

@@ -210,7 +210,9 @@ def _run(
                 # rather now than after hours of work on the others
                 trainable(load(spec, half=False))
             data = load_split(chosen, sources[0], stimulus, bars, sources[1])
-            promises = run_superclasses(specs, data, recipe, load, device, out, bars)
+            promises = run_superclasses(
+                specs, data, recipe, load=load, device=device, out=out, progress=bars
+            )
         except KeyboardInterrupt:
             raise stopped(out, "what was tuned and tested") from None
     return score_superclasses(specs, data, recipe, {**promises, **said}, out)

@@ -65,7 +65,7 @@ def make(
     """Draw a test set: a manifest from which anybody makes the same pictures."""
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.files import only_writer
+    from eyechart.core.locks import lock_file
     from eyechart.pipeline.loading import find_source
     from eyechart.testsets.plan import Plan
     from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
@@ -86,7 +86,7 @@ def make(
         )
     where = find_device(device)
     # from here to the end nobody else makes this test set, nor removes what is gathered for it
-    with only_writer(out), ProgressBars() as bars:
+    with lock_file(out), ProgressBars() as bars:
         if out.exists():
             raise UsageError(f"{out} is there already: delete it, or choose another --out.")
         own = source.load(plan, bars)

@@ -186,12 +186,12 @@ def retrain(
 
 def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":
     from eyechart.cli.progress import ProgressBars
-    from eyechart.core.files import only_writer_in
+    from eyechart.core.locks import lock_folder
     from eyechart.core.progress import NoProgress
     from eyechart.training.distributed import for_first, is_first_process
     from eyechart.training.retrain import retrain
 
-    with for_first(only_writer_in(asked.out)), ProgressBars() as bars:
+    with for_first(lock_folder(asked.out)), ProgressBars() as bars:
         try:
             return retrain(asked, load, device, bars if is_first_process() else NoProgress())
         except KeyboardInterrupt:

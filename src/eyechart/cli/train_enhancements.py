@@ -115,7 +115,7 @@ def enhancements(
     """
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.files import only_writer_in
+    from eyechart.core.locks import lock_folder
     from eyechart.models.find import load_model
     from eyechart.pipeline.task import Task
     from eyechart.reports.results import write_results
@@ -161,7 +161,7 @@ def enhancements(
         is_own = Path(spec).parent == out and spec not in (arch, baseline, *(larger or ()))
         return load_model(spec, where, half, trust=trust or is_own, download=download)
 
-    with only_writer_in(out), ProgressBars() as bars:
+    with lock_folder(out), ProgressBars() as bars:
         try:
             compared = compare_enhancements(
                 asked, Sources(images, train_images, stimulus, leave_out=out), load, where, bars

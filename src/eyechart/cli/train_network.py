@@ -99,7 +99,7 @@ def network(
     """
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.files import only_writer
+    from eyechart.core.locks import lock_file
     from eyechart.core.progress import NoProgress
     from eyechart.models.preprocessing import Preprocessing
     from eyechart.training.data import mean_and_deviation, training_data
@@ -126,7 +126,7 @@ def network(
     mixture = Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v))
     mixture.check()
     where = own_device(find_device(device))
-    with for_first(only_writer(out)), ProgressBars() as bars:
+    with for_first(lock_file(out)), ProgressBars() as bars:
         progress = bars if is_first_process() else NoProgress()
         try:
             train_set, test_set = _load(train_images, images, stimulus, every, progress)

@@ -51,7 +51,7 @@ def style_transfer(
     """
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.core.files import only_writer
+    from eyechart.core.locks import lock_file
     from eyechart.images.dataset import find_images
     from eyechart.images.imageset import load_pictures
     from eyechart.models.find import load_model
@@ -64,7 +64,7 @@ def style_transfer(
     recipe = StyleRecipe(steps, batch, rate, side, style_weight, seed=seed)
     recipe.check()
     where = find_device(device)
-    with only_writer(out), ProgressBars() as bars:
+    with lock_file(out), ProgressBars() as bars:
         if out.exists():
             raise UsageError(f"{out} is there already: choose another --out, or delete it.")
         judge = load_model(model, where, half=False, trust=trust, download=download)

@@ -3,7 +3,8 @@
 Bars on a terminal are drawn by the command line, not here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 Advance = Callable[[int, str], None]
@@ -41,3 +42,20 @@ class JointProgress:
     def begin(self, title: str, total: int) -> Advance:
         """Return the one callback."""
         return self.advance
+
+
+@contextmanager
+def counted_to(total: int, advance: Advance) -> Iterator[Advance]:
+    """Give a callback for one job; at the end, steps up to `total` that it did not count are.
+
+    A job that was done before, or by another process, counts none of its own.
+    """
+    n_counted = 0
+
+    def count(n_done: int, message: str) -> None:
+        nonlocal n_counted
+        n_counted += n_done
+        advance(n_done, message)
+
+    yield count
+    advance(total - n_counted, "")

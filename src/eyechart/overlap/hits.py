@@ -9,12 +9,11 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name, read_parquet
-from eyechart.core.settings import read_settings
+from eyechart.core.run_folder import RECORD, read_settings
 from eyechart.overlap.intervals import Hits
 from eyechart.overlap.tables import AccuracyTable
 
 FOLDER = "tests"
-RECORD = "run.json"
 
 
 def read_hits(folder: Path, table: AccuracyTable, whole: bool = False) -> Hits | None:

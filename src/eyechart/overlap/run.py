@@ -3,21 +3,21 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from multiprocessing.queues import Queue
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
-from eyechart.core.files import claimed, remove_leftovers
+from eyechart.core.job_queue import POLL_SECONDS, work_off
 from eyechart.core.parts import read_parquet
-from eyechart.core.progress import Advance, NoProgress, Progress
-from eyechart.core.settings import difference, first_difference, read_settings, write_settings
+from eyechart.core.progress import Advance, NoProgress, Progress, counted_to
+from eyechart.core.run_folder import RECORD, Settings, open_run_folder, read_settings
 from eyechart.overlap.study import MODELS, TESTS, Job, Study, Test, Tester, Trainer
 from eyechart.overlap.tables import FILE, AccuracyTable, make_table, write_accuracies
 from eyechart.suites.suite import Suite
@@ -28,11 +28,7 @@ from eyechart.training.sources import Sources
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
-RECORD, SUITE, STUDY = "run.json", "suite.yaml", "study"
-WAIT = 0.5
-"""Seconds between two looks at what others are doing."""
-
-AnyJob = TypeVar("AnyJob", Job, Test)
+SUITE, STUDY = "suite.yaml", "study"
 
 
 def run_study(
@@ -79,34 +75,24 @@ def _load(sources: Sources, progress: Progress) -> tuple[Labelled, Labelled]:
     return train_data, test_data
 
 
-def open_study(out: Path, study: Study, settings: dict[str, Any]) -> Study:
+def open_study(out: Path, study: Study, settings: Settings) -> Study:
     """Make the folder of a study, or see that it holds the same one.
 
     What comes back has also the benchmarks that were trained on as a whole before.
     """
-    together: dict[str, Any] = {}
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     record = out / RECORD
-    if record.exists():
-        old = read_settings(record)
-        together = old.get("together", {})
-        name = first_difference(old, settings)
-        if name is not None:
-            raise UsageError(
-                f"{out} holds another study ({difference(name, old, settings)}): choose another"
-                " --out, or delete it."
-            )
-    else:
-        foreign = [each for each in (MODELS, TESTS, FILE) if (out / each).exists()]
-        if foreign:
-            raise UsageError(
-                f"{out / foreign[0]} is there already and of no study: choose another --out."
-            )
-    together = {name: tuple(each) for name, each in {**together, **study.together}.items()}
+    before = read_settings(record).get("together") if record.is_file() else None
+    known = before if isinstance(before, dict) else {}
+    together = {name: tuple(members) for name, members in {**known, **study.together}.items()}
+    open_run_folder(
+        out,
+        settings,
+        work="study",
+        folders=(MODELS, TESTS),
+        files=(FILE,),
+        growing={"together": together},
+    )
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_settings(record, {**settings, "together": together})
         write_suite(_suite_of(study), out / SUITE)
     except OSError as error:
         raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
@@ -145,42 +131,21 @@ class _Worker:
         self.each = study.recipe.epochs * max(1, len(train_data) // batch) * batch
 
     def work(self) -> None:
-        remove_leftovers(self.out.glob(f"{MODELS}/*"))
         jobs = list(self.study.jobs())
         step = self.progress.begin(f"training {len(jobs)} networks", len(jobs) * self.each)
-        self._all(jobs, lambda job: self._train(job, step))
+        work_off(jobs, self._path, lambda job: self._train(job, step))
         tests = list(self.study.tests())
         count = len(tests) * len(self.study.models)
         step = self.progress.begin(f"{count:,} tests", count)
-        self._all(tests, lambda test: self.tester(test, step))
+        work_off(tests, self._path, lambda test: self.tester(test, step))
 
-    def _all(self, jobs: list[AnyJob], do: Callable[[AnyJob], None]) -> None:
-        while jobs:
-            left = []
-            for job in jobs:
-                path = job.path(self.out)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with claimed(path) as mine:
-                    if mine:
-                        do(job)
-                    else:
-                        left.append(job)
-            if left:
-                time.sleep(WAIT)
-            jobs = left
+    def _path(self, job: Job | Test) -> Path:
+        return job.path(self.out)
 
     def _train(self, job: Job, step: Advance) -> None:
-        told = 0
-
-        def count(number: int, message: str) -> None:
-            nonlocal told
-            told += number
-            step(number, message)
-
-        if not job.path(self.out).exists():
-            self.trainer(job, count)
-        # one that was made before, or by another process, says nothing
-        step(self.each - told, "")
+        with counted_to(self.each, step) as count:
+            if not job.path(self.out).exists():
+                self.trainer(job, count)
 
 
 def _share(
@@ -211,7 +176,7 @@ def _share(
     done = 0
     try:
         while any(worker.is_alive() for worker in workers):
-            time.sleep(WAIT)
+            time.sleep(POLL_SECONDS)
             now = sum(path.exists() for path in paths)
             step(now - done, "")
             done = now

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import only_writer
+from eyechart.core.locks import lock_file
 from eyechart.core.progress import Progress
 from eyechart.humans.combined import References, check_names
 from eyechart.humans.placement import HUMAN_DEFINITION
@@ -193,7 +193,7 @@ def _uniform(
 ) -> TestSet:
     """Return the test set whose strengths had to be found, kept in `out`."""
     target, parts = out / TESTSET, out / TESTSET_PARTS
-    with only_writer(target):
+    with lock_file(target):
         if target.exists():
             kept = read_testset(target)
             if kept.plan.settings() == plan.settings() and kept.header["images"] == images.digest:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eyechart.core.files import one_at_a_time
+from eyechart.core.locks import lock_folder
 from eyechart.core.parts import Parts
 from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
@@ -95,7 +95,7 @@ def predict(job: PredictionTask, folder: Path, step: Advance) -> None:
 
     Out of memory halves the batch from there on. An interrupt loses nothing that was computed.
     """
-    with one_at_a_time(folder):
+    with lock_folder(folder):
         parts = parts_of(job, folder)
         for note in parts.notes():
             step(0, note)

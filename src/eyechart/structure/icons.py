@@ -3,12 +3,11 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from PIL import Image
 
@@ -16,7 +15,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.progress import Progress
 from eyechart.core.registry import unknown_name
-from eyechart.core.settings import refuse_other, write_settings
+from eyechart.core.run_folder import Settings, check_same, write_settings
 from eyechart.models.model import in_one_line
 from eyechart.structure.drawings import Emoji, Licence, Style, drawn, find_emoji, rasterise
 from eyechart.structure.duplicates import Pixels, near_duplicates
@@ -95,7 +94,7 @@ def build_icons(
     )
 
 
-def _check(out: Path, side: int, styles: Sequence[str], settings: Mapping[str, Any]) -> None:
+def _check(out: Path, side: int, styles: Sequence[str], settings: Settings) -> None:
     # smaller ones could not be trained with
     if not 18 <= side <= 1024:
         raise UsageError(f"size must be from 18 to 1024 px, got {side}.")
@@ -107,13 +106,13 @@ def _check(out: Path, side: int, styles: Sequence[str], settings: Mapping[str, A
     check_folder(out, settings)
 
 
-def check_folder(out: Path, settings: Mapping[str, Any]) -> None:
+def check_folder(out: Path, settings: Settings) -> None:
     """Refuse a folder that holds anything but icons of an earlier run with these settings."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if out.is_dir() and any(out.iterdir()) and not _ours(out):
         raise UsageError(f"{out} holds something else: choose another --out.")
-    refuse_other(out / RECORD, settings, "other icons")
+    check_same(out / RECORD, settings, "other icons")
 
 
 def _ours(out: Path) -> bool:
@@ -182,7 +181,7 @@ def write_icons(
     icons: Sequence[Icon],
     out: Path,
     licences: str,
-    settings: Mapping[str, Any],
+    settings: Settings,
     progress: Progress,
 ) -> None:
     """Write class folders, the list, what is to be said of licences, and what was asked for."""

@@ -4,7 +4,6 @@ Every training and every test has a file of its own, so that a study can be stop
 several processes with the same command share it.
 """
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import claimed, remove_leftovers
+from eyechart.core.job_queue import work_off
 from eyechart.core.parts import file_name, read_parquet, write_parquet
-from eyechart.core.progress import Advance, JointProgress, Progress
+from eyechart.core.progress import JointProgress, Progress, counted_to
 from eyechart.core.randomness import hash64
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
@@ -28,9 +27,6 @@ from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.loop import new_network, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
-
-WAIT = 0.5
-"""Seconds between two looks at what others are doing."""
 
 
 @dataclass(frozen=True)
@@ -103,17 +99,19 @@ def run_study(
     """Make all trainings and tests that `out` does not hold yet."""
     _check(study, kinds)
     open_folder(study.settings(kinds), out)
-    remove_leftovers([out, *out.glob(f"{MODELS}/*"), *out.glob(f"{TESTS}/*")])
     jobs = [Job(fold, seed) for seed in study.seeds for fold in study.folds]
-    each = [_pictures(study.recipe, len(job.fold.train)) for job in jobs]
+    totals = {job.model(out): _n_trained(study.recipe, len(job.fold.train)) for job in jobs}
     title = "training 1 network" if len(jobs) == 1 else f"training {len(jobs)} networks"
-    step = progress.begin(title, sum(each))
-    left = list(zip(jobs, each, strict=True))
-    while left:
-        left = [(job, count) for job, count in left if not _do(study, kinds, job, device, out,
-                                                               count, step)]  # fmt: skip
-        if left:
-            time.sleep(WAIT)
+    advance = progress.begin(title, sum(totals.values()))
+
+    def work(job: Job) -> None:
+        with counted_to(totals[job.model(out)], advance) as count:
+            if not job.test(out).exists():
+                _train_and_test(
+                    study, kinds, job, device=device, out=out, progress=JointProgress(count)
+                )
+
+    work_off(jobs, lambda job: job.model(out), work)
 
 
 def _check(study: Study, kinds: Kinds) -> None:
@@ -129,47 +127,32 @@ def _check(study: Study, kinds: Kinds) -> None:
     new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
 
 
-def _pictures(recipe: Recipe, count: int) -> int:
-    """Return how many pictures a training goes through."""
-    batch = min(recipe.batch, count)
-    return recipe.epochs * max(1, count // batch) * batch
+def _n_trained(recipe: Recipe, n_images: int) -> int:
+    """Return how many images a training goes through."""
+    batch = min(recipe.batch, n_images)
+    return recipe.epochs * max(1, n_images // batch) * batch
 
 
-def _do(
+def _train_and_test(
     study: Study,
     kinds: Kinds,
     job: Job,
+    *,
     device: torch.device,
     out: Path,
-    count: int,
-    step: Advance,
-) -> bool:
-    """Train and test one network, if that is not done; False if another process is at it."""
-    told = 0
-
-    def tell(number: int, message: str) -> None:
-        nonlocal told
-        told += number
-        step(number, message)
-
-    path, answers = job.model(out), job.test(out)
-    for each in (path, answers):
-        each.parent.mkdir(parents=True, exist_ok=True)
-    with claimed(path) as mine:
-        if not mine:
-            return False
-        if not answers.exists():
-            data = kinds.data.take(job.fold.train.tolist())
-            steps = Preprocessing()
-            if study.normalise:
-                steps = Preprocessing(None, *mean_and_deviation(data))
-            start = new_network(study.network, data, job.seed, steps)
-            recipe = replace(study.recipe, seed=job.seed)
-            train(start, data, Mixture(), recipe, device, path, JointProgress(tell))
-            write_parquet(_answers(path, job.fold, kinds.data, device), answers)
-    # one that was made before, or by another process, said nothing
-    step(count - told, "")
-    return True
+    progress: Progress,
+) -> None:
+    """Train one network and write its predictions."""
+    path, predictions = job.model(out), job.test(out)
+    predictions.parent.mkdir(parents=True, exist_ok=True)
+    data = kinds.data.take(job.fold.train.tolist())
+    preprocessing = Preprocessing()
+    if study.normalise:
+        preprocessing = Preprocessing(None, *mean_and_deviation(data))
+    start = new_network(study.network, data, job.seed, preprocessing)
+    recipe = replace(study.recipe, seed=job.seed)
+    train(start, data, Mixture(), recipe, device, path, progress)
+    write_parquet(_answers(path, job.fold, kinds.data, device), predictions)
 
 
 def _answers(path: Path, fold: Fold, data: Labelled, device: torch.device) -> pa.Table:

@@ -5,7 +5,6 @@ and several processes with the same command share it.
 """
 
 import re
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ import pyarrow as pa
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import claimed, remove_leftovers
+from eyechart.core.job_queue import work_off
 from eyechart.core.parts import ROW, Parts
 from eyechart.core.progress import Progress
 from eyechart.models.checkpoint import read_checkpoint
@@ -34,9 +33,6 @@ from eyechart.training.retrain import Load, start_of, trainable
 ANSWERS = "answers"
 AT_ONCE = 8192
 """Pictures that are asked about before the answers are written down."""
-
-WAIT = 0.5
-"""Seconds between two looks at what others are doing."""
 
 RECIPE = Recipe(epochs=1, batch=128, rate=0.01, weight_decay=5e-4, schedule="cosine", tune="last")
 """The published experiment's."""
@@ -76,6 +72,7 @@ def run_superclasses(
     specs: Sequence[str],
     data: Split,
     recipe: Recipe,
+    *,
     load: Load,
     device: torch.device,
     out: Path,
@@ -88,50 +85,36 @@ def run_superclasses(
     recipe.check()
     check_specs(specs)
     open_folder(settings_of(data, recipe), out)
-    remove_leftovers([out / MODELS, *out.glob(f"{TESTS}/*")])
-    promises: dict[str, float | None] = {}
-    while len(promises) < len(specs):
-        for spec in specs:
-            path = out / MODELS / f"{file_of(spec)}.pt"
-            if spec not in promises:
-                with claimed(path) as mine:
-                    if mine:
-                        promises[spec] = _do(spec, data, recipe, load, device, path, out, progress)
-        if len(promises) < len(specs):
-            time.sleep(WAIT)
-    return promises
+    published: dict[str, float | None] = {}
+
+    def work(spec: str) -> None:
+        model = load(spec, half=False)
+        start = superclass_start(model, spec, data.train, recipe.seed)
+        path, parts = checkpoint_of(spec, out), answers_in(spec, out)
+        parts.folder.mkdir(exist_ok=True)
+        if not path.exists():
+            # predictions of a network that somebody deleted since
+            parts.drop(ANSWERS)
+        train(start, data.train, Mixture(), recipe, device, path, progress)
+        start.module.load_state_dict(dict(read_checkpoint(path).weights))
+        tuned = Model(
+            spec,
+            prepared(start.module, device, torch.float32),
+            device,
+            classes=len(data.superclasses),
+            preprocessing=start.preprocessing,
+            class_names=start.class_names,
+        )
+        _answer(tuned, data, device, parts, progress)
+        published[spec] = model.promise
+
+    work_off(specs, lambda spec: checkpoint_of(spec, out), work)
+    return {spec: published[spec] for spec in specs}
 
 
-def _do(
-    spec: str,
-    data: Split,
-    recipe: Recipe,
-    load: Load,
-    device: torch.device,
-    path: Path,
-    out: Path,
-    progress: Progress,
-) -> float | None:
-    """Tune and test one model, as far as that is not done; return what its makers promise."""
-    model = load(spec, half=False)
-    start = superclass_start(model, spec, data.train, recipe.seed)
-    parts = answers_in(spec, out)
-    parts.folder.mkdir(exist_ok=True)
-    if not path.exists():
-        # answers of a network that somebody deleted since
-        parts.drop(ANSWERS)
-    train(start, data.train, Mixture(), recipe, device, path, progress)
-    start.module.load_state_dict(dict(read_checkpoint(path).weights))
-    tuned = Model(
-        spec,
-        prepared(start.module, device, torch.float32),
-        device,
-        classes=len(data.superclasses),
-        preprocessing=start.preprocessing,
-        class_names=start.class_names,
-    )
-    _answer(tuned, data, device, parts, progress)
-    return model.promise
+def checkpoint_of(spec: str, out: Path) -> Path:
+    """Return where the tuned network of a model goes."""
+    return out / MODELS / f"{file_of(spec)}.pt"
 
 
 def superclass_start(model: Model, spec: str, data: Labelled, seed: int) -> Start:

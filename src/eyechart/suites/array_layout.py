@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, one_at_a_time, remove_leftovers
+from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.locks import lock_folder
 from eyechart.core.progress import Advance
 from eyechart.images.arrays import CLASSES, CLEAN, LABELS, open_labels, open_pictures, to_planes
 from eyechart.images.corrupted import SEVERITIES
@@ -108,7 +109,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
     files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
     begun = {name: found for name, path in files.items() if (found := _begun(path))}
     claim(out, common_settings(parts, out, begun), [Job(path, path) for path in files.values()])
-    with one_at_a_time(out):
+    with lock_folder(out):
         try:
             (out / PARTS).mkdir(exist_ok=True)
             remove_leftovers((out / PARTS,))

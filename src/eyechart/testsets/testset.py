@@ -17,12 +17,13 @@ import torch
 from eyechart.core.arguments import as_folder, as_path, as_text, as_texts, as_whole, brief
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, one_at_a_time
+from eyechart.core.locks import lock_folder
 from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
-from eyechart.core.progress import Advance
+from eyechart.core.progress import Advance, no_advance
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
+from eyechart.core.run_folder import check_same, write_settings
 from eyechart.images.imageset import ImageSet, load_images
 from eyechart.testsets.coverage import Coverage, coverage_of
 from eyechart.testsets.manifest import SCHEMA, VERSION, from_table, to_table
@@ -191,7 +192,7 @@ def draw(
     where = find_device(device)
     own = images if isinstance(images, ImageSet) else load_images(images, stimulus)
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
-        return make_testset(own, plan, where, Path(folder), _silent)
+        return make_testset(own, plan, where, Path(folder), no_advance)
 
 
 def make_testset(
@@ -201,7 +202,7 @@ def make_testset(
 
     `step` is told of every row that is drawn, and of those whose strength is found twice more.
     """
-    with one_at_a_time(folder):
+    with lock_folder(folder):
         return _make(images, plan, device, folder, step)
 
 
@@ -210,7 +211,7 @@ def keep_testset(
 ) -> TestSet:
     """Make a test set as `make_testset` does, write it to `target`, and remove its parts.
 
-    Only for who is the `only_writer` of `target`: others may have made it, or be making it.
+    Only within `lock_file(target)`: others may have made it, or be making it.
     """
     made = make_testset(images, plan, device, folder, step)
     made.save(target)
@@ -269,32 +270,23 @@ def _used(samples: Samples, reach: Reach | None) -> Samples:
 
 
 def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
-    """Return the folder beside `out` in which its rows gather; one of another plan is refused."""
+    """Return the folder beside `out` in which its rows gather; one of another plan is rejected."""
     folder = out.with_name(f"{out.name}.parts")
-    record, settings = folder / PLAN, plan.settings()
-    settings |= {"stimulus": images.stimulus.name, "images": images.fingerprint}
+    record = folder / PLAN
+    settings = {
+        **plan.settings(),
+        "stimulus": images.stimulus.name,
+        "images": images.fingerprint,
+    }
     try:
         folder.mkdir(exist_ok=True)
-        if not record.exists():
-            if any(folder.iterdir()):
-                raise UsageError(f"{folder} holds files of something else: move it away.")
-            with atomic_file(record) as temporary:
-                temporary.write_text(json.dumps(settings), encoding="utf-8")
-        if _read_plan(record) != settings:
-            raise UsageError(
-                f"{folder} holds the beginnings of another test set: delete it, or choose another"
-                " --out."
-            )
+        if not record.exists() and any(folder.iterdir()):
+            raise UsageError(f"{folder} holds files of something else: move it away.")
+        check_same(record, settings, "the beginnings of another test set")
+        write_settings(record, settings)
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
     return folder
-
-
-def _read_plan(record: Path) -> Any:
-    try:
-        return json.loads(record.read_text(encoding="utf-8"))
-    except ValueError:
-        return None
 
 
 def header_of(images: ImageSet) -> dict[str, Any]:
@@ -317,7 +309,3 @@ def count_steps(images: ImageSet, plan: Plan) -> int:
         if is_uniform(samples.entry, plan):
             total += 2 * plan.n
     return total
-
-
-def _silent(count: int, message: str) -> None:
-    pass

@@ -13,7 +13,7 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.core.settings import refuse_other, write_settings
+from eyechart.core.run_folder import open_run_folder
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.defences.clahe import equalise
@@ -37,7 +37,7 @@ from eyechart.training.retrain import Load, data_for, refuse_softmax, start_of, 
 from eyechart.training.sources import Sources, load_labelled
 
 STANDARD, TUNED = "standard", "trained on"
-EVALUATION, EVALUATION_UNCROPPED, RECORD = "evaluation", "evaluation-uncropped", "run.json"
+EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
 CROPPED, UNCROPPED = "224", "uncropped"
 """The usual stimulus, and that of the same images which ten crops are taken from."""
 
@@ -137,13 +137,7 @@ class Comparison:
             "pretrained": self.is_pretrained or None,
             "baseline": None if baseline is None else baseline.name,
         }
-        record = self.out / RECORD
-        refuse_other(record, settings, "another comparison")
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-            write_settings(record, settings)
-        except OSError as error:
-            raise UsageError(f"Cannot write into {self.out}: {error.strerror or error}.") from None
+        open_run_folder(self.out, settings, work="comparison")
 
     def path(self, name: str) -> Path:
         """Return where a checkpoint goes."""

@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import write_torch
-from eyechart.core.settings import difference, first_difference
+from eyechart.core.run_folder import Settings, first_change
 from eyechart.core.signals import RECEIVED
 from eyechart.models.checkpoint import load, read_checkpoint
 
@@ -29,7 +29,9 @@ def is_finished(path: Path, settings: Mapping[str, Any]) -> bool:
     """Return whether the checkpoint is there; one of another configuration is refused."""
     if not path.exists():
         return False
-    _check_same(path, read_checkpoint(path, mapped=True).recipe.get("settings", {}), settings)
+    check_same_training(
+        path, read_checkpoint(path, mapped=True).recipe.get("settings", {}), settings
+    )
     return True
 
 
@@ -56,18 +58,19 @@ def read_state(
     held = load(where)
     if "settings" not in held:
         raise UsageError(f"{where} is no state of a training: delete it to begin anew.")
-    _check_same(where, held["settings"], settings)
+    check_same_training(where, held["settings"], settings)
     module.load_state_dict(held["weights"])
     optimiser.load_state_dict(held["optimiser"])
     return int(held["step"])
 
 
-def _check_same(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    name = first_difference(old, new)
-    if name is not None:
+def check_same_training(path: Path, old: Settings, new: Settings) -> None:
+    """Raise a UsageError if the state or checkpoint at `path` is of another configuration."""
+    change = first_change(old, new)
+    if change is not None:
         raise UsageError(
-            f"{path} is of a training with another configuration ({difference(name, old, new)}):"
-            " choose another --out, or delete it."
+            f"{path} is of a training with another configuration ({change}): choose another"
+            " --out, or delete it."
         )
 
 

@@ -19,13 +19,12 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import write_torch
 from eyechart.core.progress import Progress
 from eyechart.core.randomness import hash64
-from eyechart.core.settings import difference, first_difference
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import load
 from eyechart.models.model import Model
 from eyechart.training.augment import generator
-from eyechart.training.state import interrupt_noticed, state_path
+from eyechart.training.state import check_same_training, interrupt_noticed, state_path
 
 DEPTHS = (2, 4, 8, 16)
 """How much smaller than the picture the features are that are looked at."""
@@ -236,13 +235,7 @@ class _Run:
         if not where.exists():
             return 0
         held = load(where)
-        name = first_difference(held.get("settings", {}), self.settings)
-        if name is not None:
-            what = difference(name, held.get("settings", {}), self.settings)
-            raise UsageError(
-                f"{where} is of a training with another configuration ({what}): choose another"
-                " --out, or delete it."
-            )
+        check_same_training(where, held.get("settings", {}), self.settings)
         self.network.load_state_dict(held["weights"])
         self.optimiser.load_state_dict(held["optimiser"])
         return int(held["step"])

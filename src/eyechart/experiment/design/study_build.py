@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file, claimed, remove_leftovers
+from eyechart.core.files import atomic_file, remove_leftovers
+from eyechart.core.locks import try_lock
 from eyechart.core.progress import Advance
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
 from eyechart.experiment.design.stimulus_files import (
@@ -112,7 +113,7 @@ def carry_out(
     config = replace(order.config, side=side_of(order, images))
     try:
         where.mkdir(exist_ok=True)
-        with claimed(where / RECORD) as ours:
+        with try_lock(where / RECORD) as ours:
             if not ours:
                 raise UsageError(f"Another run is making {where}: wait for it.")
             remove_leftovers([where, where / place.STIMULI])

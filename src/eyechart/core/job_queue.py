@@ -1,0 +1,45 @@
+"""Jobs that several processes share: claim, work, wait.
+
+Each job has a file of its own, so that work can be stopped, resumed and shared by starting the same
+command twice. What a job does belongs to its study.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from eyechart.core.locks import try_lock
+
+POLL_SECONDS = 0.5
+"""Between two looks at what other processes are doing."""
+
+Job = TypeVar("Job")
+
+
+def work_off(
+    jobs: Iterable[Job], path_of: Callable[[Job], Path], work: Callable[[Job], None]
+) -> None:
+    """Call `work` on every job while no other process is at it; return when all were called.
+
+    Jobs that another process has claimed are tried again later: `work` then finds their files, and
+    must accept that its job is done.
+
+    Args:
+        jobs: in the order in which they are tried.
+        path_of: the file that a job writes; its folder is made.
+        work: does a job, or what is left of it.
+    """
+    waiting = list(jobs)
+    while waiting:
+        waiting = [job for job in waiting if not _was_free(job, path_of(job), work)]
+        if waiting:
+            time.sleep(POLL_SECONDS)
+
+
+def _was_free(job: Job, path: Path, work: Callable[[Job], None]) -> bool:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with try_lock(path) as is_free:
+        if is_free:
+            work(job)
+    return is_free

@@ -1,0 +1,103 @@
+"""Locks between processes: who may write a file or a folder now.
+
+They are the operating system's, so that each ends with its process, however that ends.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
+
+
+@contextmanager
+def try_lock(path: Path) -> Iterator[bool]:
+    """Give whether no other process is at work on this file, and keep others off it meanwhile."""
+    with _locked(path.with_name(f".{path.name}{LOCK}")) as is_free:
+        yield is_free
+
+
+@contextmanager
+def lock_file(path: Path) -> Iterator[None]:
+    """Reject a second process that wants to write the same file.
+
+    A folder in which no file can be made is rejected as well, before any work is done.
+    """
+    with ExitStack() as stack:
+        try:
+            is_free = stack.enter_context(try_lock(path))
+        except OSError as error:
+            raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+        if not is_free:
+            raise UsageError(
+                f"Another run is writing {path}: wait for it, or choose another --out."
+            )
+        yield
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Make a folder if it is missing, and reject a second process that wants to write into it.
+
+    A folder in which no file can be made is rejected as well. One that was made here and is empty
+    in the end is removed.
+    """
+    is_new = not folder.is_dir()
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if is_new:
+                stack.callback(_remove_empty, folder)
+            is_free = stack.enter_context(_locked(folder / LOCK))
+        except OSError as error:
+            raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
+        if not is_free:
+            raise UsageError(
+                f"Another run is writing into {folder}: wait for it, or choose another --out."
+            )
+        yield
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # it holds something
+        folder.rmdir()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Give whether the lock file could be locked; the process that locked it removes it."""
+    if fcntl is None:
+        yield True
+        return
+    while True:
+        with path.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+            if not _is_still(file.fileno(), path):
+                continue
+            try:
+                yield True
+            finally:
+                # before the lock is released, so that nobody removes the next holder's file
+                with suppress(OSError):
+                    path.unlink()
+            return
+
+
+def _is_still(file: int, path: Path) -> bool:
+    """Whether the open file is the one at this path, and was not removed before it was locked."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False

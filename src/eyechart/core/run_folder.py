@@ -1,0 +1,116 @@
+"""The folder that long work writes into: opened, checked and resumed in one way.
+
+Its record (run.json) holds what was asked for. What the work itself writes is declared elsewhere.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file, remove_leftovers
+
+RECORD = "run.json"
+
+Settings = Mapping[str, object]
+"""All that decides what comes out, as plain values that JSON can hold."""
+
+
+def open_run_folder(
+    out: Path,
+    settings: Settings,
+    *,
+    work: str,
+    folders: Sequence[str] = (),
+    files: Sequence[str] = (),
+    growing: Settings | None = None,
+) -> None:
+    """Make an output folder, or check that it holds the same work, which then resumes.
+
+    Args:
+        out: the folder; new, without anything of such work, or with a record of the same settings.
+        settings: what was asked for.
+        work: what the folder holds, as in "holds another study".
+        folders: the names of folders within, which are made.
+        files: the names of files that the work writes besides.
+        growing: settings that are kept in the record and may differ from those before.
+
+    Raises:
+        UsageError: with the first setting that differs, or a file that belongs to something else.
+    """
+    record = out / RECORD
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
+    if record.exists():
+        check_same(record, settings, f"another {work}")
+    else:
+        foreign = next((out / name for name in (*files, *folders) if (out / name).exists()), None)
+        if foreign is not None:
+            raise UsageError(f"{foreign} is there already and of no {work}: choose another --out.")
+    try:
+        # the record first: a process that begins at the same time finds this work, nothing foreign
+        out.mkdir(parents=True, exist_ok=True)
+        write_settings(record, {**settings, **(growing or {})})
+        for name in folders:
+            (out / name).mkdir(exist_ok=True)
+        remove_leftovers([out, *(path for name in folders for path in _folders(out / name))])
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+
+
+def _folders(folder: Path) -> list[Path]:
+    return [folder, *(path for path in folder.iterdir() if path.is_dir())]
+
+
+def check_same(record: Path, settings: Settings, other: str) -> None:
+    """Raise a UsageError if a record exists and says something else; `other`: what it is then."""
+    change = first_change(read_settings(record), settings) if record.exists() else None
+    if change is not None:
+        raise UsageError(
+            f"{record.parent} holds {other} ({change}): choose another --out, or delete it."
+        )
+
+
+def read_settings(record: Path) -> Settings:
+    """Return the settings in a JSON file."""
+    try:
+        settings = json.loads(record.read_text(encoding="utf-8"))
+        if not isinstance(settings, dict):
+            raise ValueError
+    except (OSError, ValueError):
+        raise UsageError(
+            f"{record} cannot be read: delete it to start anew, or choose another --out."
+        ) from None
+    return settings
+
+
+def write_settings(record: Path, settings: Settings) -> None:
+    """Write the settings, whole or not at all."""
+    with atomic_file(record) as temporary:
+        temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+
+
+def first_change(old: Settings, new: Settings) -> str | None:
+    """Return the first setting of `new` that `old` has not, with both values in a few words.
+
+    None if all are the same. Of long lists, what was added and what is gone.
+    """
+    name = next((name for name in new if old.get(name) != new[name]), None)
+    if name is None:
+        return None
+    before, now = old.get(name), new[name]
+    if isinstance(before, list) and isinstance(now, list) and _short(before) == _short(now):
+        gone = [value for value in before if value not in now]
+        added = [value for value in now if value not in before]
+        changes = [
+            f"{words} {_short(values)}"
+            for words, values in (("no longer", gone), ("now also", added))
+            if values
+        ]
+        return f"{name}: {', '.join(changes) or 'in another order'}"
+    return f"{name}: {_short(before)}, now {_short(now)}"
+
+
+def _short(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list | dict) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
