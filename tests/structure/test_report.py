@@ -4,39 +4,53 @@ import html
 import json
 import re
 from base64 import b64decode
-from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from changing import replace
 from commands import assert_refused
 from eyechart.reports.figures.superclass_figure import draw, plan_superclasses
 from eyechart.reports.html.structure_view import structure_views, superclass_studies
-from eyechart.structure.scores import (
+from eyechart.structure.holdout_scores import notes_on
+from eyechart.structure.study_results import (
+    AccuracyEstimate,
     Confusion,
-    Example,
     FoldScore,
-    Results,
-    Share,
-    notes_on,
-    read_results,
+    HeldOutExample,
+    HoldoutResults,
+    SuperclassModelScore,
+    SuperclassResults,
+    SuperclassScore,
+    read_holdout_results,
+    write_results,
 )
-from eyechart.structure.study_folder import write_results
-from eyechart.structure.superclass_scores import ModelScore, SuperclassResults, SuperclassScore
 
 
 def share(value):
-    return Share(value, (value - 0.05, value + 0.05), (value - 0.03, value + 0.03))
+    return AccuracyEstimate(
+        value=value,
+        interval=(value - 0.05, value + 0.05),
+        narrow_interval=(value - 0.03, value + 0.03),
+    )
 
 
 def fold(name, held, familiar, *examples):
     return FoldScore(
-        name, (name,), share(held), share(familiar), share(familiar - held), (40, 40, 200), 3,
-        ("Kiss",) if name == "thin" else (), {"Bird": held},
-        (Confusion("Bird", "Boat", 0.25, 8),), examples,
-    )  # fmt: skip
+        name=name,
+        held=(name,),
+        held_out=share(held),
+        familiar=share(familiar),
+        gap=share(familiar - held),
+        pictures=(40, 40, 200),
+        copies=3,
+        missing=("Kiss",) if name == "thin" else (),
+        by_class={"Bird": held},
+        confusions=(Confusion(label="Bird", answer="Boat", share=0.25, pictures=8),),
+        examples=examples,
+    )
 
 
 @pytest.fixture
@@ -46,14 +60,20 @@ def study(tmp_path):
     levels = np.full((32, 32, 3), 90, dtype=np.uint8)
     Image.fromarray(levels).save(folder / "examples" / "0.png")
     examples = (
-        Example("examples/0.png", "Bird", "<Boat>", False),
-        Example("examples/gone.png", "Bird", "Bird", True),
+        HeldOutExample(picture="examples/0.png", label="Bird", answer="<Boat>", is_right=False),
+        HeldOutExample(picture="examples/gone.png", label="Bird", answer="Bird", is_right=True),
     )
-    results = Results(
-        "style", "wrn_16_4", 50, (0,), 5,
-        (fold("easy", 0.9, 0.85), fold("thin", 0.375, 0.913, *examples)),
-        share(0.6375), share(0.8815), share(0.244),
-    )  # fmt: skip
+    results = HoldoutResults(
+        kind="style",
+        network="wrn_16_4",
+        epochs=50,
+        seeds=(0,),
+        classes=5,
+        folds=(fold("easy", 0.9, 0.85), fold("thin", 0.375, 0.913, *examples)),
+        held_out=share(0.6375),
+        familiar=share(0.8815),
+        gap=share(0.244),
+    )
     write_results(results, folder)
     return folder
 
@@ -62,24 +82,28 @@ def study(tmp_path):
 def superclasses(tmp_path):
     folder = tmp_path / "superclass"
     folder.mkdir()
-    one = ModelScore(
-        "net",
-        0.77,
-        share(0.91),
-        share(0.62),
-        share(0.29),
-        share(0.9),
-        share(0.6),
-        share(0.3),
-        (),
-        (),
+    bird = SuperclassScore(
+        name="bird", wnid="n01503061", seen=share(0.8), unseen=None, gap=None, synsets=(3, 0),
+        pictures=(12, 0),
+    )  # fmt: skip
+    one = SuperclassModelScore(
+        name="net",
+        imagenet_accuracy=0.77,
+        seen=share(0.91),
+        unseen=share(0.62),
+        gap=share(0.29),
+        mean_seen=share(0.9),
+        mean_unseen=share(0.6),
+        mean_gap=share(0.3),
+        superclasses=(bird,),
+        confusions=(Confusion(label="bird", answer="fish", share=0.5, pictures=6),),
     )
-    bird = SuperclassScore("bird", "n01503061", share(0.8), None, None, (3, 0), (12, 0))
-    mistaken = Confusion("bird", "fish", 0.5, 6)
-    one = replace(one, superclasses=(bird,), confusions=(mistaken,))
     other = replace(one, name="bare", imagenet_accuracy=None)
     notes = ("Left out: 1 folder.",)
-    results = SuperclassResults("last", 1, 0.01, (9, 9, 9), (3, 4), (one, other), notes)
+    results = SuperclassResults(
+        tune="last", epochs=1, rate=0.01, pictures=(9, 9, 9), synsets=(3, 4), models=(one, other),
+        notes=notes,
+    )  # fmt: skip
     write_results(results, folder)
     return folder
 
@@ -120,7 +144,7 @@ def test_intervals_say_what_was_resampled(study):
 
 
 def test_networks_that_only_guess_are_told(study):
-    results = read_results(study)
+    results = read_holdout_results(study)
     thin = replace(results.folds[1], guessing=0.87)
     write_results(replace(results, folds=(results.folds[0], thin)), study)
     note = str(structure_views([study])[0].table.note)

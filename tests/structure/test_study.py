@@ -23,9 +23,10 @@ from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress
 from eyechart.models.find import load_model
 from eyechart.structure.folds import Fold, style_folds
+from eyechart.structure.holdout_scores import keep_examples, score_study
 from eyechart.structure.kinds import load_kinds
-from eyechart.structure.scores import keep_examples, read_results, score_study
 from eyechart.structure.study import Job, Study, run_study
+from eyechart.structure.study_results import read_holdout_results
 from eyechart.training.recipe import Recipe
 from interrupting import stopping
 from kinds_data import STYLES, TINTS, Row, colours, in_memory, tinted, write_rows
@@ -189,7 +190,7 @@ def test_the_command_shows_what_it_writes(study):
 
 
 def test_results_are_read_as_they_were_written(study, tmp_path):
-    results = read_results(study[0])
+    results = read_holdout_results(study[0])
     told = told_by(study[0])
     assert results.gap.value == told["gap"]["value"]
     assert [fold.held_out.interval for fold in results.folds] == [
@@ -197,11 +198,11 @@ def test_results_are_read_as_they_were_written(study, tmp_path):
     ]
     assert results.folds[0].confusions[0].label in CLASSES
     with pytest.raises(UsageError, match=r"holds no finished study: there is no results\.json"):
-        read_results(tmp_path)
+        read_holdout_results(tmp_path)
     for content in ("[]", "{", "{}", '{"kind": 3}'):
         (tmp_path / "results.json").write_text(content)
         with pytest.raises(UsageError, match=r"cannot be read .* eyechart structure wrote"):
-            read_results(tmp_path)
+            read_holdout_results(tmp_path)
 
 
 def test_subclasses_are_held_out_of_folders_too(home, run, tmp_path):

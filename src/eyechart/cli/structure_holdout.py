@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from eyechart.structure.folds import Fold
     from eyechart.structure.kinds import Kinds, Trait
-    from eyechart.structure.scores import Results
+    from eyechart.structure.study_results import HoldoutResults
     from eyechart.training.recipe import Recipe
 
 PUBLISHED_STIMULUS = "32x32"
@@ -245,8 +245,8 @@ def _run(
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.structure.cifar100 import load_cifar100
+    from eyechart.structure.holdout_scores import score_study
     from eyechart.structure.kinds import load_kinds
-    from eyechart.structure.scores import score_study
     from eyechart.structure.study import Study, run_study
 
     if seeds < 1:
@@ -294,7 +294,7 @@ def _counted(kinds: "Kinds", kind: "Trait") -> str:
     return f"{len(kinds.data):,} pictures of {classes:,} classes and {several:,} {what}."
 
 
-def show_results(results: "Results") -> None:
+def show_results(results: "HoldoutResults") -> None:
     """Print the accuracies of a study, a line for each fold and one for their mean."""
     from rich import box
     from rich.markup import escape
@@ -302,7 +302,7 @@ def show_results(results: "Results") -> None:
 
     from eyechart.cli.tables import share_text, wide_console
     from eyechart.reports.words import plural
-    from eyechart.structure.scores import notes_on
+    from eyechart.structure.holdout_scores import notes_on
 
     title = "held-out style" if results.kind == "style" else "held-out subclasses"
     table = Table(box=box.SIMPLE_HEAD)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import torch
 
     from eyechart.models.model import Model
-    from eyechart.structure.superclass_scores import SuperclassResults
+    from eyechart.structure.study_results import SuperclassResults
     from eyechart.structure.superclasses import Sorted
     from eyechart.training.recipe import Recipe
     from eyechart.training.retrain import Load

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eyechart.structure.superclass_scores import SuperclassResults
+    from eyechart.structure.study_results import SuperclassResults
 
 MOST_SHOWN = 4
 """Models up to which superclasses are printed too; there is no room for more."""

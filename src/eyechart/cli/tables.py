@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eyechart.stats.estimate import Estimate
-    from eyechart.structure.scores import Share
+    from eyechart.structure.study_results import AccuracyEstimate
 
 WIDE, ENDLESS = 160, 2000
 
@@ -21,7 +21,7 @@ def wide_console(markdown: bool = False) -> "Console":
     return console if console.is_terminal else Console(width=WIDE)
 
 
-def share_text(share: "Share | Estimate | None") -> str:
+def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
     """Return a share and its interval in percent: "61.5 (50.3–71.6)"; a dash for none."""
     if share is None:
         return "–"

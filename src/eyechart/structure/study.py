@@ -21,7 +21,7 @@ from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
-from eyechart.structure.study_folder import MODELS, TESTS, open_folder
+from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.training.answers import answers_of
 from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.loop import new_network, train
@@ -98,7 +98,7 @@ def run_study(
 ) -> None:
     """Make all trainings and tests that `out` does not hold yet."""
     _check(study, kinds)
-    open_folder(study.settings(kinds), out)
+    open_study_folder(study.settings(kinds), out)
     jobs = [Job(fold, seed) for seed in study.seeds for fold in study.folds]
     totals = {job.model(out): _n_trained(study.recipe, len(job.fold.train)) for job in jobs}
     title = "training 1 network" if len(jobs) == 1 else f"training {len(jobs)} networks"

@@ -21,7 +21,7 @@ from eyechart.core.progress import Progress
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
-from eyechart.structure.study_folder import MODELS, TESTS, open_folder
+from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.structure.superclass_pictures import Split
 from eyechart.training.answers import answers_of
 from eyechart.training.data import Held, Labelled
@@ -84,7 +84,7 @@ def run_superclasses(
     """
     recipe.check()
     check_specs(specs)
-    open_folder(settings_of(data, recipe), out)
+    open_study_folder(settings_of(data, recipe), out)
     published: dict[str, float | None] = {}
 
     def work(spec: str) -> None:

@@ -14,8 +14,11 @@ from eyechart.reports.figures.plan import Plan, Plans
 from eyechart.reports.figures.style import COLUMN, INK, MARKERS, drawable, legend
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import COLOURS
-from eyechart.structure.scores import Share
-from eyechart.structure.superclass_scores import ModelScore, SuperclassResults
+from eyechart.structure.study_results import (
+    AccuracyEstimate,
+    SuperclassModelScore,
+    SuperclassResults,
+)
 
 HEIGHT = 2.6
 """In inches, without the legend."""
@@ -50,7 +53,7 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Plans:
     return Plans(tuple(plans), tuple(notes))
 
 
-def draw(models: Sequence[ModelScore]) -> Figure:
+def draw(models: Sequence[SuperclassModelScore]) -> Figure:
     """Return the scatter plot, in percent; a model has one kind of mark, filled where seen."""
     figure = Figure(figsize=(COLUMN, HEIGHT))
     axes = figure.subplots()
@@ -63,7 +66,7 @@ def draw(models: Sequence[ModelScore]) -> Figure:
     for place, (own, name) in enumerate(zip(models, names, strict=True)):
         marker = MARKERS[place % len(MARKERS)]
         for kind, colour, is_filled in KINDS:
-            share: Share = getattr(own, kind)
+            share: AccuracyEstimate = getattr(own, kind)
             ends = [[100 * abs(end - share.value)] for end in share.interval]
             axes.errorbar(
                 [100 * float(own.imagenet_accuracy or 0)], [100 * share.value], ends,

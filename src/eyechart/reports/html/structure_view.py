@@ -4,7 +4,7 @@ import io
 import json
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
@@ -25,19 +25,17 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.html.html_table import Column, Row, Shaded, Table
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import COLOURS
-from eyechart.structure.scores import (
+from eyechart.structure.holdout_scores import notes_on
+from eyechart.structure.study_results import (
+    RESULTS,
+    SUPERCLASS,
+    AccuracyEstimate,
     Confusion,
     FoldScore,
-    Results,
-    Share,
-    notes_on,
-    read_results,
-)
-from eyechart.structure.study_folder import RESULTS
-from eyechart.structure.superclass_scores import (
-    KIND,
-    ModelScore,
+    HoldoutResults,
+    SuperclassModelScore,
     SuperclassResults,
+    read_holdout_results,
     read_superclass_results,
 )
 
@@ -84,16 +82,16 @@ def structure_views(folders: Sequence[Path]) -> list[View]:
     """Return the studies in these folders, in order."""
     found = []
     for number, folder in enumerate(dict.fromkeys(folders)):
-        if _kind(folder) == KIND:
+        if _kind(folder) == SUPERCLASS:
             found.append(_superclasses(read_superclass_results(folder), number))
         else:
-            found.append(_held_out(read_results(folder), folder, number))
+            found.append(_held_out(read_holdout_results(folder), folder, number))
     return found
 
 
 def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
     """Return the results of those studies that are of superclasses, in order."""
-    own = [folder for folder in dict.fromkeys(folders) if _kind(folder) == KIND]
+    own = [folder for folder in dict.fromkeys(folders) if _kind(folder) == SUPERCLASS]
     return [read_superclass_results(folder) for folder in own]
 
 
@@ -106,7 +104,7 @@ def _kind(folder: Path) -> str:
     return str(told.get("kind", "")) if isinstance(told, dict) else ""
 
 
-def _held_out(results: Results, folder: Path, number: int) -> View:
+def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
     is_style = results.kind == "style"
     what = "style" if is_style else "kind"
     title = "Known things in a new style" if is_style else "New kinds of known things"
@@ -125,7 +123,7 @@ def _held_out(results: Results, folder: Path, number: int) -> View:
             f" ({100 * best.held_out.value:.0f} %)."
         )
     grids = tuple(_grid(fold, folder, what) for fold in order[:MOST_GRIDS] if fold.examples)
-    confused: list[tuple[FoldScore | ModelScore, Confusion]] = [
+    confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
         (fold, each) for fold in order for each in fold.confusions
     ]
     return View(
@@ -138,19 +136,19 @@ def _held_out(results: Results, folder: Path, number: int) -> View:
     )
 
 
-def _percent(share: Share) -> str:
+def _percent(share: AccuracyEstimate) -> str:
     low, high = share.interval
     return f"{100 * share.value:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
-def _cells(*shares: Share) -> tuple[str, ...]:
+def _cells(*shares: AccuracyEstimate) -> tuple[str, ...]:
     return tuple(
         f"{hundredths(own.value)} [{', '.join(hundredths(end) for end in own.interval)}]"
         for own in shares
     )
 
 
-def _table(results: Results, order: Sequence[FoldScore], number: int) -> Table:
+def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Table:
     columns = (
         Column("Held out", numeric=False),
         Column("Right on it (%)"),
@@ -186,7 +184,7 @@ def _table(results: Results, order: Sequence[FoldScore], number: int) -> Table:
                  note=note)  # fmt: skip
 
 
-def _chart(results: Results, order: Sequence[FoldScore], number: int) -> Chart:
+def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Chart:
     names = [escape(fold.name) for fold in order]
     data = [
         _dots("held out", names, [fold.held_out for fold in order], COLOURS[1], "circle"),
@@ -216,7 +214,9 @@ def _chart(results: Results, order: Sequence[FoldScore], number: int) -> Chart:
     )
 
 
-def _dots(name: str, names: list[str], shares: Sequence[Share], colour: str, symbol: str) -> Spec:
+def _dots(
+    name: str, names: list[str], shares: Sequence[AccuracyEstimate], colour: str, symbol: str
+) -> Spec:
     values = [share.value for share in shares]
     return {
         "type": "scatter",
@@ -264,7 +264,7 @@ def _thumbnail(path: Path) -> str:
 
 
 def _confusions(
-    confused: Sequence[tuple[FoldScore | ModelScore, Confusion]], number: int, whose: str
+    confused: Sequence[tuple[FoldScore | SuperclassModelScore, Confusion]], number: int, whose: str
 ) -> Table:
     most = sorted(confused, key=lambda each: -each[1].share * each[1].pictures)[:MOST_CONFUSIONS]
     columns = (
@@ -291,7 +291,10 @@ def _confusions(
 
 def _superclasses(results: SuperclassResults, number: int) -> View:
     names = short_names([own.name for own in results.models])
-    models = [replace(own, name=name) for own, name in zip(results.models, names, strict=True)]
+    models = [
+        own.model_copy(update={"name": name})
+        for own, name in zip(results.models, names, strict=True)
+    ]
     columns = (
         Column("Model", numeric=False),
         Column("ImageNet-1K right (%)"),
@@ -320,7 +323,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     )  # fmt: skip
     known = [own for own in models if own.imagenet_accuracy is not None]
     charts = (_figure6(known, number),) if known else ()
-    confused: list[tuple[FoldScore | ModelScore, Confusion]] = [
+    confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
         (own, each) for own in models for each in own.confusions
     ]
     return View(
@@ -333,7 +336,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     )
 
 
-def _by_superclass(models: Sequence[ModelScore], number: int) -> Table:
+def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table:
     columns = [
         Column("Superclass", numeric=False),
         Column("Seen kinds"),
@@ -353,7 +356,7 @@ def _by_superclass(models: Sequence[ModelScore], number: int) -> Table:
     return Table(f"by-superclass-{number}", "Each superclass", tuple(columns), tuple(rows))
 
 
-def _figure6(models: Sequence[ModelScore], number: int) -> Chart:
+def _figure6(models: Sequence[SuperclassModelScore], number: int) -> Chart:
     places = [100 * float(own.imagenet_accuracy or 0) for own in models]
     traces: list[Spec] = []
     for name, colour, symbol in (

@@ -1,0 +1,246 @@
+"""How much worse what was held out is recognized than what is familiar, with intervals.
+
+The records of the results are in `study_results`, training and prediction in `study`.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from PIL import Image
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.stats.bootstrap import Seed, draw_units, resample_means
+from eyechart.stats.estimate import LEVELS, Estimate, make_estimate
+from eyechart.stats.intervals import (
+    FloatArray,
+    IntArray,
+    hull,
+    percentile_interval,
+    sum_interval,
+)
+from eyechart.structure.folds import Fold
+from eyechart.structure.kinds import Kinds
+from eyechart.structure.study import Study, file_of, read_answers
+from eyechart.structure.study_results import (
+    AccuracyEstimate,
+    Confusion,
+    FoldScore,
+    HeldOutExample,
+    HoldoutResults,
+    write_results,
+)
+
+N_REPLICATES = 2000
+MAX_CONFUSIONS = 20
+"""Confusions that are kept of each fold, the most frequent first."""
+
+MAX_EXAMPLES, EXAMPLES_FOLDER = 20, "examples"
+"""Images that are kept of each fold, and where."""
+
+HELD_OUT, FAMILIAR, FOLDS = 0, 1, 2
+"""Which random numbers are drawn; one kind does not depend on another."""
+
+
+def score_study(study: Study, kinds: Kinds, out: Path) -> HoldoutResults:
+    """Return the scores of the predictions in `out`, and write them to results.json."""
+    tables = read_answers(study, out)
+    # images of one subclass are alike: what is resampled is a subclass with all of them
+    resampled = "subclasses"
+    try:
+        groups = np.unique(np.array(kinds.names("subclass")), return_inverse=True)[1]
+    except UsageError:
+        groups, resampled = np.arange(len(kinds.data)), "pictures"
+    scores, estimates = [], []
+    for number, fold in enumerate(study.folds):
+        score, accuracies = _score(fold, tables[fold.name], kinds, groups, number)
+        examples = keep_examples(fold, tables[fold.name][0], score.by_class, kinds, out)
+        scores.append(score.model_copy(update={"examples": examples}))
+        estimates.append(accuracies)
+    held_out, familiar = (
+        _mean_over_folds(
+            [accuracies[side] for accuracies in estimates],
+            sum(score.pictures[side] for score in scores),
+        )
+        for side in (HELD_OUT, FAMILIAR)
+    )
+    results = HoldoutResults(
+        kind=study.kind,
+        network=study.network,
+        epochs=study.recipe.epochs,
+        seeds=study.seeds,
+        classes=len(kinds.data.class_names),
+        folds=tuple(scores),
+        held_out=AccuracyEstimate.of(held_out),
+        familiar=AccuracyEstimate.of(familiar),
+        gap=AccuracyEstimate.of(estimate_gap(familiar, held_out)),
+        resampled=resampled,
+        notes=study.notes,
+    )
+    write_results(results, out)
+    return results
+
+
+def _score(
+    fold: Fold, tables: Sequence[pa.Table], kinds: Kinds, groups: IntArray, number: int
+) -> tuple[FoldScore, tuple[Estimate, Estimate]]:
+    names = kinds.data.class_names
+    places = tables[0]["place"].to_numpy()
+    held = tables[0]["held_out"].to_numpy(zero_copy_only=False)
+    labels = tables[0]["label"].to_numpy()
+    predictions = np.array([table["answer"].to_numpy() for table in tables])
+    correct = (predictions == labels).mean(axis=0)
+    held_out = estimate_accuracy(correct[held], groups[places[held]], (number, HELD_OUT))
+    familiar = estimate_accuracy(correct[~held], groups[places[~held]], (number, FAMILIAR))
+    counts = np.bincount(labels[held], minlength=len(names))
+    by_class = {
+        name: float(correct[held & (labels == label)].mean())
+        for label, name in enumerate(names)
+        if counts[label]
+    }
+    score = FoldScore(
+        name=fold.name,
+        held=fold.held,
+        held_out=AccuracyEstimate.of(held_out),
+        familiar=AccuracyEstimate.of(familiar),
+        gap=AccuracyEstimate.of(estimate_gap(familiar, held_out)),
+        pictures=(int(held.sum()), int((~held).sum()), len(fold.train)),
+        copies=fold.copies,
+        missing=tuple(name for label, name in enumerate(names) if not counts[label]),
+        by_class=by_class,
+        confusions=count_confusions(labels[held], predictions[:, held], names),
+        guessing=float(np.bincount(labels[~held]).max() / max(1, (~held).sum())),
+    )
+    return score, (held_out, familiar)
+
+
+def notes_on(results: HoldoutResults) -> list[str]:
+    """Return what a reader must know before believing the numbers, in sentences."""
+    notes = list(results.notes)
+    blind = [fold for fold in results.folds if fold.familiar.interval[0] <= fold.guessing]
+    if blind:
+        more = f" and {len(blind) - 1} more" if len(blind) > 1 else ""
+        notes.append(
+            f"What was trained without {blind[0].name}{more} is right on familiar pictures hardly"
+            f" more often than by one answer to all of them ({100 * blind[0].guessing:.0f} %), so"
+            " the gap says nothing: train longer."
+        )
+    held = Counter(name for fold in results.folds for name in fold.held)
+    repeated = [name for name, count in held.items() if count > 1]
+    if repeated:
+        notes.append(
+            f"Held out in more than one fold, for there are no others: {len(repeated):,} of"
+            f" {len(held):,} {'styles' if results.kind == 'style' else 'subclasses'}, such as"
+            f" {repeated[0]}."
+        )
+    return notes
+
+
+def estimate_accuracy(correct: FloatArray, groups: IntArray, seed: Seed) -> Estimate:
+    """Return the accuracy over images, whose groups are resampled.
+
+    Its interval is never narrower than that of as many independent images.
+
+    Args:
+        correct: The share of networks whose prediction for each image is correct.
+        groups: The group of each image, such as its subclass.
+        seed: Of the random numbers.
+    """
+    _, unit = np.unique(groups, return_inverse=True)
+    drawn = resample_means(np.bincount(unit, correct), np.bincount(unit), N_REPLICATES, seed)
+    return _with_floor(float(correct.mean()), drawn, len(correct))
+
+
+def _with_floor(value: float, replicates: FloatArray, n_images: int) -> Estimate:
+    return make_estimate(value, replicates, n_images, value * (1 - value) / n_images)
+
+
+def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
+    """Return the difference of two accuracies, at least as wide as Newcombe's interval of it.
+
+    A few images that are all correct or all wrong would give an interval of no width.
+    """
+    replicates = familiar.replicates - held_out.replicates
+    intervals = []
+    for level, one, two in (
+        (LEVELS[0], familiar.interval, held_out.interval),
+        (LEVELS[1], familiar.narrow_interval, held_out.narrow_interval),
+    ):
+        floor = sum_interval([(1, familiar.value, one), (-1, held_out.value, two)])
+        intervals.append(hull(percentile_interval(replicates, level), floor))
+    return Estimate(familiar.value - held_out.value, intervals[0], intervals[1], replicates)
+
+
+def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:
+    """Return the mean over folds; folds are resampled too, the same for all means."""
+    n_folds = len(estimates)
+    folds = draw_units(n_folds, n_folds, N_REPLICATES, (n_folds, FOLDS))
+    drawn = np.stack([estimate.replicates for estimate in estimates], axis=1)
+    replicates = np.take_along_axis(drawn, folds, axis=1).mean(axis=1)
+    value = float(np.mean([estimate.value for estimate in estimates]))
+    return _with_floor(value, replicates, n_images)
+
+
+def count_confusions(
+    labels: IntArray, predictions: IntArray, names: Sequence[str]
+) -> tuple[Confusion, ...]:
+    """Return what is taken for what most often; `predictions`: a row for each network."""
+    table = np.zeros((len(names), len(names)), dtype=np.int64)
+    for row in predictions:
+        np.add.at(table, (labels, row), 1)
+    counts = table.sum(axis=1)
+    np.fill_diagonal(table, 0)
+    order = np.argsort(table, axis=None, kind="stable")[::-1][:MAX_CONFUSIONS]
+    confusions = []
+    for cell in order.tolist():
+        label, prediction = divmod(cell, len(names))
+        if table[label, prediction]:
+            confusions.append(
+                Confusion(
+                    label=names[label],
+                    answer=names[prediction],
+                    share=float(table[label, prediction] / counts[label]),
+                    pictures=int(counts[label] // len(predictions)),
+                )
+            )
+    return tuple(confusions)
+
+
+def keep_examples(
+    fold: Fold, table: pa.Table, by_class: Mapping[str, float], kinds: Kinds, out: Path
+) -> tuple[HeldOutExample, ...]:
+    """Write images that were held out, of classes from the hardest to the easiest.
+
+    Of each class the image is one whose prediction is as usual: wrong if most are.
+    """
+    names = kinds.data.class_names
+    held = table["held_out"].to_numpy(zero_copy_only=False)
+    places, labels = (table[name].to_numpy()[held] for name in ("place", "label"))
+    predictions = table["answer"].to_numpy()[held]
+    order = sorted(by_class, key=lambda name: (by_class[name], name))
+    count = min(MAX_EXAMPLES, len(order))
+    spread = np.linspace(0, len(order) - 1, count).round().astype(int).tolist()
+    examples = []
+    folder = out / EXAMPLES_FOLDER / file_of(fold.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(order[rank] for rank in spread):
+        images = np.flatnonzero(labels == names.index(name))
+        usual = (predictions[images] == labels[images]) == (by_class[name] >= 0.5)
+        chosen = int(images[usual][0] if usual.any() else images[0])
+        path = folder / f"{number}.png"
+        pixels = kinds.data.batch([int(places[chosen])])[0].permute(1, 2, 0).numpy()
+        with atomic_file(path) as temporary:
+            Image.fromarray(pixels).save(temporary, "png")
+        prediction = names[int(predictions[chosen])]
+        examples.append(
+            HeldOutExample(
+                picture=path.relative_to(out).as_posix(),
+                label=name,
+                answer=prediction,
+                is_right=prediction == name,
+            )
+        )
+    return tuple(examples)

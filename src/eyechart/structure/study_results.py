@@ -1,0 +1,201 @@
+"""The folder of a study of structural robustness, and the records that are its results.json.
+
+What computes the numbers is in `holdout_scores` and `superclass_scores`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, Self, TypeVar
+
+from pydantic import Field, ValidationError
+
+from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
+from eyechart.core.records import Record, first_problem
+from eyechart.core.run_folder import Settings, open_run_folder
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.intervals import Interval
+
+MODELS, TESTS, RESULTS = "models", "tests", "results.json"
+SCHEMA: Literal[1] = 1
+SUPERCLASS: Literal["superclass"] = "superclass"
+
+
+class AccuracyEstimate(Record):
+    """An accuracy, or a difference of two, with its intervals."""
+
+    value: float
+    """As a share of 1."""
+    interval: Interval
+    """Both ends of the 95 % interval."""
+    narrow_interval: Interval
+    """Both ends of the 83 % interval."""
+
+    @classmethod
+    def of(cls, estimate: Estimate) -> Self:
+        """Return what a file holds of an estimate: all but its replicates."""
+        return cls(
+            value=estimate.value,
+            interval=estimate.interval,
+            narrow_interval=estimate.narrow_interval,
+        )
+
+
+class Confusion(Record):
+    """How often images of one class that were held out were taken for another."""
+
+    label: str
+    answer: str
+    share: float
+    pictures: int
+
+
+class HeldOutExample(Record):
+    """An image that was held out, and what was predicted for it."""
+
+    picture: str
+    """As a file below the study's folder."""
+    label: str
+    answer: str
+    is_right: bool
+
+
+class FoldScore(Record):
+    """One fold: accuracy on what was held out, on what is familiar, and the gap between them."""
+
+    name: str
+    held: tuple[str, ...]
+    held_out: AccuracyEstimate
+    familiar: AccuracyEstimate
+    gap: AccuracyEstimate
+    pictures: tuple[int, int, int]
+    """Images held out, familiar, and trained with."""
+    copies: int
+    """Images taken out of training because they show the same as an image to test with."""
+    missing: tuple[str, ...]
+    """Classes of which nothing was held out."""
+    by_class: Mapping[str, float]
+    """Accuracy on the held-out images of each class."""
+    confusions: tuple[Confusion, ...]
+    examples: tuple[HeldOutExample, ...] = ()
+    guessing: float = 0.0
+    """Accuracy on the familiar images of always predicting their most frequent class."""
+
+
+class HoldoutResults(Record):
+    """All folds, and their means with intervals over folds and images."""
+
+    kind: str
+    network: str
+    epochs: int
+    seeds: tuple[int, ...]
+    classes: int
+    folds: tuple[FoldScore, ...]
+    held_out: AccuracyEstimate
+    familiar: AccuracyEstimate
+    gap: AccuracyEstimate
+    resampled: str = "subclasses"
+    """What is resampled: subclasses with all their images, or images where none are known."""
+    notes: tuple[str, ...] = ()
+    """Sentences on what was held out."""
+    schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
+
+
+class SuperclassScore(Record):
+    """Accuracy on the subclasses of one superclass; nothing where there are no unseen ones.
+
+    The interval of a single synset is of its images alone.
+    """
+
+    name: str
+    wnid: str
+    seen: AccuracyEstimate
+    unseen: AccuracyEstimate | None
+    gap: AccuracyEstimate | None
+    synsets: tuple[int, int]
+    """Of seen and of unseen subclasses, to test with."""
+    pictures: tuple[int, int]
+    """Images of seen and of unseen subclasses, to test with."""
+
+
+class SuperclassModelScore(Record):
+    """Accuracy of one model: over all images, and as a mean over superclasses.
+
+    The gap is what is lost from seen to unseen. `mean_…`: over the superclasses that have both;
+    seen and unseen images are of them in different shares.
+    """
+
+    name: str
+    imagenet_accuracy: float | None
+    """On ImageNet-1K, before it was fine-tuned; null if nobody said so."""
+    seen: AccuracyEstimate
+    unseen: AccuracyEstimate
+    gap: AccuracyEstimate
+    mean_seen: AccuracyEstimate
+    mean_unseen: AccuracyEstimate
+    mean_gap: AccuracyEstimate
+    superclasses: tuple[SuperclassScore, ...]
+    confusions: tuple[Confusion, ...]
+    """Of unseen subclasses."""
+
+
+class SuperclassResults(Record):
+    """All models of a study of superclasses."""
+
+    tune: str
+    """Which parameters were trained."""
+    epochs: int
+    rate: float
+    pictures: tuple[int, int, int]
+    """Images trained with, tested with of seen and of unseen subclasses."""
+    synsets: tuple[int, int]
+    """Of seen and of unseen subclasses."""
+    models: tuple[SuperclassModelScore, ...]
+    notes: tuple[str, ...]
+    kind: Literal["superclass"] = SUPERCLASS
+    schema_version: Literal[1] = Field(default=SCHEMA, alias="schema")
+
+
+StudyResults = TypeVar("StudyResults", HoldoutResults, SuperclassResults)
+
+
+def open_study_folder(settings: Settings, out: Path) -> None:
+    """Create the folder of a study, or check that it holds the same one."""
+    open_run_folder(out, settings, work="study", folders=(MODELS, TESTS))
+
+
+def write_results(results: HoldoutResults | SuperclassResults, out: Path) -> None:
+    """Write the results of a study, whole or not at all."""
+    text = results.model_dump_json(indent=1, by_alias=True) + "\n"
+    try:
+        with atomic_file(out / RESULTS) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
+
+
+def read_holdout_results(folder: Path) -> HoldoutResults:
+    """Return the results of a finished study of held-out styles or subclasses."""
+    return _read(HoldoutResults, folder)
+
+
+def read_superclass_results(folder: Path) -> SuperclassResults:
+    """Return the results of a finished study of superclasses."""
+    return _read(SuperclassResults, folder)
+
+
+def _read(record: type[StudyResults], folder: Path) -> StudyResults:
+    path = folder / RESULTS
+    try:
+        return record.model_validate_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"{folder} holds no finished study: there is no {RESULTS}; run the command"
+            " that began it again."
+        ) from None
+    except (OSError, ValueError) as error:
+        problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
+        raise UsageError(
+            f"{path} cannot be read ({' '.join(problem.split())}): give a folder that"
+            " eyechart structure wrote, or make the study again."
+        ) from None
