@@ -40,6 +40,8 @@ from eyechart.reports.figures.plan import Plan, Plans, file_stems, safe_name
 from eyechart.reports.figures.style import COLUMN, PAGE, SMALL, drawable, looks_of, paper_style
 from eyechart.reports.figures.write import is_ours, plan_figures, save, write_figures
 from eyechart.reports.html.charts.overlap_chart import Overlap
+from eyechart.reports.series.areas import area_panels_of
+from eyechart.reports.series.curves import best_space
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.reports.words import groups_of
 from eyechart.results.schema import Estimate, NormalizedErrors
@@ -156,7 +158,7 @@ def test_curves_go_through_the_points_of_the_results_pale_where_nothing_was_obse
 
 def test_without_people_the_bars_are_robustness(vcr):
     (part,) = vcr.parts
-    assert human_index_figure.best_space(part, BRIGHT) == "native"
+    assert best_space(part, BRIGHT) == "native"
     figure = human_index_figure.draw_people_index(part, "native", BRIGHT)
     for letter in ("a", "p"):
         found = [
@@ -207,9 +209,11 @@ def test_many_models_get_a_figure_for_each_property(vcr):
 def test_shaded_areas_are_as_large_as_the_results_say(vcr):
     (part,) = vcr.parts
     for model in part.models:
-        shapes = area_figure._shapes(part, model)
-        figure = area_figure.draw_areas(model, shapes)
-        for axes, (_, _, own) in zip(figure.axes, shapes, strict=False):
+        series = area_panels_of(part, model)
+        figure = area_figure.draw_areas(series)
+        assert series
+        for axes, panel in zip(figure.axes, series, strict=False):
+            own = panel.comparison
             filled = [each for each in axes.collections if isinstance(each, PolyCollection)]
             both, theirs, models = map(area_of, filled)
             assert theirs == pytest.approx(own.areas.human_ahead, abs=2e-3)

@@ -1,5 +1,6 @@
 """All curves of a test at a glance: a panel per corruption, with 83 % bands and people's curve."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from matplotlib.axes import Axes
@@ -20,9 +21,9 @@ from eyechart.reports.figures.panels import (
 )
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import PEOPLE, Look, drawable, legend, looks_of
-from eyechart.reports.series.report import Part, Report, Shown
-from eyechart.reports.words import corruption_title, suite_title
-from eyechart.results.schema import HumanComparison, PropertyResults
+from eyechart.reports.series.curves import CurvePanel, curve_panels
+from eyechart.reports.series.report import Part, Report
+from eyechart.reports.words import suite_title
 from eyechart.scores.evaluation import PROPERTIES
 
 HEIGHT = 1.35
@@ -36,16 +37,20 @@ def plan_curves(report: Report) -> Plans:
     plans, notes = [], []
     for part in report.parts:
         for place, space in enumerate(part.spaces):
-            found = [each for each in ("a", "p") if _any_curve(part, space, each)]
-            if not found:
+            fitted = [
+                letter
+                for letter in PROPERTIES
+                if any(panel.curves for panel in curve_panels(part, space, letter))
+            ]
+            if not fitted:
                 notes.append(f"No curves of {suite_title(part.suite)}: none could be fitted.")
                 continue
             words = ("curves", *suite_words(report, part), *((space,) if place else ()))
             together = len(part.models) <= FEW
-            for shown in [tuple(found)] if together else [(each,) for each in found]:
-                own = words if together else (*words, PROPERTIES[shown[0]])
-                make = partial(draw_overview, part, space, shown)
-                plans.append(Plan(own, caption(part, space, shown), make))
+            for letters in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
+                stem = words if together else (*words, PROPERTIES[letters[0]])
+                make = partial(draw_overview, part, space, letters)
+                plans.append(Plan(stem, caption(part, space, letters), make))
     return Plans(tuple(plans), tuple(notes))
 
 
@@ -75,16 +80,18 @@ def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
     """Return a panel per corruption with the curves of all models."""
     looks = looks_of(part.models)
     figure, axes = panels(len(part.corruptions), HEIGHT)
-    with_people = False
-    for own, corruption in zip(axes, part.corruptions, strict=True):
-        with_people |= _panel(own, part, space, corruption, letters, looks)
+    by_corruption = list(
+        zip(*(curve_panels(part, space, letter) for letter in letters), strict=True)
+    )
+    for own, series in zip(axes, by_corruption, strict=True):
+        _panel(own, series, looks, _band(part))
     names = {"a": "accuracy $s_a$", "p": "consistency $s_p$"}
     share = names[letters[0]] if len(letters) < 2 else "share of answers"
     label_outer(axes, VISUAL_CHANGE, share)
     handles = [_model_key(look, len(letters) > 1) for look in looks.values()]
     if len(letters) > 1:
-        handles += [key(names[each], linestyle=STYLES[each]) for each in letters]
-    if with_people:
+        handles += [key(names[letter], linestyle=STYLES[letter]) for letter in letters]
+    if any(panel.humans is not None for series in by_corruption for panel in series):
         handles.append(key("people", PEOPLE, linewidth=1.8))
     legend(figure, handles)
     return figure
@@ -96,63 +103,23 @@ def _model_key(look: Look, both: bool) -> Line2D:
     return key(look.name, look.colour, linestyle=look.dash)
 
 
-def _panel(
-    axes: Axes,
-    part: Part,
-    space: str,
-    corruption: str,
-    letters: tuple[str, ...],
-    looks: dict[str, Look],
-) -> bool:
-    """Draw one corruption; return whether people are in it."""
+def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], band: float) -> None:
+    """Draw one corruption: accuracy, consistency or both."""
     unit_square(axes)
-    axes.set_title(drawable(corruption_title(corruption)))
-    notes, drawn, people = [], 0, False
-    band = _band(part)
-    for letter in letters:
-        next_to = people_of(part, space, corruption, letter)
-        if next_to is not None and not next_to.corrected_for_chance:
-            draw_people(axes, next_to.line)
-            people = True
-        for number, model in enumerate(part.models):
-            score = property_of(model, space, corruption, letter)
-            if score is None or score.curve is None:
-                notes += [score.note] if score is not None and score.note else []
-                continue
-            look = looks[model.name]
-            dash = STYLES[letter] if len(letters) > 1 else look.dash
+    axes.set_title(drawable(series[0].title))
+    order = list(looks)
+    for panel in series:
+        if panel.humans is not None:
+            draw_people(axes, panel.humans.line)
+        for own in panel.curves:
+            look = looks[own.model.name]
             # where dashes tell properties apart, marks tell models apart
-            marks = (look.marker, 4 + 8 * number) if len(letters) > 1 else None
+            both = len(series) > 1
             draw_line(
-                axes, score.curve, colour=look.colour, dash=dash, observed=score.observed,
-                band=band, marks=marks,
+                axes, own.line, colour=look.colour, observed=own.observed, band=band,
+                dash=STYLES[panel.letter] if both else look.dash,
+                marks=(look.marker, 4 + 8 * order.index(own.model.name)) if both else None,
             )  # fmt: skip
-            drawn += 1
-    if not drawn:
+    if not any(panel.curves for panel in series):
+        notes = [note for panel in series for note in panel.notes]
         say(axes, drawable(("no curve", *notes)[-1], 120))
-    return people
-
-
-def property_of(model: Shown, space: str, corruption: str, letter: str) -> PropertyResults | None:
-    """Return a model's accuracy ("a") or consistency ("p") under a corruption, if there is one."""
-    own = model.space(space)
-    score = None if own is None else own.corruptions.get(corruption)
-    return None if score is None else score.properties.get(letter)
-
-
-def people_of(part: Part, space: str, corruption: str, letter: str) -> HumanComparison | None:
-    """Return people next to the first model that has any under a corruption."""
-    for model in part.models:
-        score = property_of(model, space, corruption, letter)
-        if score is not None and score.people is not None:
-            return score.people
-    return None
-
-
-def _any_curve(part: Part, space: str, letter: str) -> bool:
-    return any(
-        score is not None and score.curve is not None
-        for model in part.models
-        for corruption in part.corruptions
-        for score in [property_of(model, space, corruption, letter)]
-    )

@@ -7,8 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from eyechart.pipeline.trained_on import MARK, MEANING
-from eyechart.reports.html.charts.chart import pointer
 from eyechart.reports.interval_text import UNDETERMINED, known
+from eyechart.reports.series.report import pointer
 from eyechart.results.schema import Results
 
 SPACE = "\u00a0"

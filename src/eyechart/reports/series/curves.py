@@ -1,59 +1,199 @@
-"""What curves over visual change show, in words: who is best, where they cross, what is missing."""
+"""Which curves over visual change stand in one panel, and what the panel shows in words.
+
+Built from results alone; how lines, bands and colours look is decided by whoever draws them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from eyechart.reports.html.charts.chart import PROPERTY_NAMES, PROPERTY_TITLES
 from eyechart.reports.series.report import Part, Shown
-from eyechart.reports.words import corruption_words, listed, places, space_title
-from eyechart.results.schema import HumanComparison, ModelCurve, Numbers, PropertyResults
+from eyechart.reports.words import (
+    corruption_title,
+    corruption_words,
+    listed,
+    places,
+    space_title,
+)
+from eyechart.results.schema import (
+    HumanComparison,
+    ModelCurve,
+    Numbers,
+    PropertyResults,
+    SampledCurve,
+)
+from eyechart.scores.evaluation import PROPERTIES
+
+PROPERTY_TITLES = {"a": "share of answers right", "p": "share of answers unchanged"}
+"""What is drawn over visual change, by the property's letter."""
+
+Range = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """A model's curve in one chart, and where it stands in its run's results."""
+class CurveSeries:
+    """A model's curve. `line`: on the panel's scale; `curve`: its own, with its bins.
 
-    shown: Shown
-    own: PropertyResults
+    `at`: the steps to its scores in its model's results.
+    """
+
+    model: Shown
+    score: PropertyResults
+    line: SampledCurve
     curve: ModelCurve
-    at: tuple[object, ...]
+    at: tuple[str, ...]
 
     @property
     def area(self) -> float | None:
         """The area below the curve."""
-        return None if self.own.robustness is None else self.own.robustness.value
+        return None if self.score.robustness is None else self.score.robustness.value
+
+    @property
+    def observed(self) -> tuple[Range, ...]:
+        """The ranges of Δv in which there were samples."""
+        return self.score.observed
 
 
-def drawn_curves(part: Part, space: str, corruption: str, letter: str) -> list[Drawn]:
-    """Return the curves of the models that have one, in the order of the part."""
-    found = []
-    for shown in part.models:
-        scores = shown.space(space)
-        score = scores.corruptions.get(corruption) if scores else None
-        own = score.properties.get(letter) if score else None
-        if own is not None and own.curve is not None:
-            at = ("spaces", space, "corruptions", corruption, PROPERTY_NAMES[letter])
-            found.append(Drawn(shown, own, own.curve, at))
-    return found
+@dataclass(frozen=True, eq=False)
+class HumanSeries:
+    """The human curve next to models, and the model whose results hold it, `at` these steps."""
+
+    line: SampledCurve
+    area: float | None
+    model: Shown
+    at: tuple[str, ...]
 
 
-def people_of(drawn: Sequence[Drawn]) -> tuple[Drawn, HumanComparison] | None:
-    """Return people next to these curves, and whose results say so, if on the same scale."""
-    for each in drawn:
-        if each.own.people is not None and not each.own.people.corrected_for_chance:
-            return each, each.own.people
-    return None
+@dataclass(frozen=True, eq=False)
+class CurvePanel:
+    """All curves of one property ("a" or "p") under one corruption in one label space.
+
+    `is_corrected`: whether they are on the scale that is corrected for chance. `notes`: why models
+    have no curve. `is_compared`: whether models are compared with humans, on whatever scale.
+    """
+
+    corruption: str
+    space: str
+    letter: str
+    curves: tuple[CurveSeries, ...]
+    humans: HumanSeries | None
+    notes: tuple[str, ...]
+    is_corrected: bool
+    is_compared: bool
+
+    @property
+    def title(self) -> str:
+        """The corruption's title."""
+        return corruption_title(self.corruption)
+
+    @property
+    def property_name(self) -> str:
+        """What is drawn over visual change: accuracy or consistency."""
+        return PROPERTIES[self.letter]
+
+    @property
+    def gaps(self) -> list[Range]:
+        """The ranges in which nothing was observed, by the first model's samples."""
+        return gaps(self.curves[0].observed)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether for any model a part of visual change was hardly observed."""
+        return any(sum(end - start for start, end in own.observed) < 0.98 for own in self.curves)
+
+    def in_words(self) -> str:
+        """Return what the panel shows: who is best, where curves cross, what is missing."""
+        sentences = (_order(self), _crossing(self), _humans(self), _missing(self))
+        return (
+            f"{PROPERTY_TITLES[self.letter].capitalize()} over visual change Δv under"
+            f" {corruption_words(self.corruption)}, among {space_title(self.space)}:"
+            f" {'; '.join(text for text in sentences if text)}."
+        )
 
 
-def gaps(observed: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def curve_panel(
+    models: Sequence[Shown], space: str, corruption: str, letter: str, *, human_scale: bool = False
+) -> CurvePanel:
+    """Return the curves of models under a corruption, in their order, and the human curve.
+
+    `human_scale`: where humans and models are compared corrected for chance, draw both so;
+    otherwise models are on their own scale, and humans are left out where theirs is another.
+    """
+    at = ("spaces", space, "corruptions", corruption, PROPERTIES[letter])
+    curves, notes = [], []
+    compared: tuple[Shown, HumanComparison] | None = None
+    is_compared = False
+    for model in models:
+        score = property_of(model, space, corruption, letter)
+        if score is None:
+            continue
+        people = score.people
+        is_compared |= people is not None
+        if people is not None and compared is None:
+            compared = (model, people) if human_scale or not people.corrected_for_chance else None
+        if score.curve is None:
+            notes += [score.note] if score.note else []
+            continue
+        line = people.model_line if human_scale and people is not None else score.curve
+        curves.append(CurveSeries(model, score, line, score.curve, at))
+    humans = None
+    if compared is not None:
+        model, people = compared
+        humans = HumanSeries(people.line, people.areas.human, model, (*at, "people", "line"))
+    return CurvePanel(
+        corruption=corruption,
+        space=space,
+        letter=letter,
+        curves=tuple(curves),
+        humans=humans,
+        notes=tuple(notes),
+        is_corrected=compared is not None and compared[1].corrected_for_chance,
+        is_compared=is_compared,
+    )
+
+
+def curve_panels(part: Part, space: str, letter: str) -> list[CurvePanel]:
+    """Return a panel for each corruption of a part, also where no curve could be fitted."""
+    return [curve_panel(part.models, space, name, letter) for name in part.corruptions]
+
+
+def best_space(part: Part, corruption: str) -> str | None:
+    """Return the label space with humans if there is one, else the first with a curve."""
+    fitted = [space for space in part.spaces if fitted_letters(part, space, corruption)]
+    with_humans = [space for space in fitted if has_humans(part, space, corruption)]
+    return (*with_humans, *fitted, None)[0]
+
+
+def fitted_letters(part: Part, space: str, corruption: str) -> list[str]:
+    """Return the properties that have a curve under a corruption."""
+    return [
+        letter
+        for letter in PROPERTIES
+        if curve_panel(part.models, space, corruption, letter).curves
+    ]
+
+
+def has_humans(part: Part, space: str, corruption: str) -> bool:
+    """Whether models are compared with humans under a corruption."""
+    panels = (curve_panel(part.models, space, corruption, letter) for letter in PROPERTIES)
+    return any(panel.is_compared for panel in panels)
+
+
+def property_of(model: Shown, space: str, corruption: str, letter: str) -> PropertyResults | None:
+    """Return a model's accuracy ("a") or consistency ("p") under a corruption, if there is one."""
+    scores = model.space(space)
+    score = None if scores is None else scores.corruptions.get(corruption)
+    return None if score is None else score.properties.get(letter)
+
+
+def gaps(observed: Sequence[Range]) -> list[Range]:
     """Return the ranges of 0…1 in which nothing was observed."""
-    found, end = [], 0.0
+    missing, end = [], 0.0
     for start, stop in sorted(observed):
         if start > end:
-            found.append((end, start))
+            missing.append((end, start))
         end = max(end, stop)
-    return [*found, (end, 1.0)] if end < 1 else found
+    return [*missing, (end, 1.0)] if end < 1 else missing
 
 
 def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
@@ -72,55 +212,43 @@ def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
     ]
 
 
-def curves_in_words(corruption: str, letter: str, space: str, drawn: Sequence[Drawn]) -> str:
-    """Return what a chart of curves shows."""
-    said = [_order(drawn), _crossing(drawn), _people(drawn), _missing(drawn)]
-    return (
-        f"{PROPERTY_TITLES[letter].capitalize()} over visual change Δv under"
-        f" {corruption_words(corruption)}, among {space_title(space)}:"
-        f" {'; '.join(text for text in said if text)}."
-    )
-
-
-def _order(drawn: Sequence[Drawn]) -> str:
-    known = [(each.area, each.shown.short) for each in drawn if each.area is not None]
-    if not known:
+def _order(panel: CurvePanel) -> str:
+    areas = [(own.area, own.model.short) for own in panel.curves if own.area is not None]
+    if not areas:
         return ""
-    (most, best), (least, worst) = max(known), min(known)
-    if len(known) > 1 and most == least:
+    (most, best), (least, worst) = max(areas), min(areas)
+    if len(areas) > 1 and most == least:
         return f"the areas below all curves are {most:.3f}"
-    if len(known) == 1:
+    if len(areas) == 1:
         return f"the area below the curve of {best} is {most:.3f}"
     return (
         f"{best} has the largest area below its curve, {most:.3f}; {worst} the least, {least:.3f}"
     )
 
 
-def _crossing(drawn: Sequence[Drawn]) -> str:
+def _crossing(panel: CurvePanel) -> str:
     """Return where the curves of the two models with the largest areas cross."""
-    known = [each for each in drawn if each.area is not None]
-    known.sort(key=lambda each: (each.area, each.shown.short), reverse=True)
-    if len(known) < 2:
+    ranked = [own for own in panel.curves if own.area is not None]
+    ranked.sort(key=lambda own: (own.area, own.model.short), reverse=True)
+    if len(ranked) < 2:
         return ""
-    first, second = known[0].curve, known[1].curve
-    found = crossings(first.delta_v, first.values, second.values)
-    if not found:
+    first, second = ranked[0], ranked[1]
+    crossed = crossings(first.curve.delta_v, first.curve.values, second.curve.values)
+    if not crossed:
         return ""
-    where = listed([f"{place:.2f}" for place in found])
-    if len(found) > 3:
-        where = f"{len(found)} places"
-    return f"{known[0].shown.short} and {known[1].shown.short} cross at {where}"
+    where = listed([f"{delta_v:.2f}" for delta_v in crossed])
+    if len(crossed) > 3:
+        where = f"{len(crossed)} places"
+    return f"{first.model.short} and {second.model.short} cross at {where}"
 
 
-def _people(drawn: Sequence[Drawn]) -> str:
-    found = people_of(drawn)
-    if found is None:
-        corrected = any(each.own.people is not None for each in drawn)
-        return "people are compared on another scale, corrected for chance" if corrected else ""
-    area = found[1].areas.human
-    return "" if area is None else f"people's area is {area:.3f}"
+def _humans(panel: CurvePanel) -> str:
+    if panel.humans is None:
+        apart = "people are compared on another scale, corrected for chance"
+        return apart if panel.is_compared else ""
+    return "" if panel.humans.area is None else f"people's area is {panel.humans.area:.3f}"
 
 
-def _missing(drawn: Sequence[Drawn]) -> str:
-    empty = gaps(drawn[0].own.observed)
+def _missing(panel: CurvePanel) -> str:
+    empty = panel.gaps
     return f"nothing was observed at Δv {places(empty)}" if empty else "all of Δv was observed"

@@ -45,6 +45,10 @@ class Shown:
         """Return its scores in a label space, if it has any."""
         return self.model.spaces.get(name)
 
+    def pointer(self, *steps: object) -> str:
+        """Return where a value of the model stands in the report's results."""
+        return pointer(self.run, "models", self.place, *steps)
+
 
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -93,6 +97,12 @@ class Report:
             for own in part.models:
                 found.setdefault(own.name, own)
         return tuple(found.values())
+
+
+def pointer(run: int, *steps: object) -> str:
+    """Return where a value stands: the run's place in the report, then steps as in RFC 6901."""
+    escaped = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+    return "/".join((str(run), *escaped))
 
 
 def load_report(folders: Sequence[Path], categories: Mapping[str, str] | None = None) -> Report:

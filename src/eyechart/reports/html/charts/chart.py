@@ -23,8 +23,6 @@ PEOPLE = "people"
 INK, MUTED, PAPER = "var(--ink)", "var(--muted)", "var(--paper)"
 """Colours of the page; "/0.2" behind one, or behind any colour, makes it as opaque as that."""
 
-PROPERTY_NAMES = {"a": "accuracy", "p": "consistency"}
-PROPERTY_TITLES = {"a": "share of answers right", "p": "share of answers unchanged"}
 INTERVAL: Spec = {
     "type": "data", "symmetric": False, "color": INK, "thickness": 1.2, "width": 3,
 }  # fmt: skip
@@ -79,17 +77,6 @@ def slug(*words: object) -> str:
     """Return words as one that can be the id of an element."""
     text = "-".join(str(word) for word in words if word != "").lower()
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-") or "chart"
-
-
-def pointer(run: int, *steps: object) -> str:
-    """Return where a value stands: the run's place in the report, then steps as in RFC 6901."""
-    words = (str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-    return "/".join((str(run), *words))
-
-
-def model_pointer(shown: Shown, *steps: object) -> str:
-    """Return where a value of a model stands."""
-    return pointer(shown.run, "models", shown.place, *steps)
 
 
 def rounded(value: float | None) -> float | None:

@@ -11,28 +11,26 @@ from eyechart.reports.html.charts.chart import (
     INK,
     MUTED,
     PEOPLE,
-    PROPERTY_NAMES,
-    PROPERTY_TITLES,
     Chart,
     Spec,
     axis,
     escape,
     grid,
-    model_pointer,
     note,
     numbers,
     slug,
 )
 from eyechart.reports.series.curves import (
-    Drawn,
-    curves_in_words,
-    drawn_curves,
-    gaps,
-    people_of,
+    PROPERTY_TITLES,
+    CurvePanel,
+    CurveSeries,
+    HumanSeries,
+    curve_panel,
 )
 from eyechart.reports.series.report import Part
-from eyechart.reports.words import corruption_title, space_title
-from eyechart.results.schema import HumanComparison, SampledCurve
+from eyechart.reports.words import space_title
+from eyechart.results.schema import SampledCurve
+from eyechart.scores.evaluation import PROPERTIES
 
 SCALE = 1000
 """Bands and rates of bins are whole numbers of one part of this: a chart has fewer pixels."""
@@ -44,23 +42,23 @@ WIDE = 0.06
 
 def curve_charts(part: Part, place: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space, corruption and property that has a curve."""
+    min_per_bin = float(part.runs[0].config["fit"]["least"])
     for space in part.spaces:
         for corruption in part.corruptions:
-            for letter, name in PROPERTY_NAMES.items():
-                drawn = drawn_curves(part, space, corruption, letter)
-                if not drawn:
-                    continue
-                yield Chart(
-                    slug("curves", place, space, corruption, letter),
-                    "curves",
-                    place,
-                    space,
-                    corruption,
-                    f"{corruption_title(corruption)}: {name} among {space_title(space)}",
-                    curves_in_words(corruption, letter, space, drawn),
-                    {"data": _traces(drawn, dashes), "layout": _layout(part, drawn[0], letter)},
-                    letter,
-                )
+            for letter in PROPERTIES:
+                panel = curve_panel(part.models, space, corruption, letter)
+                if panel.curves:
+                    yield Chart(
+                        slug("curves", place, space, corruption, letter),
+                        "curves",
+                        place,
+                        space,
+                        corruption,
+                        f"{panel.title}: {panel.property_name} among {space_title(space)}",
+                        panel.in_words(),
+                        {"data": _traces(panel, dashes), "layout": _layout(panel, min_per_bin)},
+                        letter,
+                    )
 
 
 def bands(line: SampledCurve, levels: Sequence[str] = ("95", "83")) -> Spec:
@@ -92,73 +90,70 @@ def line_trace(name: str, line: SampledCurve, look: Spec, meta: Spec) -> Spec:
     }
 
 
-def _traces(drawn: Sequence[Drawn], dashes: Mapping[str, str]) -> list[Spec]:
-    people = people_of(drawn)
+def _traces(panel: CurvePanel, dashes: Mapping[str, str]) -> list[Spec]:
     return [
-        *(_model_trace(each, dashes[each.shown.name]) for each in drawn),
-        *([_people_trace(*people)] if people is not None else []),
-        _counts_trace(drawn[0]),
+        *(_model_trace(own, dashes[own.model.name]) for own in panel.curves),
+        *([_human_trace(panel.humans)] if panel.humans is not None else []),
+        _counts_trace(panel.curves[0]),
     ]
 
 
-def _model_trace(drawn: Drawn, dash: str) -> Spec:
-    shown, curve = drawn.shown, drawn.curve
+def _model_trace(own: CurveSeries, dash: str) -> Spec:
     meta = {
-        "model": shown.name,
-        "at": model_pointer(shown, *drawn.at, "curve", "values"),
-        "observed": [numbers(each) for each in drawn.own.observed],
-        "bands": bands(curve),
-        "rates": whole(curve.bin_rates),
+        "model": own.model.name,
+        "at": own.model.pointer(*own.at, "curve", "values"),
+        "observed": [numbers(ends) for ends in own.observed],
+        "bands": bands(own.line),
+        "rates": whole(own.curve.bin_rates),
     }
-    return line_trace(escape(shown.short), curve, {"color": shown.colour, "dash": dash}, meta)
+    look = {"color": own.model.colour, "dash": dash}
+    return line_trace(escape(own.model.short), own.line, look, meta)
 
 
-def _people_trace(drawn: Drawn, people: HumanComparison) -> Spec:
+def _human_trace(humans: HumanSeries) -> Spec:
     meta = {
         "model": PEOPLE,
-        "at": model_pointer(drawn.shown, *drawn.at, "people", "line", "values"),
-        "bands": bands(people.line),
+        "at": humans.model.pointer(*humans.at, "values"),
+        "bands": bands(humans.line),
     }
-    return line_trace(PEOPLE, people.line, {"color": INK, "width": 3}, meta)
+    return line_trace(PEOPLE, humans.line, {"color": INK, "width": 3}, meta)
 
 
-def _counts_trace(drawn: Drawn) -> Spec:
-    edges = [edge for edge in drawn.curve.bin_edges if edge is not None]
+def _counts_trace(own: CurveSeries) -> Spec:
+    edges = [edge for edge in own.curve.bin_edges if edge is not None]
     return {
         "type": "bar",
         "name": "answers",
         "x": numbers((low + high) / 2 for low, high in pairwise(edges)),
-        "y": numbers(drawn.curve.bin_counts),
+        "y": numbers(own.curve.bin_counts),
         "width": numbers(high - low for low, high in pairwise(edges)),
         "yaxis": "y2",
         "showlegend": False,
         "marker": {"color": MUTED},
         "hovertemplate": "Δv %{x:.2f}: %{y:,} answers<extra></extra>",
-        "meta": {"model": "", "at": model_pointer(drawn.shown, *drawn.at, "curve", "bin_counts")},
+        "meta": {"model": "", "at": own.model.pointer(*own.at, "curve", "bin_counts")},
     }
 
 
-def _layout(part: Part, first: Drawn, letter: str) -> Spec:
-    least = float(part.runs[0].config["fit"]["least"])
-    empty = gaps(first.own.observed)
+def _layout(panel: CurvePanel, min_per_bin: float) -> Spec:
     needed = {
-        "type": "line", "x0": 0, "x1": 1, "y0": least, "y1": least, "yref": "y2",
+        "type": "line", "x0": 0, "x1": 1, "y0": min_per_bin, "y1": min_per_bin, "yref": "y2",
         "line": {"color": INK, "width": 1, "dash": "dot"},
     }  # fmt: skip
     return {
         "height": HEIGHT,
         "xaxis": axis("visual change Δv", range=[0, 1], anchor="y2"),
-        "yaxis": axis(PROPERTY_TITLES[letter], range=[0, 1.02], domain=[0.29, 1]),
+        "yaxis": axis(PROPERTY_TITLES[panel.letter], range=[0, 1.02], domain=[0.29, 1]),
         "yaxis2": axis("answers", domain=[0, 0.17], rangemode="tozero", nticks=3),
-        "shapes": [*(_shade(start, end) for start, end in empty), needed],
+        "shapes": [*(_shade(start, end) for start, end in panel.gaps), needed],
         "annotations": [
             *(
                 note("not observed", (start + end) / 2, 0.5, textangle=-90)
-                for start, end in empty
+                for start, end in panel.gaps
                 if end - start >= WIDE
             ),
             note(
-                f"dotted: {least:g} needed",
+                f"dotted: {min_per_bin:g} needed",
                 1,
                 1,
                 xref="x domain",
@@ -167,7 +162,7 @@ def _layout(part: Part, first: Drawn, letter: str) -> Spec:
                 yanchor="bottom",
             ),
         ],
-        "meta": {"least": least},
+        "meta": {"least": min_per_bin},
     }
 
 

@@ -5,23 +5,21 @@ from collections.abc import Iterator, Sequence
 from eyechart.reports.html.charts.chart import (
     INTERVAL,
     PEOPLE,
-    PROPERTY_NAMES,
-    PROPERTY_TITLES,
     Chart,
     Spec,
     axis,
     error_bar,
     escape,
     numbers,
-    pointer,
     slug,
 )
 from eyechart.reports.html.charts.curve_chart import bands, line_trace
-from eyechart.reports.series.curves import crossings
+from eyechart.reports.series.curves import PROPERTY_TITLES, crossings
 from eyechart.reports.series.palette import DASHES
-from eyechart.reports.series.report import COLOURS, Report
+from eyechart.reports.series.report import COLOURS, Report, pointer
 from eyechart.reports.words import listed
 from eyechart.results.schema import HumanCurve, HumanExperiment
+from eyechart.scores.evaluation import PROPERTIES
 
 TITLES = {"noise": "noises, which look alike to them", "blur": "blurs, which look alike to them"}
 ALONE, UNTESTED = (
@@ -42,7 +40,7 @@ def people_charts(report: Report) -> Iterator[Chart]:
 
 
 def _of_run(people: Sequence[HumanExperiment], run: int, place: int) -> Iterator[Chart]:
-    for letter, name in PROPERTY_NAMES.items():
+    for letter, name in PROPERTIES.items():
         for kind, tested in dict.fromkeys(map(_group, people)):
             drawn = [
                 (own, line, number)

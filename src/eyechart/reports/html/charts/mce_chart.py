@@ -11,7 +11,6 @@ from eyechart.reports.html.charts.chart import (
     error_bar,
     escape,
     interval_bar,
-    model_pointer,
     rounded,
     shortened,
     slug,
@@ -70,7 +69,7 @@ def _points(part: Part, space: str, name: str) -> list[Point]:
         if own and own.clean_accuracy and own.clean_accuracy.value is not None and score:
             if score.value is None:
                 continue
-            at = model_pointer(shown, "spaces", space, "corruption_error", name, "value")
+            at = shown.pointer("spaces", space, "corruption_error", name, "value")
             found.append(Point(shown, own.clean_accuracy, score, at))
     return found
 

@@ -7,7 +7,6 @@ from eyechart.reports.html.charts.chart import (
     Spec,
     axis,
     escape,
-    model_pointer,
     numbers,
     slug,
 )
@@ -65,7 +64,7 @@ def _trace(shown: Shown, levels: Levels, number: int, dash: str, steps: Sequence
         "hovertemplate": "severity %{x}: %{y:.1%}<extra>%{fullData.name}</extra>",
         "meta": {
             "model": shown.name,
-            "each": [model_pointer(shown, *steps, level) for level in levels],
+            "each": [shown.pointer(*steps, level) for level in levels],
         },
     }
 

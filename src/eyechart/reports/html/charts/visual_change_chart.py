@@ -16,12 +16,11 @@ from eyechart.reports.html.charts.chart import (
     names_axis,
     note,
     numbers,
-    pointer,
     rounded,
     slug,
 )
 from eyechart.reports.series.palette import SUITE_COLOURS
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Part, Report, pointer
 from eyechart.reports.words import corruption_title, corruption_words, suite_title
 from eyechart.results.rankings import SHARED
 from eyechart.results.schema import CorruptionCoverage

@@ -1,0 +1,104 @@
+"""The four areas between the human curve and a model's: below each, and where one is ahead.
+
+A panel is one model under one corruption; charts and figures put panels side by side.
+"""
+
+from dataclasses import dataclass
+
+from eyechart.reports.series.curves import Range, curve_panel
+from eyechart.reports.series.report import Part, Shown
+from eyechart.reports.words import corruption_title, listed, places
+from eyechart.results.schema import HumanComparison, SampledCurve
+from eyechart.scores.evaluation import PROPERTIES
+
+
+@dataclass(frozen=True, eq=False)
+class AreaPanel:
+    """A model next to humans under one corruption, by one property ("a" or "p").
+
+    `at`: the steps to the comparison in the model's results.
+    """
+
+    model: Shown
+    space: str
+    corruption: str
+    letter: str
+    comparison: HumanComparison
+    at: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The corruption's title."""
+        return corruption_title(self.corruption)
+
+    @property
+    def human_line(self) -> SampledCurve:
+        """The human curve."""
+        return self.comparison.line
+
+    @property
+    def model_line(self) -> SampledCurve:
+        """The model's curve on the same scale."""
+        return self.comparison.model_line
+
+    @property
+    def is_corrected(self) -> bool:
+        """Whether both curves are corrected for chance."""
+        return self.comparison.corrected_for_chance
+
+    @property
+    def areas(self) -> tuple[tuple[str, float | None], ...]:
+        """The four areas, by their labels."""
+        areas = self.comparison.areas
+        return (
+            ("people", areas.human),
+            ("model", areas.model),
+            ("people ahead", areas.human_ahead),
+            ("model ahead", areas.model_ahead),
+        )
+
+    @property
+    def scores(self) -> tuple[tuple[str, float | None], ...]:
+        """HMRI and MRSI."""
+        return (
+            ("HMRI", self.comparison.hmri.value),
+            ("MRSI", self.comparison.mrsi.value),
+        )
+
+    def significant(self, who: str) -> list[Range]:
+        """Return where "people" or "model" is ahead by more than the 83 % bands."""
+        return [(own.start, own.end) for own in self.comparison.significant if own.who == who]
+
+    def in_words(self) -> str:
+        """Return who is ahead where."""
+        leads = {
+            who: [(own.start, own.end) for own in self.comparison.leads if own.who == who]
+            for who in ("people", "model")
+        }
+        sentences = [
+            f"{'people are' if who == 'people' else 'the model is'} ahead at Δv {places(ranges)}"
+            for who, ranges in leads.items()
+            if ranges
+        ]
+        return f"{self.model.short}: {listed(sentences) or 'nobody is ahead'}"
+
+
+def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[AreaPanel]:
+    """Return a panel for each model that is compared with humans under a corruption."""
+    return [
+        AreaPanel(own.model, space, corruption, letter, own.score.people, (*own.at, "people"))
+        for own in curve_panel(part.models, space, corruption, letter).curves
+        if own.score.people is not None
+    ]
+
+
+def area_panels_of(part: Part, model: Shown) -> list[AreaPanel]:
+    """Return all panels of one model: accuracy first, corruptions in the part's order."""
+    return [
+        panel
+        for letter in PROPERTIES
+        for corruption in part.corruptions
+        for space in part.spaces
+        for panel in area_panels(part, space, corruption, letter)
+        if panel.model is model
+    ]
