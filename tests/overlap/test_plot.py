@@ -11,7 +11,7 @@ from eyechart.overlap.matrix_file import write_matrix
 from eyechart.overlap.scores import OverlapMatrix
 from eyechart.reports.figures.overlap_figure import draw_side_by_side
 from eyechart.reports.figures.style import paper_style
-from eyechart.reports.html.charts.overlap_chart import in_order, read_overlap
+from eyechart.reports.series.overlap import in_order, read_overlap
 
 NAMES = ("frost", "noc/rain", "shot_noise", "noc/hue", "gaussian_noise")
 

@@ -15,9 +15,9 @@ from changing import replace
 from eyechart.core.errors import UsageError
 from eyechart.models.study import CATEGORIES
 from eyechart.reports.html.charts.chart import labels, slug
-from eyechart.reports.html.charts.overlap_chart import Overlap, clustered, read_overlap
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.series.curves import crossings, gaps
+from eyechart.reports.series.overlap import Overlap, clustered, read_overlap
 from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.results.runs import Board

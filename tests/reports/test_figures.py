@@ -39,10 +39,12 @@ from eyechart.reports.figures.panels import columns_for
 from eyechart.reports.figures.plan import Plan, Plans, file_stems, safe_name
 from eyechart.reports.figures.style import COLUMN, PAGE, SMALL, drawable, looks_of, paper_style
 from eyechart.reports.figures.write import is_ours, plan_figures, save, write_figures
-from eyechart.reports.html.charts.overlap_chart import Overlap
 from eyechart.reports.series.areas import area_panels_of
 from eyechart.reports.series.curves import best_space
+from eyechart.reports.series.overlap import Overlap
+from eyechart.reports.series.ranks import rank_panel
 from eyechart.reports.series.report import COLOURS, load_report
+from eyechart.reports.series.visual_change import spread_grids
 from eyechart.reports.words import groups_of
 from eyechart.results.schema import Estimate, NormalizedErrors
 from eyechart.stats.ranks import Swap
@@ -251,7 +253,7 @@ def test_coverage_bars_are_the_shares_of_covered_bins(report):
 
 def test_ranks_have_three_bars_a_model_and_triangles_where_places_change(report):
     rankings = report.discrete.corruptions[0]
-    figure = rank_figure.draw_ranks(report, rankings)
+    figure = rank_figure.draw_ranks(rank_panel(report, rankings))
     first = rankings.ranks["ImageNet-C accuracy"].ranks
     names = sorted(first, key=first.get)
     for axes, scores in zip(figure.axes, rankings.scores.values(), strict=True):
@@ -271,7 +273,7 @@ def test_triangles_are_full_only_where_the_change_is_sure(report):
     for p_value, verdict, face in ((0.01, "", "full"), (0.2, "", "open"), (0.01, "few", "open")):
         swap = Swap(one, two, (p_value, p_value))
         own = replace(rankings, swaps=(("ImageNet-C accuracy", "R_a", swap),), verdict=verdict)
-        figure = rank_figure.draw_ranks(report, own)
+        figure = rank_figure.draw_ranks(rank_panel(report, own))
         (line,) = [each for each in figure.axes[0].lines if each.get_marker() == "^"]
         assert len(line.get_ydata()) == 2
         assert (line.get_markerfacecolor() != "white") == (face == "full")
@@ -371,11 +373,11 @@ def test_the_coverage_table_holds_the_shares_of_the_results(report):
         if plan.words[0] == "coverage-table" and plan.endings == (".tex",)
     )
     body = plan.make().split(r"\midrule")[1]
-    spread = visual_change_figure.spread_of(sorted(report.parts, key=lambda part: part.suite))
+    spread = spread_grids(report)[0]
     assert spread.suites == ("ImageNet-C", "VCR-Bench") and spread.corruptions
     for place, own in enumerate(spread.corruptions.values()):
         cells = body.strip().splitlines()[place].removesuffix(r" \\").split(" & ")
-        assert cells[1:] == [f"{own[title].paper:.3f}" for title in spread.suites]
+        assert cells[1:] == [f"{own[title].coverage.paper:.3f}" for title in spread.suites]
 
 
 def test_the_overlap_map_shows_every_score(tmp_path):

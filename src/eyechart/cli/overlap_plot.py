@@ -12,7 +12,7 @@ from eyechart.cli.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.reports.html.charts.overlap_chart import Overlap
+    from eyechart.reports.series.overlap import Overlap
 
 CLUSTER, GIVEN = "cluster", "given"
 MOST = 4
@@ -52,7 +52,7 @@ def plot(
     """Draw overlap matrices as heat maps side by side, in the same order of corruptions."""
     from eyechart.reports.figures.overlap_figure import draw_side_by_side
     from eyechart.reports.figures.write import check_figure, write_figure
-    from eyechart.reports.html.charts.overlap_chart import in_order
+    from eyechart.reports.series.overlap import in_order
 
     check_file_to_write(out)
     check_figure(out)
@@ -77,7 +77,7 @@ def plot(
 
 def _read(path: Path) -> "Overlap":
     from eyechart.overlap.matrix_file import FILE, find_matrix, is_accuracy_table
-    from eyechart.reports.html.charts.overlap_chart import as_overlap, read_overlap
+    from eyechart.reports.series.overlap import as_overlap, read_overlap
 
     stored = path / FILE if (path / FILE).is_file() else path
     if stored.is_file() and not is_accuracy_table(stored):
@@ -93,7 +93,7 @@ def _common(overlaps: "Sequence[Overlap]") -> list[str]:
 def _order(overlaps: "Sequence[Overlap]", asked: Sequence[str]) -> list[str]:
     """Return the corruptions to show, each once, in the order that was asked for."""
     from eyechart.core.registry import unknown_name
-    from eyechart.reports.html.charts.overlap_chart import clustered, in_order
+    from eyechart.reports.series.overlap import clustered, in_order
     from eyechart.suites.catalogue import list_corruptions
     from eyechart.suites.suite import PUBLISHED
 

@@ -203,7 +203,7 @@ def _draw_selection(
     picture: Path,
 ) -> None:
     from eyechart.reports.figures.overlap_plot import draw_overlap, draw_sizes
-    from eyechart.reports.html.charts.overlap_chart import as_overlap
+    from eyechart.reports.series.overlap import as_overlap
 
     if steps:
         draw_sizes(steps, picture, None if found is None else found.threshold)

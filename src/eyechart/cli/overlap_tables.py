@@ -115,7 +115,7 @@ def _make(
         write_cells(intervals, interval_cells(sure))
     if picture is not None:
         from eyechart.reports.figures.overlap_plot import draw_overlap
-        from eyechart.reports.html.charts.overlap_chart import as_overlap
+        from eyechart.reports.series.overlap import as_overlap
 
         draw_overlap(as_overlap(own), picture)
     print_written((out, intervals, picture))

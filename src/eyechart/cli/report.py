@@ -11,8 +11,8 @@ from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.reports.html.charts.overlap_chart import Overlap
     from eyechart.reports.html.structure_view import View
+    from eyechart.reports.series.overlap import Overlap
     from eyechart.reports.series.report import Report
 
 FORMATS = {"html": ".html", "md": ".md"}
@@ -104,7 +104,7 @@ def report(
         raise UsageError("--overlap is for html and figures: leave it out with --format md.")
     if kind == "md" and structure:
         raise UsageError("--structure is for html: leave it out with --format md.")
-    from eyechart.reports.html.charts.overlap_chart import clustered, read_overlap
+    from eyechart.reports.series.overlap import clustered, read_overlap
     from eyechart.reports.series.report import load_report
 
     studies: Sequence[View] = ()

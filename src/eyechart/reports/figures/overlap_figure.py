@@ -22,7 +22,7 @@ from eyechart.reports.figures.style import (
     SMALL,
     drawable,
 )
-from eyechart.reports.html.charts.overlap_chart import Overlap, overlap_titles
+from eyechart.reports.series.overlap import Overlap, overlap_titles
 from eyechart.reports.terminal.overlap_tables import UNKNOWN
 
 CELL = 0.17

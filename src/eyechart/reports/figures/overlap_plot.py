@@ -14,7 +14,7 @@ from eyechart.overlap.selection import Step
 from eyechart.overlap.tables import STANDARD
 from eyechart.reports.figures.overlap_figure import draw
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, drawable, paper_style
-from eyechart.reports.html.charts.overlap_chart import Overlap, clustered, overlap_titles
+from eyechart.reports.series.overlap import Overlap, clustered, overlap_titles
 
 DOTS = 220
 """Per inch."""

@@ -28,7 +28,7 @@ from eyechart.reports.figures.plan import Plan, Plans, file_stems, joined
 from eyechart.reports.figures.rank_figure import plan_ranks
 from eyechart.reports.figures.style import drawable, paper_style
 from eyechart.reports.figures.visual_change_figure import plan_visual_change
-from eyechart.reports.html.charts.overlap_chart import Overlap
+from eyechart.reports.series.overlap import Overlap
 from eyechart.reports.series.report import Report
 
 CREATOR = "eyechart"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from eyechart.reports.html.certainty import coverage_table
 from eyechart.reports.html.charts.chart import Chart
-from eyechart.reports.html.charts.overlap_chart import Overlap
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.embedded_images import Key, embedded
 from eyechart.reports.html.example_strips import example_keys
@@ -15,6 +14,7 @@ from eyechart.reports.html.provenance_section import provenance_of
 from eyechart.reports.html.rank_tables import rank_tables
 from eyechart.reports.html.sections import part_view, summary_of, title_of
 from eyechart.reports.html.structure_view import View
+from eyechart.reports.series.overlap import Overlap
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import MEANINGS, SCORES, SPACES, space_title
 

@@ -1,0 +1,91 @@
+"""Models by fixed severities against continuous ones: scores, ranks, and who changes places.
+
+Scores and ranks come from comparing runs; no results.json has them.
+"""
+
+from dataclasses import dataclass
+
+from eyechart.reports.series.report import Report, Shown
+from eyechart.reports.words import corruption_title, corruption_words, listed
+from eyechart.results.rankings import Rankings
+from eyechart.scores.estimate import Estimate
+
+WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}
+
+
+@dataclass(frozen=True, eq=False)
+class RankPanel:
+    """Models ranked in several ways under one corruption, the best by the first way first.
+
+    `changed`: names of the models that change places by more than chance; `perhaps`: of those that
+    do so, but perhaps by chance.
+    """
+
+    rankings: Rankings
+    models: tuple[Shown, ...]
+    changed: frozenset[str]
+    perhaps: frozenset[str]
+
+    @property
+    def corruption(self) -> str:
+        """The corruption's bare name."""
+        return self.rankings.what
+
+    @property
+    def title(self) -> str:
+        """The corruption's title."""
+        return corruption_title(self.corruption)
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The names of the ways to rank."""
+        return tuple(self.rankings.ranks)
+
+    def score(self, way: str, model: Shown) -> Estimate:
+        """Return by what a model is ranked."""
+        return self.rankings.scores[way][model.name]
+
+    def rank(self, way: str, model: Shown) -> float:
+        """Return a model's rank."""
+        return self.rankings.ranks[way].ranks[model.name]
+
+    def rank_interval(self, way: str, model: Shown) -> tuple[float, float]:
+        """Return the 95 % interval of a model's rank."""
+        low, high = self.rankings.ranks[way].intervals[model.name]
+        return low, high
+
+    def in_words(self) -> str:
+        """Return who is first in each way, and who changes places."""
+        short = {model.name: model.short for model in self.models}
+        leaders = []
+        for way, ranking in self.rankings.ranks.items():
+            best = min(ranking.ranks, key=lambda name: ranking.ranks[name])
+            leaders.append(f"{way_title(way)} puts {short[best]} first")
+        moved = [model.short for model in self.models if model.name in self.changed]
+        more = "no two models change places by more than chance"
+        if moved:
+            more = f"{listed(moved)} change places by more than chance"
+        return f"Under {corruption_words(self.corruption)}: {', '.join(leaders)}; {more}."
+
+
+def way_title(way: str) -> str:
+    """Return how a way to rank is called in a legend."""
+    return WAY_TITLES.get(way, way)
+
+
+def rank_panels(report: Report) -> list[RankPanel]:
+    """Return a panel for each corruption that both ImageNet-C and VCR have."""
+    if report.discrete is None:
+        return []
+    return [rank_panel(report, rankings) for rankings in report.discrete.corruptions]
+
+
+def rank_panel(report: Report, rankings: Rankings) -> RankPanel:
+    """Return the models of a report as a comparison ranks them."""
+    first = next(iter(rankings.ranks.values())).ranks
+    models = {model.name: model for model in report.models}
+    pairs = [(rankings.is_sure(swap), {swap.first, swap.second}) for *_, swap in rankings.swaps]
+    changed = frozenset(name for is_sure, pair in pairs if is_sure for name in pair)
+    moved = frozenset(name for _, pair in pairs for name in pair)
+    order = tuple(models[name] for name in sorted(first, key=lambda name: first[name]))
+    return RankPanel(rankings, order, changed, moved - changed)

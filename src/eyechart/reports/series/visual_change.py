@@ -1,0 +1,156 @@
+"""How test sets spread over visual change, and which of them are shown together.
+
+ImageNet-C's fixed strengths stand beside VCR's continuous ones where a report has both.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eyechart.humans.transfer import bare_name
+from eyechart.reports.series.report import Part, Report, pointer
+from eyechart.reports.words import corruption_title, corruption_words, suite_title
+from eyechart.results.rankings import SHARED
+from eyechart.results.schema import CorruptionCoverage
+
+FIXED, CONTINUOUS = ("imagenet-c", "imagenet-c-extra"), ("vcr",)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One corruption's Δv in one test set; `run`: the index of its run in the report."""
+
+    suite: str
+    corruption: str
+    run: int
+    coverage: CorruptionCoverage
+
+    @property
+    def title(self) -> str:
+        """The corruption's title."""
+        return corruption_title(self.corruption)
+
+    @property
+    def suite_title(self) -> str:
+        """The suite's title."""
+        return suite_title(self.suite)
+
+    @property
+    def percentages(self) -> list[float]:
+        """The percentage of the samples in each bin of visual change."""
+        return [100 * count / max(1, self.coverage.rows) for count in self.coverage.histogram]
+
+    def pointer(self, name: str) -> str:
+        """Return where a value of its coverage stands in the report's results."""
+        return pointer(self.run, "coverage", self.corruption, name)
+
+    def in_words(self) -> str:
+        """Return from where to where the test set has samples, and where most."""
+        counts = self.coverage.histogram
+        filled = [index for index, count in enumerate(counts) if count]
+        if not filled:
+            return f"{self.suite_title} has none whose change is known"
+        step = 1 / len(counts)
+        top = counts.index(max(counts))
+        return (
+            f"{self.suite_title} has pictures from {filled[0] * step:.2f} to"
+            f" {(filled[-1] + 1) * step:.2f}, most at {(top + 0.5) * step:.2f}"
+        )
+
+
+def histogram_of(report: Report, place: int, corruption: str) -> list[Spread]:
+    """Return a corruption of a part, ImageNet-C's before VCR's; none if VCR's part shows both."""
+    spread = _spread(report, report.parts[place], corruption)
+    if spread is None or not spread.coverage.rows:
+        return []
+    partner = _partner(report, spread)
+    if partner and spread.suite in FIXED:
+        return []
+    return sorted([spread, *partner], key=lambda each: each.suite in CONTINUOUS)
+
+
+def covered_in(report: Report, place: int) -> list[list[Spread]]:
+    """Return what a part's corruptions cover, for VCR after ImageNet-C's; none if shown there."""
+    part = report.parts[place]
+    spreads = [_spread(report, part, name) for name in part.corruptions]
+    measured = [spread for spread in spreads if spread is not None]
+    partners = [partner for spread in measured for partner in _partner(report, spread)]
+    if part.suite not in CONTINUOUS:
+        # what VCR's chart shows beside its own is not shown again
+        return [] if len(partners) == len(measured) else [measured]
+    return [spreads for spreads in (partners, measured) if spreads]
+
+
+def covered_in_words(spreads: list[Spread]) -> str:
+    """Return which corruption of a test set covers least and which most of visual change."""
+    most = max(spreads, key=lambda spread: spread.coverage.paper)
+    least = min(spreads, key=lambda spread: spread.coverage.paper)
+    return (
+        f"{spreads[0].suite_title} covers from {least.coverage.paper:.1%} of visual change"
+        f" ({corruption_words(least.corruption)}) to {most.coverage.paper:.1%}"
+        f" ({corruption_words(most.corruption)})"
+    )
+
+
+def _spread(report: Report, part: Part, corruption: str) -> Spread | None:
+    run = part.runs[0]
+    coverage = run.coverage.get(corruption)
+    if coverage is None:
+        return None
+    return Spread(part.suite, corruption, report.runs.index(run), coverage)
+
+
+def _partner(report: Report, spread: Spread) -> list[Spread]:
+    """Return the same corruption in ImageNet-C if this is of VCR, or the other way round."""
+    name = bare_name(spread.corruption)
+    wanted = CONTINUOUS if spread.suite in FIXED else FIXED if spread.suite in CONTINUOUS else ()
+    for part in report.parts:
+        if name in SHARED and part.suite in wanted:
+            for corruption in part.corruptions:
+                partner = _spread(report, part, corruption)
+                if bare_name(corruption) == name and partner is not None:
+                    return [partner]
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class SpreadGrid:
+    """Test sets shown together: of each corruption that all have, the spread by suite title.
+
+    `parts`: of the report. Corruptions are by their bare names.
+    """
+
+    parts: tuple[Part, ...]
+    suites: tuple[str, ...]
+    corruptions: Mapping[str, Mapping[str, Spread]]
+
+    @property
+    def min_counts(self) -> str:
+        """The minimum count of a covered bin, in words."""
+        counts = (float(part.runs[0].config["fit"]["least"]) for part in self.parts)
+        return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
+
+
+def spread_grids(report: Report) -> list[SpreadGrid]:
+    """Return ImageNet-C beside VCR if there are both, then each test set alone."""
+    fixed = [part for part in report.parts if part.suite in FIXED]
+    continuous = [part for part in report.parts if part.suite in CONTINUOUS]
+    grids = [_grid(report, (part,)) for part in report.parts]
+    return [_grid(report, (*fixed, *continuous)), *grids] if fixed and continuous else grids
+
+
+def _grid(report: Report, parts: tuple[Part, ...]) -> SpreadGrid:
+    spreads: dict[str, dict[str, Spread]] = {}
+    titles = {id(part): _title(part, len(parts) == 1) for part in parts}
+    for part in parts:
+        for name in part.corruptions:
+            spread = _spread(report, part, name)
+            if spread is not None:
+                spreads.setdefault(bare_name(name), {})[titles[id(part)]] = spread
+    suites = tuple(dict.fromkeys(titles.values()))
+    shared = {name: own for name, own in spreads.items() if len(own) == len(suites)}
+    return SpreadGrid(parts, suites, shared)
+
+
+def _title(part: Part, alone: bool) -> str:
+    # next to others the extra corruptions belong to those that they extend
+    return suite_title(FIXED[0] if part.suite in FIXED and not alone else part.suite)
