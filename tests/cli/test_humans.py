@@ -9,7 +9,7 @@ from PIL import Image
 from commands import assert_refused, picture
 from eyechart.humans.records import read_answers
 from eyechart.humans.reference import find_reference
-from eyechart.reports.figures.human_plot import draw_by_class
+from eyechart.reports.figures.human_curve_figure import draw_by_class
 from eyechart.reports.figures.style import paper_style
 from eyechart.scores.scoring import Fit
 from photographs import photographs
@@ -225,8 +225,8 @@ def test_human_curves_stand_by_class_with_bands_of_a_level():
         figure = draw_by_class(reference, "accuracy", 0.83, fit)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     # the paper tested blur and noise; nobody tested contrast cut in grey images
-    assert titles == ["similar: blur", "similar: noise", "untested"]
-    for axes, experiment in zip(figure.axes, ("lowpass", "noise", "contrast"), strict=True):
+    assert titles == ["(a) similar: noise", "(b) similar: blur", "(c) untested"]
+    for axes, experiment in zip(figure.axes, ("noise", "lowpass", "contrast"), strict=True):
         curve = reference.curve(experiment, "accuracy", **fit.human_options())
         whole, observed, chance = axes.lines
         change = whole.get_xdata()

@@ -1,88 +1,198 @@
-"""People's own curves with 83 % bands: corruptions that look alike to them, and the others."""
+"""Human curves: by class of corruptions that look alike, or an experiment at a time."""
 
+import textwrap
+from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from eyechart.reports.figures.panels import (
-    VISUAL_CHANGE,
-    draw_line,
-    letters,
-    unit_square,
-)
+from eyechart.humans.reference import Reference, title
+from eyechart.humans.similarity import LEVEL
+from eyechart.reports.figures.panels import VISUAL_CHANGE, letters, real, unit_square
 from eyechart.reports.figures.plan import Plan, Plans
 from eyechart.reports.figures.style import COLUMN, DASHES, MARKERS, PAGE, drawable
+from eyechart.reports.series.human_curves import (
+    HumanLine,
+    HumanPanel,
+    RatePoint,
+    human_experiments,
+    human_panels,
+    rate_points,
+    reference_line,
+    reference_panels,
+)
 from eyechart.reports.series.report import COLOURS, Report
-from eyechart.results.schema import HumanCurve, HumanExperiment
+from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.scoring import Fit
 
 HEIGHT = 2.3
-KINDS = {
-    "noise": "similar: noise", "blur": "similar: blur", "": "dissimilar", "?": "untested",
-}  # fmt: skip
-"""Panels by the class that experiments belong to; without a test nobody knows if they have one."""
-
-Shown = tuple[HumanExperiment, HumanCurve]
+PROPERTY_COLOURS = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
+GREY = "#777777"
+PER_ROW = 3
+WIDTH, TALL = 4.2, 4.1
+"""Sides of a panel of one experiment, in inches."""
 
 
 def plan_people(report: Report) -> Plans:
-    """Return people's accuracy and consistency, as far as they were asked."""
-    experiments = _experiments(report)
+    """Return human accuracy and consistency, as far as humans were asked."""
+    experiments = human_experiments(report)
     if not experiments:
         return Plans(notes=("No curves of people: no run has answers of people.",))
     plans, notes = [], []
-    for name, sign in (("accuracy", "s_a^h"), ("consistency", "s_p^h")):
-        found = [(own, line) for own in experiments if (line := getattr(own, name)) is not None]
-        if not found:
+    for letter, name in PROPERTIES.items():
+        series = human_panels(experiments, letter)
+        if not series:
             notes.append(f"No {name} of people: their answers do not tell it.")
             continue
         caption = f"People's {name} over visual change, similar and dissimilar; bands: 83 %."
-        label = f"people's {name} ${sign}$"
-        plans.append(Plan(("people", name), caption, partial(draw_people_lines, found, label)))
+        label = f"people's {name} $s_{letter}^h$"
+        plans.append(Plan(("people", name), caption, partial(draw_human_panels, series, label)))
     return Plans(tuple(plans), tuple(notes))
 
 
-def _experiments(report: Report) -> list[HumanExperiment]:
-    """Return each experiment once, whichever runs have it."""
-    found: dict[tuple[str, str], HumanExperiment] = {}
-    for run in report.runs:
-        for own in run.results.people:
-            found.setdefault((own.name, own.size), own)
-    return list(found.values())
+def draw_by_class(
+    reference: Reference, which: str, level: float = LEVEL, fit: Fit | None = None
+) -> Figure:
+    """Return a panel per similarity class with a curve for each corruption that was shown.
+
+    Corruptions that were found dissimilar, and untested ones, have a panel of their own.
+    `which`: "accuracy" or "consistency". `level`: of the bands.
+
+    Raises:
+        UsageError: no experiment has such a curve.
+    """
+    letter = next(letter for letter, name in PROPERTIES.items() if name == which)
+    series = reference_panels(reference, letter, level, fit or Fit())
+    figure = draw_human_panels(series, f"human {which}", _chance(reference))
+    figure.suptitle(_heading(reference, level), x=0.01, ha="left")
+    return figure
 
 
-def draw_people_lines(shown: list[Shown], label: str) -> Figure:
-    """Return a panel for each class of corruptions that look alike, and one for the others."""
-    found = {_panel(own) for own, _ in shown}
-    others = sorted(found - set(KINDS))
-    kinds = [kind for kind in [*KINDS, *others] if kind in found]
-    figure = Figure(figsize=(PAGE if len(kinds) > 1 else COLUMN, HEIGHT))
-    grid = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
-    for axes, letter, kind in zip(grid, letters(), kinds, strict=False):
-        axes.set_title(f"{letter} {KINDS.get(kind, f'similar: {drawable(kind)}')}")
-        _draw_panel(axes, [each for each in shown if _panel(each[0]) == kind])
+def draw_human_panels(
+    series: Sequence[HumanPanel], label: str, chance: float | None = None
+) -> Figure:
+    """Return the panels in a row; `chance`: what guessing gives, to be drawn unless None."""
+    figure = Figure(figsize=(PAGE if len(series) > 1 else COLUMN, HEIGHT), layout="constrained")
+    grid = figure.subplots(1, len(series), sharey=True, squeeze=False)[0]
+    for axes, letter, panel in zip(grid, letters(), series, strict=False):
+        axes.set_title(f"{letter} {drawable(panel.short_title)}")
+        unit_square(axes)
+        axes.set_xlabel(VISUAL_CHANGE)
+        for place, line in enumerate(panel.lines):
+            _draw_line(axes, line, place)
+        if chance is not None:
+            _draw_chance(axes, chance)
+        axes.legend(loc="lower left" if chance is None else (0.02, 0.1))
     grid[0].set_ylabel(label)
     return figure
 
 
-def _panel(own: HumanExperiment) -> str:
-    return own.kind or ("" if own.tested else "?")
+def _draw_line(axes: Axes, line: HumanLine, place: int) -> None:
+    """Draw a curve with its band and rates, pale where it is known that nothing was observed."""
+    colour = COLOURS[place % len(COLOURS)]
+    dash, marker = DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]
+    change, values = real(line.delta_v), real(line.values)
+    axes.fill_between(
+        change, real(line.low), real(line.high), color=colour, alpha=0.18, linewidth=0
+    )
+    if line.is_observed is not None:
+        axes.plot(change, values, color=colour, linestyle=dash, linewidth=0.9, alpha=0.4)
+        values = np.where(line.is_observed, values, np.nan)
+    axes.plot(change, values, color=colour, linestyle=dash, label=drawable(line.title, 30))
+    _draw_points(axes, line.points, colour, marker)
 
 
-def _draw_panel(axes: Axes, shown: list[Shown]) -> None:
-    unit_square(axes)
-    axes.set_xlabel(VISUAL_CHANGE)
-    for place, (experiment, own) in enumerate(shown):
-        colour = COLOURS[place % len(COLOURS)]
-        dash, marker = DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]
-        line = draw_line(axes, own.line, colour=colour, dash=dash, band=0.18)
-        line.set_label(drawable(experiment.title, 30))
-        for point in own.points:
-            low, high = point.interval83
-            axes.errorbar(
-                point.delta_v[1],
-                point.rate,
-                yerr=[[max(0.0, point.rate - low)], [max(0.0, high - point.rate)]],
-                fmt=marker, markersize=2.6, color=colour, elinewidth=0.7,
-            )  # fmt: skip
-    axes.legend(loc="lower left")
+def _draw_points(
+    axes: Axes, points: Sequence[RatePoint], colour: str, marker: str, with_range: bool = False
+) -> None:
+    """Draw rates with their intervals; `with_range`: also over which Δv they are."""
+    for point in points:
+        start, middle, end = point.delta_v
+        low, high = point.ends
+        axes.errorbar(
+            middle,
+            point.rate,
+            xerr=[[middle - start], [end - middle]] if with_range else None,
+            yerr=[[max(0.0, point.rate - low)], [max(0.0, high - point.rate)]],
+            fmt=marker,
+            markersize=3.5 if with_range else 2.6,
+            color=colour,
+            elinewidth=0.8 if with_range else 0.7,
+            alpha=0.9 if with_range else None,
+        )
+
+
+def draw_reference(reference: Reference, level: float = 0.95, fit: Fit | None = None) -> Figure:
+    """Return a panel for every experiment: its curves with their bands, and the rates behind them.
+
+    `level`: of the bands. `fit`: how curves are fitted, as `evaluate` does it unless given.
+    """
+    reference.check_curves()
+    experiments = reference.experiments
+    columns = min(PER_ROW, len(experiments))
+    rows = -(-len(experiments) // columns)
+    figure = Figure(figsize=(WIDTH * columns, TALL * rows + 0.6), layout="constrained")
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for axes, experiment in zip(grid.flat, experiments, strict=False):
+        _draw_experiment(axes, reference, experiment, level, fit or Fit())
+    for spare in grid.flat[len(experiments) :]:
+        spare.set_axis_off()
+    for axes in grid[-1]:
+        axes.set_xlabel("visual change Δv")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("accuracy, consistency")
+    figure.suptitle(f"{_heading(reference, level)}; dots: conditions or bins", x=0.01, ha="left")
+    return figure
+
+
+def _draw_experiment(
+    axes: Axes, reference: Reference, experiment: str, level: float, fit: Fit
+) -> None:
+    for which, colour in PROPERTY_COLOURS.items():
+        line = reference_line(reference, experiment, which, level, fit)
+        if line is None:
+            continue
+        change = real(line.delta_v)
+        axes.fill_between(
+            change, real(line.low), real(line.high), color=colour, alpha=0.18, linewidth=0
+        )
+        axes.plot(change, real(line.values), color=colour, linewidth=1.8, label=which)
+        points = rate_points(reference, experiment, which, level)
+        _draw_points(axes, points, colour, "o", with_range=True)
+    chance = _chance(reference)
+    if chance is not None:
+        _draw_chance(axes, chance)
+    members = textwrap.fill(", ".join(reference.similar.members_of(experiment)), 44)
+    axes.set_title(title(experiment), fontsize=10, loc="left", fontweight="bold")
+    axes.annotate(
+        f"{reference.size_in_words(experiment)}\nfor {members}",
+        (0.03, 0.12),
+        xycoords="axes fraction",
+        fontsize=7,
+        color="#444444",
+        va="bottom",
+    )
+    if len(axes.get_legend_handles_labels()[1]) > 1:
+        axes.legend(frameon=False, fontsize=8, loc=(0.02, 0.34))
+    axes.set(xlim=(0, 1), ylim=(0, 1.02))
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _chance(reference: Reference) -> float | None:
+    """Return what guessing gives, None if curves are corrected for it."""
+    return None if reference.corrected else 1 / reference.choices
+
+
+def _draw_chance(axes: Axes, chance: float) -> None:
+    axes.axhline(chance, color=GREY, linewidth=0.8, linestyle=":")
+    axes.annotate("chance", (0.01, chance + 0.01), color=GREY, fontsize=7)
+
+
+def _heading(reference: Reference, level: float) -> str:
+    corrected = ", corrected for chance" if reference.corrected else ""
+    return (
+        f"Humans: {drawable(reference.name)}, {reference.choices} choices{corrected}; bands:"
+        f" {100 * level:g} %"
+    )

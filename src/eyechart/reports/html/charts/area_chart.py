@@ -70,14 +70,15 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
     data: list[Spec] = []
     for number, panel in enumerate(panels):
         axes = {"xaxis": f"x{number + 1}", "yaxis": f"y{number + 1}"}
+        human, model = panel.human_line, panel.model_line
         look: Spec = {"color": INK, "width": 3}
         meta: Spec = {
             "model": PEOPLE,
             "with": panel.model.name,
             "at": panel.model.pointer(*panel.at, "line", "values"),
         }
-        line = line_trace(PEOPLE, panel.human_line, look, meta)
-        if number and panel.human_line == panels[0].human_line:
+        line = line_trace(PEOPLE, human.delta_v, human.values, look, meta)
+        if number and human == panels[0].human_line:
             del line["y"]
             meta["same"] = 0
         human_place = len(data)
@@ -88,7 +89,7 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
             "against": human_place,
         }
         look = {"color": AREAS["model"][1]}
-        line = line_trace("model", panel.model_line, look, meta)
+        line = line_trace("model", model.delta_v, model.values, look, meta)
         data.append({**line, **axes, "legendgroup": "model"})
         data += [{**significant, **axes} for significant in _significant(panel)]
     return data

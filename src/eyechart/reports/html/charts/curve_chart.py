@@ -29,7 +29,7 @@ from eyechart.reports.series.curves import (
 )
 from eyechart.reports.series.report import Part
 from eyechart.reports.words import space_title
-from eyechart.results.schema import SampledCurve
+from eyechart.results.schema import Numbers, SampledCurve
 from eyechart.scores.evaluation import PROPERTIES
 
 SCALE = 1000
@@ -61,15 +61,19 @@ def curve_charts(part: Part, place: int, dashes: Mapping[str, str]) -> Iterator[
                     )
 
 
-def bands(line: SampledCurve, levels: Sequence[str] = ("95", "83")) -> Spec:
+def bands(ends: Mapping[str, tuple[Numbers, Numbers]]) -> Spec:
     """Return a curve's bands: low and high by level."""
-    thin = 2 if len(line.values) % 2 else 1
-    ends = {"95": (line.low95, line.high95), "83": (line.low83, line.high83)}
+    thin = 2 if len(next(iter(ends.values()))[0]) % 2 else 1
     return {
         "scale": SCALE,
         "thin": thin,
-        **{level: [whole(end[::thin]) for end in ends[level]] for level in levels},
+        **{level: [whole(end[::thin]) for end in both] for level, both in ends.items()},
     }
+
+
+def both_bands(line: SampledCurve) -> Spec:
+    """Return the bands of 95 % and 83 % of a curve in the results."""
+    return bands({"95": (line.low95, line.high95), "83": (line.low83, line.high83)})
 
 
 def whole(values: Sequence[float | None]) -> list[int | None]:
@@ -77,14 +81,14 @@ def whole(values: Sequence[float | None]) -> list[int | None]:
     return [None if value is None else round(value * SCALE) for value in values]
 
 
-def line_trace(name: str, line: SampledCurve, look: Spec, meta: Spec) -> Spec:
+def line_trace(name: str, delta_v: Numbers, values: Numbers, look: Spec, meta: Spec) -> Spec:
     """Return a curve."""
     return {
         "type": "scatter",
         "mode": "lines",
         "name": name,
-        **grid(line.delta_v),
-        "y": numbers(line.values),
+        **grid(delta_v),
+        "y": numbers(values),
         "line": look,
         "meta": meta,
     }
@@ -103,20 +107,21 @@ def _model_trace(own: CurveSeries, dash: str) -> Spec:
         "model": own.model.name,
         "at": own.model.pointer(*own.at, "curve", "values"),
         "observed": [numbers(ends) for ends in own.observed],
-        "bands": bands(own.line),
+        "bands": both_bands(own.line),
         "rates": whole(own.curve.bin_rates),
     }
     look = {"color": own.model.colour, "dash": dash}
-    return line_trace(escape(own.model.short), own.line, look, meta)
+    return line_trace(escape(own.model.short), own.line.delta_v, own.line.values, look, meta)
 
 
 def _human_trace(humans: HumanSeries) -> Spec:
     meta = {
         "model": PEOPLE,
         "at": humans.model.pointer(*humans.at, "values"),
-        "bands": bands(humans.line),
+        "bands": both_bands(humans.line),
     }
-    return line_trace(PEOPLE, humans.line, {"color": INK, "width": 3}, meta)
+    look = {"color": INK, "width": 3}
+    return line_trace(PEOPLE, humans.line.delta_v, humans.line.values, look, meta)
 
 
 def _counts_trace(own: CurveSeries) -> Spec:

@@ -1,0 +1,215 @@
+"""The human curves of experiments, those of corruptions that look alike in one panel.
+
+From the results of runs, or from a human reference itself; both give the same panels.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.curve import Curve
+from eyechart.humans.reference import Reference, title
+from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
+from eyechart.reports.series.report import Report, pointer
+from eyechart.reports.words import listed
+from eyechart.results.schema import HumanExperiment, Numbers
+from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.scoring import Fit
+
+GRID = np.linspace(0, 1, 401)
+"""Where curves of a reference are drawn."""
+
+FIRST = ("noise", "blur")
+"""Classes whose panels come first, as in the study."""
+
+LOOKALIKES = {"noise": "noises", "blur": "blurs"}
+
+
+@dataclass(frozen=True)
+class RatePoint:
+    """The rate of one condition or bin: `delta_v` low, middle and high, `ends` of its interval."""
+
+    delta_v: tuple[float, float, float]
+    rate: float
+    ends: Range
+    n_responses: int
+
+
+@dataclass(frozen=True, eq=False)
+class HumanLine:
+    """One experiment's curve and its band, and the rates behind it.
+
+    `is_observed`: whether there were responses, for each point of the curve; None if not recorded.
+    `at`: where the curve stands in the report's results, "" if it is from no report.
+    """
+
+    name: str
+    title: str
+    delta_v: Numbers
+    values: Numbers
+    low: Numbers
+    high: Numbers
+    points: tuple[RatePoint, ...] = ()
+    is_observed: tuple[bool, ...] | None = None
+    at: str = ""
+
+    def falls(self) -> str:
+        """Return from where on humans are wrong more often than right."""
+        crossed = crossings(self.delta_v, self.values, (0.5,) * len(self.values))
+        if not crossed:
+            return "stays on one side of one half"
+        return f"falls below one half at {crossed[0]:.2f}"
+
+
+@dataclass(frozen=True, eq=False)
+class HumanPanel:
+    """The curves of one class of corruptions that look alike; `similar_class` "" for none.
+
+    `is_tested`: whether likeness to others was tested. `letter`: of the property, "a" or "p".
+    """
+
+    similar_class: str
+    is_tested: bool
+    letter: str
+    lines: tuple[HumanLine, ...]
+
+    @property
+    def key(self) -> str:
+        """A short name, each panel's another."""
+        return self.similar_class or ("other" if self.is_tested else "untested")
+
+    @property
+    def short_title(self) -> str:
+        """The class, in two words."""
+        if self.similar_class:
+            return f"similar: {self.similar_class}"
+        return "dissimilar" if self.is_tested else "untested"
+
+    @property
+    def title(self) -> str:
+        """The class, in a sentence about humans."""
+        if self.similar_class:
+            kinds = LOOKALIKES.get(self.similar_class, self.similar_class)
+            return f"{kinds}, which look alike to them"
+        if self.is_tested:
+            return "corruptions that look like no other tested"
+        return "corruptions not tested for likeness"
+
+    def in_words(self) -> str:
+        """Return where each curve falls below one half."""
+        return (
+            f"{PROPERTY_TITLES[self.letter].capitalize()} of people over visual change Δv,"
+            f" {self.title}, with 83 % bands:"
+            f" {listed([f'{line.title} {line.falls()}' for line in self.lines])}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FoundExperiment:
+    """An experiment, the indices of the part and run that have it first, and its own in the run."""
+
+    part: int
+    run: int
+    index: int
+    experiment: HumanExperiment
+
+
+def human_experiments(report: Report) -> list[FoundExperiment]:
+    """Return each experiment that runs were compared with once, whichever runs have it."""
+    first: dict[tuple[str, str], FoundExperiment] = {}
+    for place, part in enumerate(report.parts):
+        for run in part.runs:
+            at = report.runs.index(run)
+            for index, own in enumerate(run.results.people):
+                first.setdefault((own.name, own.size), FoundExperiment(place, at, index, own))
+    return list(first.values())
+
+
+def human_panels(experiments: Iterable[FoundExperiment], letter: str) -> list[HumanPanel]:
+    """Return the panels of a property with bands of 83 %."""
+    members = []
+    for found in experiments:
+        own, name = found.experiment, PROPERTIES[letter]
+        curve = own.accuracy if letter == "a" else own.consistency
+        if curve is not None:
+            line = HumanLine(
+                name=own.name,
+                title=own.title,
+                delta_v=curve.line.delta_v,
+                values=curve.line.values,
+                low=curve.line.low83,
+                high=curve.line.high83,
+                points=tuple(
+                    RatePoint(point.delta_v, point.rate, point.interval83, point.answers)
+                    for point in curve.points
+                ),
+                at=pointer(found.run, "people", found.index, name),
+            )
+            members.append((own.kind, bool(own.kind) or own.tested, line))
+    return _panels(members, letter)
+
+
+def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) -> list[HumanPanel]:
+    """Return the panels of a reference with bands of a level.
+
+    Raises:
+        UsageError: no experiment has such a curve.
+    """
+    reference.check_curves()
+    members = []
+    for experiment in reference.experiments:
+        line = reference_line(reference, experiment, PROPERTIES[letter], level, fit)
+        if line is not None:
+            name = reference.similar.name_of(experiment)
+            is_tested = bool(name) or reference.similar.is_tested(experiment)
+            members.append((name, is_tested, line))
+    if not members:
+        raise UsageError(
+            f"{reference.name} has no {PROPERTIES[letter]} of humans: give another reference."
+        )
+    return _panels(members, letter)
+
+
+def reference_line(
+    reference: Reference, experiment: str, which: str, level: float, fit: Fit
+) -> HumanLine | None:
+    """Return an experiment's "accuracy" or "consistency", None if it has none."""
+    curve: Curve | None = reference.curve(experiment, which, **fit.human_options())
+    if curve is None:
+        return None
+    low, high = curve.band(GRID, level)
+    return HumanLine(
+        name=experiment,
+        title=title(experiment),
+        delta_v=tuple(GRID),
+        values=tuple(curve(GRID)),
+        low=tuple(low),
+        high=tuple(high),
+        is_observed=tuple(map(bool, curve.is_observed(GRID))),
+    )
+
+
+def rate_points(reference: Reference, experiment: str, which: str, level: float) -> list[RatePoint]:
+    """Return the rates of an experiment; none where its curve is corrected for chance."""
+    if reference.corrected:
+        return []
+    return [
+        RatePoint(point.delta_v, point.rate, point.interval(level), point.answers)
+        for point in reference.points(experiment, which)
+    ]
+
+
+def _panels(members: Sequence[tuple[str | None, bool, HumanLine]], letter: str) -> list[HumanPanel]:
+    """Return a panel for each class, then for what is in none, the untested last."""
+    lines: dict[tuple[str, bool], list[HumanLine]] = {}
+    for name, is_tested, line in members:
+        lines.setdefault((name or "", is_tested), []).append(line)
+
+    def order(panel: tuple[str, bool]) -> tuple[bool, bool, int, str]:
+        name, is_tested = panel
+        rank = FIRST.index(name) if name in FIRST else len(FIRST)
+        return not name, not is_tested, rank, name
+
+    return [HumanPanel(*panel, letter, tuple(lines[panel])) for panel in sorted(lines, key=order)]
