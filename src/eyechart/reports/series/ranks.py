@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eyechart.reports.series.report import Report, Shown
 from eyechart.reports.words import corruption_title, corruption_words, listed
 from eyechart.results.rankings import Rankings
-from eyechart.scores.estimate import Estimate
+from eyechart.stats.estimate import Estimate
 
 WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}
 
