@@ -1,5 +1,7 @@
 """What all tests may ask for."""
 
+import signal
+
 import pytest
 import torch
 from hypothesis import settings
@@ -9,6 +11,9 @@ from eyechart.cli.app import main
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics
 from eyechart.suites.assets import VARIABLE, write_styles
 from outside import pytest_terminal_summary  # noqa: F401 (pytest calls it at the end)
+
+# A shell lets what it runs in the background ignore Ctrl-C, which several tests press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # machines are noisy, and a test that fails must fail again
 settings.register_profile("ours", deadline=None, derandomize=True, database=None)

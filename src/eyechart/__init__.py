@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         measure_change,
         vif,
     )
-    from eyechart.visual_change.statistics import CleanStatistics
+    from eyechart.visual_change.vif.statistics import CleanStatistics
 
 __all__ = [
     "Baseline",
@@ -102,7 +102,7 @@ __all__ = [
 _HOMES = {
     "Baseline": "eyechart.scores.baselines",
     "Change": "eyechart.visual_change.measure",
-    "CleanStatistics": "eyechart.visual_change.statistics",
+    "CleanStatistics": "eyechart.visual_change.vif.statistics",
     "CorruptionErrors": "eyechart.scores.corruption_error",
     "Curve": "eyechart.curves.curve",
     "ErrorConsistency": "eyechart.scores.error_consistency",

@@ -9,8 +9,6 @@ from eyechart.cli import progress
 def stopping(title, after, monkeypatch):
     """Press Ctrl-C after so many steps of the part of the work that begins with a title."""
     begin = progress.ProgressBars.begin
-    # where tests run in the background, Ctrl-C would count for nothing
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def hooked(self, name, total):
         step, left = begin(self, name, total), [after]

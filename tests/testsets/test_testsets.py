@@ -447,7 +447,6 @@ def test_a_file_that_is_no_test_set_is_refused(tmp_path, make, word):
         ({"labels": "entry"}, "label space"),
         ({"suite": "vrc"}, "Did you mean 'vcr'"),
         ({"corruptions": ["gausian_noise"]}, "gaussian_noise"),
-        ({"definition": "pixel"}, "subbands"),
     ],
 )
 def test_a_plan_that_cannot_be_carried_out_is_refused(images, options, word):

@@ -11,7 +11,7 @@ from scipy.ndimage import gaussian_filter
 
 import eyechart as ec
 from calling import photo_levels
-from eyechart.visual_change import filters, pyramid
+from eyechart.visual_change.vif import filters, pyramid
 from hard_pictures import ACROSS, DOWN, eight_bits
 from photographs import NAMES, photographs
 from vif_reference import BANDS, FILTERS
@@ -207,7 +207,6 @@ def test_what_cannot_be_compared_is_refused_in_one_sentence(
     ("clean", "options", "sentence"),
     [
         ([CLEAN[0], CLEAN[1, :40]], {}, "one size"),
-        (CLEAN, {"definition": "pixel"}, "no statistics for definition 'pixel'"),
         (CLEAN, {"definition": "vrc"}, "Did you mean 'vcr'"),
         (CLEAN, {"dtype": "double"}, "dtype must be float32 or float64"),
         (CLEAN[0, :17], {}, "at least 18 px"),

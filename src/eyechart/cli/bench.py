@@ -107,7 +107,7 @@ def vif(
     from eyechart.core.devices import find_device
     from eyechart.reports import bench, bench_vif
     from eyechart.visual_change.measure import find_dtype
-    from eyechart.visual_change.pyramid import SMALLEST_SIDE
+    from eyechart.visual_change.vif.pyramid import SMALLEST_SIDE
 
     if batch < 1 or threads < 1 or size < SMALLEST_SIDE or not seconds > 0:
         raise UsageError(

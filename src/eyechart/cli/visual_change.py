@@ -66,13 +66,14 @@ def visual_change(
 ) -> None:
     """Print the visual change Δv (0: none, 1: nothing is left) and VIF of corrupted pictures."""
     from eyechart.core.devices import find_device
-    from eyechart.visual_change.measure import find_definition, find_dtype
+    from eyechart.visual_change.measure import find_dtype, find_vif
     from eyechart.visual_change.pairs import find_pairs
+    from eyechart.visual_change.vif.maps import find_mapped
 
-    how = find_definition(definition)
+    find_vif(definition)
     kind, where = find_dtype(dtype), find_device(device)
-    if map_to is not None and how.pixel:
-        raise UsageError("--map needs a definition with subbands: vcr or sheikh2006.")
+    if map_to is not None:
+        find_mapped(definition)
     pairs, alone = find_pairs(clean, corrupted)
     maps = None if map_to is None else _maps(map_to, clean, corrupted, pairs)
     if table is not None:
@@ -155,13 +156,11 @@ def _maps(map_to: Path, clean: Path, corrupted: Path, pairs: "list[Pair]") -> "d
 def _draw(pair: "Pair", row: "Row", target: Path, definition: str) -> None:
     from eyechart.images.files import read_picture, write_picture
     from eyechart.reports.figures.change_map import draw_map
-    from eyechart.visual_change.fidelity import describe_clean
-    from eyechart.visual_change.maps import loss_map
-    from eyechart.visual_change.measure import find_definition
     from eyechart.visual_change.pairs import grey_of
+    from eyechart.visual_change.vif.maps import find_mapped, loss_map
 
     clean, corrupted = read_picture(pair.clean), read_picture(pair.corrupted)
-    statistics = describe_clean(grey_of(clean), find_definition(definition))
+    statistics = find_mapped(definition).describe_grey(grey_of(clean))
     lost = loss_map(statistics, grey_of(corrupted))[0].numpy()
     # the font of pictures has no Greek
     change = f"{row.delta_v:.3f}" if row.measurable else "not measurable"

@@ -17,7 +17,7 @@ from eyechart.labels.spaces import SPACES
 from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
 from eyechart.suites.suite import PUBLISHED, Entry, load_suite
-from eyechart.visual_change.measure import find_definition
+from eyechart.visual_change.registry import find_ruler
 
 CLEAN = "clean"
 """The name of the corruption that does nothing."""
@@ -89,8 +89,7 @@ class Plan:
             raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
         if self.sampling != "uniform" and (low, high) != (0, 1):
             raise UsageError('A range of delta_v needs sampling "uniform".')
-        if find_definition(self.definition).pixel:
-            raise UsageError("A test set needs a definition with subbands: vcr or sheikh2006.")
+        find_ruler(self.definition)
         _check_names([entry.name for entry in self.entries()])
 
     def entries(self) -> list[Entry]:

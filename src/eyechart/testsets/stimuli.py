@@ -22,11 +22,8 @@ from eyechart.suites.apply import corrupt_batch
 from eyechart.suites.assets import assets_of
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import IntArray, Samples
-from eyechart.visual_change.definitions import Definition
-from eyechart.visual_change.fidelity import describe_clean, fidelity
-from eyechart.visual_change.grey import to_grey
-from eyechart.visual_change.measure import find_definition
-from eyechart.visual_change.statistics import CleanStatistics
+from eyechart.visual_change.registry import find_ruler
+from eyechart.visual_change.ruler import CleanDescription, Ruler
 
 CHUNK_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
 """How many pixels of clean pictures are held at once."""
@@ -59,14 +56,15 @@ class CorruptedImages:
 class CleanImages:
     """A few pictures of one size, ready to be corrupted and compared.
 
-    `clean` and `statistics` are None where corrupted pictures are all there is. `jpeg`: the quality
-    at which corrupted ones are stored and read back, if they are.
+    `clean` and `description` (by `ruler`) are None where corrupted pictures are all there is.
+    `jpeg`: the quality at which corrupted ones are stored and read back, if they are.
     """
 
     places: IntArray
     clean: Tensor | None
     keys: Tensor
-    statistics: CleanStatistics | None
+    ruler: Ruler
+    description: CleanDescription | None
     device: torch.device
     seed: int
     jpeg: int | None = None
@@ -100,21 +98,17 @@ class CleanImages:
         return self._measured(corrupted, on_device)
 
     def _measured(self, pictures: Tensor, local: Tensor) -> CorruptedImages:
-        if self.statistics is None:
+        if self.description is None:
             nowhere = torch.full((len(pictures),), torch.nan, dtype=torch.float64)
             return CorruptedImages(pictures, nowhere.to(self.device), content_keys(pictures), 0)
-        statistics = self.statistics.select(local)
-        kept = fidelity(statistics, to_grey(pictures))
-        change = torch.where(statistics.measurable, (1 - kept).clamp_min(0), torch.nan)
-        return CorruptedImages(pictures, change, content_keys(pictures), len(statistics.scales))
+        change = self.ruler.compare(self.description.select(local), pictures)
+        return CorruptedImages(pictures, change, content_keys(pictures), self.description.n_scales)
 
     def _unchanged(self, pictures: Tensor, local: Tensor) -> CorruptedImages:
-        assert self.statistics is not None, "nothing to compare with"
-        measurable = self.statistics.measurable[local]
+        assert self.description is not None, "nothing to compare with"
+        measurable = self.description.measurable[local]
         change = torch.where(measurable, 0.0, torch.nan).to(torch.float64)
-        return CorruptedImages(
-            pictures, change, content_keys(pictures), len(self.statistics.scales)
-        )
+        return CorruptedImages(pictures, change, content_keys(pictures), self.description.n_scales)
 
 
 def as_jpeg(pictures: Tensor, quality: int) -> Tensor:
@@ -166,14 +160,14 @@ def describe_clean_images(
     clean: Tensor | None,
     device: torch.device,
     *,
-    definition: Definition,
+    ruler: Ruler,
     seed: int,
     jpeg: int | None,
 ) -> CleanImages:
     """Return the pictures at `places` (rising) with the clean side of their visual change."""
     keys = named_keys([images.digests[place] for place in places], len(places))
-    statistics = None if clean is None else describe_clean(to_grey(clean), definition)
-    return CleanImages(places, clean, keys, statistics, device, seed, jpeg)
+    description = None if clean is None else ruler.describe(clean)
+    return CleanImages(places, clean, keys, ruler, description, device, seed, jpeg)
 
 
 def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
@@ -246,7 +240,7 @@ def iterate_clean_images(
 ) -> Iterator[CleanImages]:
     """Yield the pictures that the rows need, a chunk at a time, on the device."""
     used = np.unique(np.concatenate([samples.image for samples in groups]))
-    definition = find_definition(plan.definition)
+    ruler = find_ruler(plan.definition)
     chunks = group_by_size(images, used, device)
     # the next pictures are read while the device works on these
     with ThreadPoolExecutor(1, "eyechart-read") as reader:
@@ -257,5 +251,5 @@ def iterate_clean_images(
                 coming = reader.submit(read_clean_images, images, chunks[place + 1], device)
             yield describe_clean_images(
                 images, places, pictures, device,
-                definition=definition, seed=plan.seed, jpeg=plan.jpeg,
+                ruler=ruler, seed=plan.seed, jpeg=plan.jpeg,
             )  # fmt: skip

@@ -14,15 +14,13 @@ from torch import Tensor
 from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
 from eyechart.images.kinds import to_batch
-from eyechart.visual_change.definitions import DEFINITIONS, Definition
-from eyechart.visual_change.fidelity import describe_clean, fidelity
 from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
-from eyechart.visual_change.pixel import SCALES as PIXEL_SCALES
-from eyechart.visual_change.pixel import SMALLEST_SIDE as SMALLEST_PIXEL_SIDE
-from eyechart.visual_change.pixel import pixel_fidelity
-from eyechart.visual_change.pyramid import SMALLEST_SIDE
-from eyechart.visual_change.statistics import INFORMATION_FLOOR, CleanStatistics
+from eyechart.visual_change.registry import find_ruler
+from eyechart.visual_change.vif.pixel import PixelStatistics
+from eyechart.visual_change.vif.rulers import VifRuler, lost
+from eyechart.visual_change.vif.statistics import CleanStatistics
 
+Statistics = CleanStatistics | PixelStatistics
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -109,109 +107,94 @@ def clean_statistics(
     definition: str = "vcr",
     dtype: str | torch.dtype = "float64",
     differentiable: bool = False,
-) -> CleanStatistics:
+) -> Statistics:
     """Return what `vif` and `delta_v` need of clean pictures, to be used for many corrupted ones.
 
-    All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32.
-    `differentiable` as in `vif`: both sides are then rounded to 8 bits, or neither. Definition
-    "pixel" has no clean side of its own.
+    All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32 (1.5
+    MB by definition "pixel"). `differentiable` as in `vif`: both sides are then rounded to 8 bits,
+    or neither.
     """
-    how = find_definition(definition)
-    if how.pixel:
-        raise UsageError("There are no statistics for definition 'pixel': give the pictures.")
+    ruler = find_vif(definition)
     greys = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
     sizes = {tuple(grey.shape[1:]) for grey in greys}
     if len(sizes) > 1:
         raise UsageError("Clean pictures must all be of one size for their statistics.")
-    _check_size(greys[0], how)
-    return describe_clean(torch.cat(greys), how, find_dtype(dtype))
+    ruler.check_size(greys[0])
+    return ruler.describe_grey(torch.cat(greys), find_dtype(dtype))
 
 
 def _measure(
     clean: Any, corrupted: Any, definition: str, dtype: str | torch.dtype, differentiable: bool
 ) -> Change:
-    how, kept = find_definition(definition), find_dtype(dtype)
+    ruler, band_dtype = find_vif(definition), find_dtype(dtype)
     after = _greys(corrupted, "corrupted", differentiable)
-    if isinstance(clean, CleanStatistics):
-        before: CleanStatistics | list[Tensor] = _of_definition(clean, how)
+    if isinstance(clean, Statistics):
+        before: Statistics | list[Tensor] = _of_definition(clean, ruler)
     else:
         # what the clean side is made of never changes: there is no gradient for it
         before = [grey.detach() for grey in _greys(clean, "clean", differentiable)]
-    count = sum(len(grey) for grey in after)
-    own = len(before) if isinstance(before, CleanStatistics) else sum(map(len, before))
-    if own not in (1, count):
+    n_corrupted = sum(len(grey) for grey in after)
+    n_clean = len(before) if isinstance(before, Statistics) else sum(map(len, before))
+    if n_clean not in (1, n_corrupted):
         raise UsageError(
-            f"clean holds {own} pictures and corrupted {count}:"
+            f"clean holds {n_clean} pictures and corrupted {n_corrupted}:"
             " give as many of each, or one clean picture for all."
         )
-    if not isinstance(corrupted, list | tuple):
-        if isinstance(before, CleanStatistics):
-            one: CleanStatistics | Tensor = before
-        else:
-            for grey in before:
-                check_pair(grey, after[0], how)
-            one = torch.cat(before)
-        return _in_kind(_compare(one, after[0], how, kept), corrupted)
-    return _in_kind(_compare_each(before, after, how, kept), corrupted)
+    if isinstance(corrupted, list | tuple):
+        return _in_kind(_compare_list(before, after, ruler, band_dtype), corrupted)
+    if isinstance(before, Statistics):
+        return _in_kind(_compare(before, after[0], ruler, band_dtype), corrupted)
+    for grey in before:
+        check_pair(grey, after[0], ruler)
+    return _in_kind(_compare(torch.cat(before), after[0], ruler, band_dtype), corrupted)
 
 
 def _compare(
-    before: CleanStatistics | Tensor, after: Tensor, how: Definition, dtype: torch.dtype
+    before: Statistics | Tensor, after: Tensor, ruler: VifRuler, dtype: torch.dtype
 ) -> Change:
     """Compare grey pictures of one size."""
-    check_pair(before, after, how)
-    if how.pixel:
-        assert isinstance(before, Tensor)
-        value, information = pixel_fidelity(before, after, how)
-        measurable = information >= INFORMATION_FLOOR
-        scales, ill_conditioned = PIXEL_SCALES, torch.zeros_like(measurable)
-    else:
-        if isinstance(before, Tensor):
-            before = describe_clean(before, how, dtype)
-        value, information = fidelity(before, after), before.information
-        measurable, ill_conditioned = before.measurable, before.ill_conditioned
-        scales = len(before.scales)
+    check_pair(before, after, ruler)
+    described = ruler.describe_grey(before, dtype) if isinstance(before, Tensor) else before
+    value = ruler.fidelity(described, after)
     count = len(value)
-    lost = torch.where(measurable, (1 - value).clamp_min(0), torch.nan)
-    numbers = torch.full((count,), scales, device=value.device)
     return Change(
         value,
-        lost,
-        information.expand(count),
-        numbers,
-        measurable.expand(count),
-        ill_conditioned.expand(count),
+        lost(value, described.measurable),
+        described.information.expand(count),
+        torch.full((count,), described.n_scales, device=value.device),
+        described.measurable.expand(count),
+        described.ill_conditioned.expand(count),
     )
 
 
-def _compare_each(
-    before: CleanStatistics | list[Tensor], after: list[Tensor], how: Definition, dtype: torch.dtype
+def _compare_list(
+    before: Statistics | list[Tensor], after: list[Tensor], ruler: VifRuler, dtype: torch.dtype
 ) -> Change:
     """Compare the pictures of a list, those of one size together."""
-    if isinstance(before, CleanStatistics):
+    if isinstance(before, Statistics):
         for grey in after:
-            check_pair(before, grey, how)
-        return _compare(before, torch.cat(after), how, dtype)
-    before = [grey[None] for each in before for grey in each]
+            check_pair(before, grey, ruler)
+        return _compare(before, torch.cat(after), ruler, dtype)
+    before = [grey[None] for batch in before for grey in batch]
     before = before if len(before) > 1 else before * len(after)
-    places: dict[tuple[Any, ...], list[int]] = {}
-    for place, (one, two) in enumerate(zip(before, after, strict=True)):
-        check_pair(one, two, how)
-        places.setdefault((one.shape, one.device), []).append(place)
+    indices: dict[tuple[Any, ...], list[int]] = {}
+    for index, (one, two) in enumerate(zip(before, after, strict=True)):
+        check_pair(one, two, ruler)
+        indices.setdefault((one.shape, one.device), []).append(index)
     changes = [
         _compare(
-            torch.cat([before[place] for place in group]),
-            torch.cat([after[place] for place in group]),
-            how,
+            torch.cat([before[index] for index in group]),
+            torch.cat([after[index] for index in group]),
+            ruler,
             dtype,
         )
-        for group in places.values()
+        for group in indices.values()
     ]
-    order = np.argsort([place for group in places.values() for place in group])
+    order = np.argsort([index for group in indices.values() for index in group])
     return Change(
         *(
-            torch.cat([getattr(change, each.name).cpu() for change in changes])[order]
-            for each in fields(Change)
+            torch.cat([getattr(change, field.name).cpu() for change in changes])[order]
+            for field in fields(Change)
         )
     )
 
@@ -238,7 +221,7 @@ def _greys(images: Any, role: str, differentiable: bool) -> list[Tensor]:
 
 def _batch(images: Any, role: str) -> Tensor:
     """Return the pictures as one batch; what cannot be used is refused by its role."""
-    if isinstance(images, CleanStatistics):
+    if isinstance(images, Statistics):
         raise UsageError("Clean statistics come first: vif(statistics, corrupted).")
     try:
         return to_batch(images)[0]
@@ -249,48 +232,39 @@ def _batch(images: Any, role: str) -> Tensor:
         raise UsageError(f"{role}: {sentence}") from None
 
 
-def check_pair(before: CleanStatistics | Tensor, after: Tensor, how: Definition) -> None:
+def check_pair(before: Statistics | Tensor, after: Tensor, ruler: VifRuler) -> None:
     """Raise a UsageError unless grey pictures (B, H, W) can be compared."""
     size = tuple(after.shape[1:])
     if isinstance(before, Tensor):
-        own, device = tuple(before.shape[1:]), before.device
+        clean_size, device = tuple(before.shape[1:]), before.device
     else:
-        own, device = (before.height, before.width), before.total.device
-    if own != size:
+        clean_size, device = (before.height, before.width), before.total.device
+    if clean_size != size:
         raise UsageError(
-            f"Pictures must have the same size: clean is {own[1]} × {own[0]} px (width × height),"
-            f" corrupted {size[1]} × {size[0]}; crop or resize one of them."
+            f"Pictures must have the same size: clean is {clean_size[1]} × {clean_size[0]} px"
+            f" (width × height), corrupted {size[1]} × {size[0]}; crop or resize one of them."
         )
     if device != after.device:
         raise UsageError(f"clean is on {device} and corrupted on {after.device}: move one of them.")
-    _check_size(after, how)
+    ruler.check_size(after)
 
 
-def _check_size(images: Tensor, how: Definition) -> None:
-    height, width = images.shape[-2:]
-    smallest = SMALLEST_PIXEL_SIDE if how.pixel else SMALLEST_SIDE
-    if min(height, width) < smallest:
+def _of_definition(statistics: Statistics, ruler: VifRuler) -> Statistics:
+    name = statistics.definition.name
+    if name != ruler.name:
         raise UsageError(
-            f"VIF (definition '{how.name}') needs pictures of at least {smallest} px on each side,"
-            f" got {width} × {height} (width × height): enlarge both first."
-        )
-
-
-def _of_definition(statistics: CleanStatistics, how: Definition) -> CleanStatistics:
-    own = statistics.definition
-    if own != how:
-        raise UsageError(
-            f"The clean statistics are of definition '{own.name}', not '{how.name}':"
-            f" give definition='{own.name}'."
+            f"The clean statistics are of definition '{name}', not '{ruler.name}':"
+            f" give definition='{name}'."
         )
     return statistics
 
 
-def find_definition(name: str) -> Definition:
-    """Return the definition of VIF of that name."""
-    if not isinstance(name, str):
-        raise UsageError(f"definition must be a name such as 'vcr', got {brief(name)}.")
-    return DEFINITIONS[name]
+def find_vif(name: str) -> VifRuler:
+    """Return the ruler that measures VIF by the definition of that name."""
+    ruler = find_ruler(name)
+    if not isinstance(ruler, VifRuler):
+        raise UsageError(f"{name} does not measure VIF: use vcr, sheikh2006 or pixel.")
+    return ruler
 
 
 def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
@@ -307,7 +281,7 @@ def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
 def _in_kind(change: Change, corrupted: Any) -> Change:
     if isinstance(corrupted, Tensor):
         return change
-    return Change(*(getattr(change, each.name).cpu().numpy() for each in fields(Change)))
+    return Change(*(getattr(change, field.name).cpu().numpy() for field in fields(Change)))
 
 
 def _plain(values: Any, corrupted: Any) -> Any:

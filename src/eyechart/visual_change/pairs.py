@@ -14,7 +14,7 @@ from eyechart.images.files import Found, find_pictures, read_picture
 from eyechart.images.identity import file_digest
 from eyechart.images.kinds import to_batch
 from eyechart.visual_change.grey import to_grey
-from eyechart.visual_change.measure import check_pair, find_definition, measure_change
+from eyechart.visual_change.measure import check_pair, find_vif, measure_change
 from eyechart.visual_change.table import Row
 
 READ_AT_ONCE = 8
@@ -139,7 +139,7 @@ def _prepare(pair: Pair, how: tuple[str, str], known: Row | None) -> Outcome | _
         return Outcome(pair, known, kept=True)
     try:
         clean, corrupted = (grey_of(read_picture(path)) for path in (pair.clean, pair.corrupted))
-        check_pair(clean, corrupted, find_definition(how[0]))
+        check_pair(clean, corrupted, find_vif(how[0]))
     except UsageError as error:
         sentence = str(error)
         named = any(str(path) in sentence for path in (pair.clean, pair.corrupted))

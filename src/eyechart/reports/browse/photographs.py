@@ -23,6 +23,7 @@ from eyechart.results.runs import Run
 from eyechart.testsets.manifest import from_table
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.stimuli import CleanImages
+from eyechart.visual_change.registry import find_ruler
 
 CPU = torch.device("cpu")
 WHERE = "start again with --images PATH, the place where they are now"
@@ -72,10 +73,11 @@ class Photographs:
         images = load_pictures([picture], picture.name, self.stimulus)
         (draws,) = from_table(row, images, self.plan.entries())
         levels, keys = images.batch([0]), named_keys(images.digests, 1)
-        # without statistics of the clean picture Δv, which is known, is not measured again
+        # without a description of the clean image Δv, which is known, is not measured again
         chunk = CleanImages(
-            np.zeros(1, dtype=np.int64), levels, keys, None, CPU, self.plan.seed, self.plan.jpeg
-        )
+            np.zeros(1, dtype=np.int64), levels, keys, find_ruler(self.plan.definition), None, CPU,
+            self.plan.seed, self.plan.jpeg,
+        )  # fmt: skip
         return checked(levels[0] if draws.entry is None else chunk.make(draws).pictures[0], row)
 
     def clean(self, row: pa.Table) -> Tensor:

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eyechart.visual_change.filters import ACROSS, DOWN, FIRST_LOW, LOW, sides_of_bands
+from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, sides_of_bands
 
 LINE = 128
 """How many results of one row a program, of one warp, computes."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.visual_change.filters import BLOCK
+from eyechart.visual_change.vif.filters import BLOCK
 
 SMALLEST_EIGENVALUE = 1e-15
 NO_STRUCTURE = 1e-10
@@ -29,7 +29,7 @@ def covariance(bands: Tensor, sample: bool) -> Tensor:
     `sample` divides by N − 1 instead of N.
     """
     if has_triton(bands.device):
-        from eyechart.visual_change.blocks_triton import sums_of_products
+        from eyechart.visual_change.vif.blocks_triton import sums_of_products
 
         products, sums, count = sums_of_products(bands)
     else:

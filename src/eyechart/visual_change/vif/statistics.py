@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.definitions import Definition
+from eyechart.visual_change.vif.definitions import Definition
 
 ILL_CONDITIONED = 1e7
 """Above this condition number of a covariance, float32 is not enough and float64 is used."""
@@ -75,6 +75,11 @@ class CleanStatistics:
         )
 
     @property
+    def n_scales(self) -> int:
+        """The number of the pyramid's scales in use."""
+        return len(self.scales)
+
+    @property
     def dtype(self) -> torch.dtype:
         """The type of the bands that are kept."""
         return self.scales[0].bands.dtype
@@ -96,19 +101,19 @@ class CleanStatistics:
         own = sum(int(array.nbytes) for array in arrays)
         return own + (self.exact[1].bytes if self.exact else 0)
 
-    def select(self, places: Tensor) -> "CleanStatistics":
-        """Return the statistics of the pictures at these places, which may repeat."""
+    def select(self, indices: Tensor) -> "CleanStatistics":
+        """Return the statistics of the images at these indices, which may repeat."""
         scales = tuple(
-            Scale(*(getattr(scale, each.name)[places] for each in fields(Scale)))
+            Scale(*(getattr(scale, field.name)[indices] for field in fields(Scale)))
             for scale in self.scales
         )
-        numbers: dict[str, Any] = {name: getattr(self, name)[places] for name in PER_PICTURE}
+        numbers: dict[str, Any] = {name: getattr(self, name)[indices] for name in PER_PICTURE}
         chosen = replace(self, scales=scales, **numbers, exact=None)
         if self.exact is None:
             return chosen
         among, exact = self.exact
         # (picture, its place among the exact ones) for each chosen picture that is ill-conditioned
-        pairs = (places[:, None] == among[None, :]).nonzero()
+        pairs = (indices[:, None] == among[None, :]).nonzero()
         if not len(pairs):
             return chosen
         return replace(chosen, exact=(pairs[:, 0], exact.select(pairs[:, 1])))

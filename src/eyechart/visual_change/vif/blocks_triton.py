@@ -9,10 +9,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from eyechart.visual_change.channel import ROUNDING
-from eyechart.visual_change.definitions import FLAT, Definition
-from eyechart.visual_change.filters import BLOCK, dropped_blocks
-from eyechart.visual_change.statistics import Scale
+from eyechart.visual_change.vif.channel import ROUNDING
+from eyechart.visual_change.vif.definitions import FLAT, Definition
+from eyechart.visual_change.vif.filters import BLOCK, dropped_blocks
+from eyechart.visual_change.vif.statistics import Scale
 
 LANES = 128
 """How many blocks one program works on."""

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.core.parallel import on_all_cores
-from eyechart.visual_change.channel import gain_and_noise, window_covariance, window_moments
-from eyechart.visual_change.definitions import FLAT, Definition, share
-from eyechart.visual_change.filters import dropped_blocks, window_side
-from eyechart.visual_change.mixture import covariance, decompose, log_terms, multipliers
-from eyechart.visual_change.pyramid import count_scales, subbands
-from eyechart.visual_change.statistics import CleanStatistics, Scale, join
+from eyechart.visual_change.vif.channel import gain_and_noise, window_covariance, window_moments
+from eyechart.visual_change.vif.definitions import FLAT, Definition, share
+from eyechart.visual_change.vif.filters import dropped_blocks, window_side
+from eyechart.visual_change.vif.mixture import covariance, decompose, log_terms, multipliers
+from eyechart.visual_change.vif.pyramid import count_scales, subbands
+from eyechart.visual_change.vif.statistics import CleanStatistics, Scale, join
 
 CHUNK_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
 """How many pixels are worked on at once: what fits a CPU's cache, what fills a GPU."""
@@ -108,7 +108,7 @@ def _describe_scale(
     The sums are Σ log(1 + s λ_j / σ_n²) and Σ log(1 + variance / σ_n²).
     """
     if has_triton(bands.device):
-        from eyechart.visual_change.blocks_triton import describe_blocks
+        from eyechart.visual_change.vif.blocks_triton import describe_blocks
 
         return describe_blocks(bands, eigenvalues, whitening, window, definition)
     multiplier = multipliers(bands, whitening, dropped_blocks(window))
@@ -125,7 +125,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
         scale = clean.scales[level].part(part)
         window = window_side(level, count)
         if has_triton(bands.device) and not bands.requires_grad:
-            from eyechart.visual_change.blocks_triton import kept_by_blocks
+            from eyechart.visual_change.vif.blocks_triton import kept_by_blocks
 
             sums = kept_by_blocks(scale, bands, window, clean.definition)
         else:

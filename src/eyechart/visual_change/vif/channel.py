@@ -5,7 +5,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.filters import window_means
+from eyechart.visual_change.vif.filters import window_means
 
 ROUNDING = 1e-13
 """What rounding may add to a variance, as a share of the squared mean: an even slope has none."""

@@ -1,12 +1,23 @@
-"""Where in a picture information was lost."""
+"""Where in an image information was lost."""
 
 import torch
 from torch import Tensor
 
-from eyechart.visual_change.fidelity import clean_terms, kept_terms
-from eyechart.visual_change.filters import BLOCK, dropped_blocks, window_side
-from eyechart.visual_change.pyramid import subbands
-from eyechart.visual_change.statistics import CleanStatistics
+from eyechart.core.errors import UsageError
+from eyechart.visual_change.registry import find_ruler
+from eyechart.visual_change.vif.fidelity import clean_terms, kept_terms
+from eyechart.visual_change.vif.filters import BLOCK, dropped_blocks, window_side
+from eyechart.visual_change.vif.pyramid import subbands
+from eyechart.visual_change.vif.rulers import SubbandRuler
+from eyechart.visual_change.vif.statistics import CleanStatistics
+
+
+def find_mapped(name: str) -> SubbandRuler:
+    """Return the ruler of that name, or raise a UsageError if it cannot draw maps."""
+    ruler = find_ruler(name)
+    if not isinstance(ruler, SubbandRuler):
+        raise UsageError("--map needs a definition with subbands: vcr or sheikh2006.")
+    return ruler
 
 
 def losses_by_scale(clean: CleanStatistics, corrupted: Tensor) -> list[Tensor]:

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from eyechart.core.devices import has_triton
 from eyechart.corruptions.opencv import opencv
-from eyechart.visual_change.filters import ACROSS, DOWN, FIRST_LOW, LOW, Kernel, sides_of_bands
+from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, Kernel, sides_of_bands
 
 SMALLEST_SIDE = 18
 """Two scales, the second of which has one inner block: less would say nothing."""
@@ -42,7 +42,7 @@ def subbands(grey: Tensor, scales: int, dtype: torch.dtype) -> list[Tensor]:
         if grey.device.type == "cpu" and opencv() is not None:
             return _by_opencv(grey, scales, dtype)
         if has_triton(grey.device):
-            from eyechart.visual_change.pyramid_triton import subbands_by_triton
+            from eyechart.visual_change.vif.pyramid_triton import subbands_by_triton
 
             return subbands_by_triton(grey, scales, dtype)
     return _by_convolution(grey.to(torch.float64), scales, dtype)

@@ -1,0 +1,64 @@
+"""What measures visual change: the `Ruler` protocol. Implementations are in modules of their own.
+
+A ruler sees images, never which corruption was applied to them.
+"""
+
+from typing import Protocol, Self
+
+from torch import Tensor
+
+
+class CleanDescription(Protocol):
+    """What a ruler keeps of clean images of one size, so that each serves many corrupted ones."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+
+    @property
+    def measurable(self) -> Tensor:
+        """Which images hold enough for its loss to mean anything: bool (B,)."""
+
+    @property
+    def n_scales(self) -> int:
+        """The number of image scales used; Δv from different numbers is not comparable."""
+
+    def select(self, indices: Tensor) -> Self:
+        """Return the description of the images at these indices, which may repeat."""
+
+
+class Ruler(Protocol):
+    """Measures how much of a clean image is lost in a corrupted one: Δv from 0 to 1.
+
+    The name and version of a ruler are part of a result's identity: values of different rulers are
+    never compared.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in manifests, results, reports and human placements."""
+
+    @property
+    def version(self) -> int:
+        """Grows when the ruler gives other values for the same images."""
+
+    @property
+    def smallest_side(self) -> int:
+        """The smallest width and height of images it can measure, in pixels."""
+
+    @property
+    def limits(self) -> str:
+        """What it cannot measure, as a sentence."""
+
+    def describe(self, clean: Tensor) -> CleanDescription:
+        """Return the description of clean images, uint8 (B, C, H, W).
+
+        Raises:
+            UsageError: if the images are smaller than `smallest_side`.
+        """
+
+    def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
+        """Return Δv of corrupted images, uint8 (B, C, H, W), as float64 (B,) in 0 … 1.
+
+        There are as many described images as corrupted ones, or one for all. NaN where the clean
+        image is not measurable.
+        """

@@ -1,0 +1,144 @@
+"""VIF in the pixel domain (VIFp): Gaussian windows on four sizes of the image, no pyramid."""
+
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eyechart.visual_change.vif.channel import gain_and_noise
+from eyechart.visual_change.vif.definitions import Definition, share
+from eyechart.visual_change.vif.statistics import INFORMATION_FLOOR
+
+SCALES = 4
+SMALLEST_SIDE = 41
+"""The fourth scale's window then fits once."""
+
+FLAT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class PixelScale:
+    """One size of clean images: `planes` (B, h, w), and over windows `mean` and `variance`."""
+
+    planes: Tensor
+    mean: Tensor
+    variance: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class PixelStatistics:
+    """All that VIFp needs to know of clean images of one size.
+
+    `total`: the denominator of VIFp. `information`: how much the images vary within windows, next
+    to the eye's noise, in bits per pixel.
+    """
+
+    definition: Definition
+    height: int
+    width: int
+    scales: tuple[PixelScale, ...]
+    total: Tensor
+    information: Tensor
+
+    def __len__(self) -> int:
+        return len(self.total)
+
+    @property
+    def n_scales(self) -> int:
+        """The number of sizes."""
+        return len(self.scales)
+
+    @property
+    def measurable(self) -> Tensor:
+        """Which images hold enough information for its loss to mean anything."""
+        return self.information >= INFORMATION_FLOOR
+
+    @property
+    def ill_conditioned(self) -> Tensor:
+        """Which images needed float64 although float32 was asked for: none, it is always used."""
+        return torch.zeros_like(self.measurable)
+
+    @property
+    def bytes(self) -> int:
+        """How much memory the statistics take."""
+        tensors = (getattr(scale, field.name) for scale in self.scales for field in fields(scale))
+        return sum(int(tensor.nbytes) for tensor in tensors)
+
+    def select(self, indices: Tensor) -> "PixelStatistics":
+        """Return the statistics of the images at these indices, which may repeat."""
+        scales = tuple(
+            PixelScale(*(getattr(scale, field.name)[indices] for field in fields(PixelScale)))
+            for scale in self.scales
+        )
+        total, information = self.total[indices], self.information[indices]
+        return replace(self, scales=scales, total=total, information=information)
+
+
+def describe_pixels(grey: Tensor, definition: Definition) -> PixelStatistics:
+    """Return the statistics of clean grey images (B, H, W), given in grey levels 0 … 255."""
+    planes = grey.to(torch.float64)
+    total, bits = planes.new_zeros(len(planes)), planes.new_zeros(len(planes))
+    scales = []
+    for level in range(SCALES):
+        window = window_of(level)
+        planes = _smooth(planes, window)[:, ::2, ::2] if level else planes
+        mean = _smooth(planes, window)
+        variance = (_smooth(planes * planes, window) - mean * mean).clamp_min(0)
+        terms = torch.log1p(_without_flat(variance) / definition.noise_variance)
+        scales.append(PixelScale(planes, mean, variance))
+        total = total + terms.sum(dim=(1, 2))
+        bits = bits + terms.mean(dim=(1, 2)) / (2 * np.log(2) * SCALES)
+    height, width = grey.shape[1:]
+    return PixelStatistics(definition, height, width, tuple(scales), total, bits)
+
+
+def pixel_fidelity(clean: PixelStatistics, corrupted: Tensor) -> Tensor:
+    """Return VIFp (B,) of corrupted grey images (B, H, W) in grey levels.
+
+    There are as many clean images as corrupted ones, or one for all.
+    """
+    planes = corrupted.to(torch.float64)
+    kept = planes.new_zeros(len(planes))
+    for level, scale in enumerate(clean.scales):
+        window = window_of(level)
+        planes = _smooth(planes, window)[:, ::2, ::2] if level else planes
+        kept = kept + _kept_terms(scale, planes, window, clean.definition).sum(dim=(1, 2))
+    return share(kept, clean.total)
+
+
+def window_of(level: int) -> int:
+    """Return the side of the Gaussian window at a level, finest first: 17, 9, 5, 3."""
+    return int(2 ** (SCALES - level) + 1)
+
+
+def _kept_terms(scale: PixelScale, planes: Tensor, window: int, definition: Definition) -> Tensor:
+    """Return log(1 + g² σ² / (σ_v² + σ_n²)) of each window (B, n, m)."""
+    mean = _smooth(planes, window)
+    variance = (_smooth(planes * planes, window) - mean * mean).clamp_min(0)
+    covariance = _smooth(scale.planes * planes, window) - scale.mean * mean
+    gain, noise = gain_and_noise(scale.variance, variance, covariance, FLAT, FLAT)
+    signal = gain * gain * _without_flat(scale.variance)
+    return torch.log1p(signal / (noise + definition.noise_variance))
+
+
+def _without_flat(variance: Tensor) -> Tensor:
+    return torch.where(variance < FLAT, 0.0, variance)
+
+
+def _smooth(planes: Tensor, window: int) -> Tensor:
+    """Return weighted means over the windows that lie wholly inside."""
+    rows, columns = (_weights(side, window, planes.device) for side in planes.shape[1:])
+    return rows @ planes @ columns.T
+
+
+@lru_cache(maxsize=64)
+def _weights(side: int, window: int, device: torch.device) -> Tensor:
+    """Return the matrix (side − window + 1, side) of a Gaussian with σ = window / 5."""
+    reach = np.arange(window) - window // 2
+    gaussian = np.exp(-(reach**2) / (2 * (window / 5) ** 2))
+    matrix = np.zeros((side - window + 1, side))
+    for row in range(len(matrix)):
+        matrix[row, row : row + window] = gaussian / gaussian.sum()
+    return torch.tensor(matrix, device=device)

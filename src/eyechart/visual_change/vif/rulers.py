@@ -1,0 +1,122 @@
+"""Visual information fidelity as rulers: on the subbands of a pyramid, and on pixels."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eyechart.core.errors import UsageError
+from eyechart.visual_change.grey import to_grey
+from eyechart.visual_change.ruler import CleanDescription
+from eyechart.visual_change.vif import pixel, pyramid
+from eyechart.visual_change.vif.definitions import PIXEL, SHEIKH2006, VCR, Definition
+from eyechart.visual_change.vif.fidelity import describe_clean, fidelity
+from eyechart.visual_change.vif.pixel import PixelStatistics, describe_pixels, pixel_fidelity
+from eyechart.visual_change.vif.statistics import CleanStatistics
+
+
+@dataclass(frozen=True)
+class VifRuler(ABC):
+    """Δv = max(0, 1 − VIF) on grey levels, by one definition of VIF."""
+
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        """The definition's name."""
+        return self.definition.name
+
+    @property
+    def version(self) -> int:
+        """Grows when VIF gives other values for the same images."""
+        return 1
+
+    @property
+    @abstractmethod
+    def smallest_side(self) -> int:
+        """The smallest width and height, in pixels."""
+
+    @property
+    def limits(self) -> str:
+        """What it cannot measure."""
+        return (
+            "Colour is brought to grey first; clean images that are nearly constant or a pure"
+            " grating have no Δv, and raised contrast counts as no change."
+        )
+
+    def describe(self, clean: Tensor) -> CleanStatistics | PixelStatistics:
+        """Return what VIF needs of clean images, uint8 (B, C, H, W)."""
+        self.check_size(clean)
+        return self.describe_grey(to_grey(clean))
+
+    def compare(self, description: CleanDescription, corrupted: Tensor) -> Tensor:
+        """Return Δv of corrupted images, uint8 (B, C, H, W); NaN where it cannot be measured."""
+        if not isinstance(description, CleanStatistics | PixelStatistics):
+            raise TypeError(f"{self.name} cannot read a {type(description).__name__}")
+        return lost(self.fidelity(description, to_grey(corrupted)), description.measurable)
+
+    @abstractmethod
+    def describe_grey(
+        self, grey: Tensor, dtype: torch.dtype = torch.float64
+    ) -> CleanStatistics | PixelStatistics:
+        """Return the description of clean grey images (B, H, W), with bands of `dtype`."""
+
+    @abstractmethod
+    def fidelity(self, description: CleanStatistics | PixelStatistics, grey: Tensor) -> Tensor:
+        """Return VIF (B,), in float64, of corrupted grey images (B, H, W)."""
+
+    def check_size(self, images: Tensor) -> None:
+        """Raise a UsageError unless the images (…, H, W) are large enough."""
+        height, width = images.shape[-2:]
+        if min(height, width) < self.smallest_side:
+            raise UsageError(
+                f"VIF (definition '{self.name}') needs pictures of at least {self.smallest_side} px"
+                f" on each side, got {width} × {height} (width × height): enlarge both first."
+            )
+
+
+class SubbandRuler(VifRuler):
+    """VIF on the subbands of a steerable pyramid."""
+
+    @property
+    def smallest_side(self) -> int:
+        """The smallest width and height, in pixels."""
+        return pyramid.SMALLEST_SIDE
+
+    def describe_grey(self, grey: Tensor, dtype: torch.dtype = torch.float64) -> CleanStatistics:
+        """Return the statistics of clean grey images (B, H, W)."""
+        return describe_clean(grey, self.definition, dtype)
+
+    def fidelity(self, description: CleanStatistics | PixelStatistics, grey: Tensor) -> Tensor:
+        """Return VIF (B,) of corrupted grey images (B, H, W)."""
+        assert isinstance(description, CleanStatistics)
+        return fidelity(description, grey)
+
+
+class PixelRuler(VifRuler):
+    """VIF in the pixel domain, always in float64."""
+
+    @property
+    def smallest_side(self) -> int:
+        """The smallest width and height, in pixels."""
+        return pixel.SMALLEST_SIDE
+
+    def describe_grey(self, grey: Tensor, dtype: torch.dtype = torch.float64) -> PixelStatistics:
+        """Return the statistics of clean grey images (B, H, W)."""
+        return describe_pixels(grey, self.definition)
+
+    def fidelity(self, description: CleanStatistics | PixelStatistics, grey: Tensor) -> Tensor:
+        """Return VIF (B,) of corrupted grey images (B, H, W)."""
+        assert isinstance(description, PixelStatistics)
+        return pixel_fidelity(description, grey)
+
+
+def lost(vif: Tensor, measurable: Tensor) -> Tensor:
+    """Return Δv = max(0, 1 − VIF), NaN where the clean image is not measurable."""
+    return torch.where(measurable, (1 - vif).clamp_min(0), torch.nan)
+
+
+VIF_RULERS: dict[str, VifRuler] = {
+    ruler.name: ruler for ruler in (SubbandRuler(VCR), SubbandRuler(SHEIKH2006), PixelRuler(PIXEL))
+}

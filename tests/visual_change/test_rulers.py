@@ -1,0 +1,164 @@
+"""Every registered ruler keeps the protocol, and a new one needs nothing but its registration."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+import eyechart as ec
+from eyechart.core.errors import UsageError
+from eyechart.visual_change.registry import RULERS, find_ruler
+from photographs import photographs
+from study_inputs import save_photographs
+
+NAMES = sorted(RULERS)
+
+
+def clean_images(side=64):
+    """The middles of four photographs, uint8 (4, 3, side, side)."""
+    corners = [tuple((size - side) // 2 for size in photo.shape[:2]) for photo in photographs()]
+    crops = [
+        photo[top : top + side, left : left + side]
+        for photo, (top, left) in zip(photographs(), corners, strict=True)
+    ]
+    return torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2).contiguous()
+
+
+def noisy(images, sigma=20.0):
+    noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(5)) * sigma
+    return (images + noise).clamp(0, 255).round().to(torch.uint8)
+
+
+@pytest.fixture(params=NAMES)
+def ruler(request):
+    return find_ruler(request.param)
+
+
+def test_an_image_is_not_changed_against_itself(ruler):
+    clean = clean_images()
+    change = ruler.compare(ruler.describe(clean), clean)
+    assert change.dtype == torch.float64
+    torch.testing.assert_close(
+        change, torch.zeros(len(clean), dtype=torch.float64), rtol=0, atol=1e-9
+    )
+
+
+def test_more_noise_is_more_change_within_0_and_1(ruler):
+    clean = clean_images()
+    description = ruler.describe(clean)
+    changes = torch.stack(
+        [ruler.compare(description, noisy(clean, sigma)) for sigma in (5, 20, 60)]
+    )
+    assert (changes.diff(dim=0) > 0).all()
+    assert changes.min() > 0 and changes.max() < 1
+
+
+def test_one_at_a_time_or_selected_gives_the_values_of_the_batch(ruler):
+    clean = clean_images()
+    corrupted = noisy(clean)
+    description = ruler.describe(clean)
+    together = ruler.compare(description, corrupted)
+    for index in range(len(clean)):
+        one = slice(index, index + 1)
+        alone = ruler.compare(ruler.describe(clean[one]), corrupted[one])
+        torch.testing.assert_close(alone, together[one], rtol=0, atol=1e-12)
+    order = torch.tensor([2, 0, 2])
+    selected = ruler.compare(description.select(order), corrupted[order])
+    torch.testing.assert_close(selected, together[order], rtol=0, atol=1e-12)
+    assert len(description.select(order)) == 3
+
+
+def test_one_clean_image_serves_many(ruler):
+    clean = clean_images()[:1]
+    corrupted = torch.cat([noisy(clean, sigma) for sigma in (5.0, 50.0)])
+    change = ruler.compare(ruler.describe(clean), corrupted)
+    expected = ruler.compare(ruler.describe(clean.expand(2, -1, -1, -1)), corrupted)
+    torch.testing.assert_close(change, expected, rtol=0, atol=1e-12)
+
+
+def test_a_constant_image_is_not_measurable(ruler):
+    flat = torch.full((1, 3, 64, 64), 90, dtype=torch.uint8)
+    description = ruler.describe(flat)
+    assert not description.measurable.any()
+    assert ruler.compare(description, noisy(flat)).isnan().all()
+
+
+def test_images_below_the_smallest_side_are_rejected(ruler):
+    side = ruler.smallest_side
+    assert ruler.describe(clean_images(side)).n_scales >= 1
+    with pytest.raises(UsageError, match=f"at least {side} px"):
+        ruler.describe(clean_images(side - 1))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_ruler_gives_what_delta_v_gives(name):
+    clean = clean_images()
+    corrupted = noisy(clean)
+    ruler = find_ruler(name)
+    change = ruler.compare(ruler.describe(clean), corrupted)
+    torch.testing.assert_close(
+        change, ec.delta_v(clean, corrupted, definition=name), rtol=0, atol=0
+    )
+
+
+def test_the_name_is_known_with_its_limits_and_version(ruler):
+    assert RULERS[ruler.name] is ruler
+    assert ruler.limits.endswith(".") and ruler.version >= 1
+
+
+# ---- another ruler
+
+
+@dataclass(frozen=True)
+class Levels:
+    """Clean images as they are."""
+
+    images: torch.Tensor
+
+    def __len__(self):
+        return len(self.images)
+
+    @property
+    def measurable(self):
+        return torch.ones(len(self), dtype=torch.bool)
+
+    @property
+    def n_scales(self):
+        return 1
+
+    def select(self, indices):
+        return Levels(self.images[indices])
+
+
+class MeanDifference:
+    """The mean absolute difference, as a share of full scale."""
+
+    name, version, smallest_side, limits = "mean-difference", 1, 1, "Sees grey levels alone."
+
+    def describe(self, clean):
+        return Levels(clean)
+
+    def compare(self, description, corrupted):
+        difference = (description.images.double() - corrupted.double()).abs()
+        return difference.mean(dim=(1, 2, 3)) / 255
+
+
+def test_another_ruler_needs_only_its_registration(monkeypatch, tmp_path):
+    monkeypatch.setattr(RULERS, "_items", {**RULERS._items})
+    RULERS.add(MeanDifference.name, MeanDifference())
+    folder = save_photographs(tmp_path / "images", each=1)
+    testset = ec.draw(
+        folder,
+        n=16,
+        corruptions=["gaussian_noise"],
+        stimulus="native",
+        definition="mean-difference",
+    )
+    path = tmp_path / "testset.parquet"
+    testset.save(path)
+    assert ec.read_testset(path).plan.definition == "mean-difference"
+    # the clean images come first
+    clean, corrupted = np.split(np.array(testset.table["delta_v"]), 2)
+    assert len(clean) == len(corrupted) == 16
+    assert (clean == 0).all() and (corrupted > 0).all() and (corrupted < 1).all()
