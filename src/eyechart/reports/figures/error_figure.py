@@ -1,5 +1,6 @@
-"""Errors at fixed severities: mCE against clean error, and the error at each severity."""
+"""Errors at fixed severities: mCE against clean error, CE by corruption, errors by severity."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,84 +8,95 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.transforms import ScaledTranslation
 
 from eyechart.reports.figures.panels import key, label_outer, panels
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
-from eyechart.reports.figures.style import COLUMN, INK, MUTED, Look, drawable, legend, looks_of
-from eyechart.reports.series.report import Part, Report, Shown
-from eyechart.reports.words import corruption_title, suite_title
-from eyechart.results.schema import Estimate, NormalizedErrors, SpaceResults
+from eyechart.reports.figures.style import (
+    COLUMN,
+    DENSE,
+    INK,
+    MUTED,
+    PAGE,
+    Look,
+    drawable,
+    legend,
+    looks_of,
+)
+from eyechart.reports.series.model_errors import (
+    MEANS,
+    ErrorColumn,
+    ModelErrors,
+    SeverityPanel,
+    error_columns,
+    errors_of,
+    mean_error_points,
+    severity_panels,
+    why_no_mce,
+)
+from eyechart.reports.series.report import Report, Shown
+from eyechart.reports.words import suite_title
+from eyechart.results.schema import Estimate
 
-HEIGHT = 1.3
+HEIGHT, BARS_HEIGHT = 1.3, 1.75
 BASELINE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2))}
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "++", "oo")
+WIDTH = 0.8
+"""Of the bars of one corruption together, in distances between two corruptions."""
 
-Errors = tuple[Shown, SpaceResults, NormalizedErrors]
-
-
-def errors_of(part: Part) -> list[Errors]:
-    """Return the models of a test that have corruption errors, in the space it is ranked in."""
-    found = []
-    for model in part.models:
-        for space in (part.standings.space, *part.spaces):
-            own = model.space(space)
-            if own is not None and own.corruption_error is not None and own.corruption_error.ce:
-                found.append((model, own, own.corruption_error))
-                break
-    return found
+MEAN = ErrorColumn("", "mean", "mCE")
 
 
 def plan_errors(report: Report) -> Plans:
     """Return mCE and errors by severity of each test that has them."""
     plans, notes = [], []
     for part in report.parts:
-        words, errors = suite_words(report, part), errors_of(part)
+        words, rows = suite_words(report, part), errors_of(part)
         suite = suite_title(part.suite)
-        if any(_points(own) for own in errors):
+        if any(mean_error_points(rows, mean) for mean in MEANS):
             caption = (
                 f"mCE and relative mCE against the error on clean pictures, {suite}, next to"
-                f" {errors[0][2].baseline}; error bars: 95 %."
+                f" {rows[0].errors.baseline}; error bars: 95 %."
             )
-            plans.append(Plan(("mce", *words), caption, partial(draw_mce, errors)))
+            plans.append(Plan(("mce", *words), caption, partial(draw_mce, rows)))
         else:
-            notes.append(f"{suite}: {_why_no_mce(part)}")
-        space = part.standings.space
-        if any(
-            _by_severity(model, space, name) for model in part.models for name in part.corruptions
-        ):
+            notes.append(f"{suite}: {why_no_mce(part)}")
+        series = severity_panels(part, part.standings.space)
+        if series:
             caption = f"Error by severity under the corruptions of {suite}."
-            plans.append(Plan(("severity", *words), caption, partial(draw_severity, part, space)))
+            make = partial(draw_severity, series, part.models)
+            plans.append(Plan(("severity", *words), caption, make))
         else:
             notes.append(f"No errors by severity of {suite}: its severities are continuous.")
     return Plans(tuple(plans), tuple(notes))
 
 
-def _why_no_mce(part: Part) -> str:
-    spaces = [model.space(space) for model in part.models for space in part.spaces]
-    errors = [own.corruption_error for own in spaces if own is not None]
-    given = [own.note for own in errors if own is not None and own.note]
-    return (*given, "No mCE: there are no errors of a baseline to divide by.")[0]
+def plan_error_bars(report: Report) -> Plans:
+    """Return the bars of each test whose errors are divided by a baseline's."""
+    plans = []
+    for part in report.parts:
+        rows = errors_of(part)
+        if rows:
+            caption = (
+                f"Corruption errors (CE) on {suite_title(part.suite)}, in percent of those of"
+                f" {rows[0].errors.baseline}; error bars: 95 %."
+            )
+            make = partial(draw_error_bars, part.suite, rows)
+            plans.append(Plan(("ce-bars", *suite_words(report, part)), caption, make))
+    return Plans(tuple(plans))
 
 
-def _points(errors: Errors) -> list[Estimate]:
-    _, space, own = errors
-    if space.clean_accuracy is None or space.clean_accuracy.value is None:
-        return []
-    return [each for each in (own.mce, own.relative_mce) if each is not None]
-
-
-def draw_mce(errors: list[Errors]) -> Figure:
+def draw_mce(rows: Sequence[ModelErrors]) -> Figure:
     """Return mCE (full marks) and relative mCE (open marks) over clean error, all in percent."""
-    looks = looks_of(tuple(model for model, _, _ in errors))
+    looks = looks_of(tuple(row.model for row in rows))
     figure = Figure(figsize=(COLUMN, 2.3))
     axes = figure.subplots()
-    for model, space, own in errors:
-        if space.clean_accuracy is None or space.clean_accuracy.value is None:
-            continue
-        clean = 100 * (1 - space.clean_accuracy.value)
-        look = looks[model.name]
-        _mark(axes, clean, own.mce, look, full=True)
-        _mark(axes, clean, own.relative_mce, look, full=False)
+    for row in rows:
+        for mean in MEANS:
+            for point in mean_error_points([row], mean):
+                look = looks[row.model.name]
+                _mark(axes, 100 * point.clean_error, point.score, look, full=mean == "mce")
     axes.axhline(100, **BASELINE)
     axes.margins(x=0.12)
     axes.autoscale_view()
@@ -102,11 +114,9 @@ def draw_mce(errors: list[Errors]) -> Figure:
     return figure
 
 
-def _mark(axes: Axes, clean: float, number: Estimate | None, look: Look, full: bool) -> None:
-    if number is None or number.value is None:
-        return
-    value = 100 * number.value
-    low, high = (value if end is None else 100 * end for end in number.interval95)
+def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> None:
+    value = 100 * (score.value or 0.0)
+    low, high = (value if end is None else 100 * end for end in score.interval95)
     # an interval without an upper end is drawn to the point alone
     ends = [end if np.isfinite(end) else value for end in (low, high)]
     # side by side, so that no interval hides the other
@@ -120,32 +130,19 @@ def _mark(axes: Axes, clean: float, number: Estimate | None, look: Look, full: b
     )  # fmt: skip
 
 
-def _by_severity(model: Shown, space: str, corruption: str) -> dict[float, float]:
-    own = model.space(space)
-    score = None if own is None else own.corruptions.get(corruption)
-    found = {} if score is None else score.error_by_severity
-    return {float(level): found[level] for level in sorted(found, key=float)}
-
-
-def draw_severity(part: Part, space: str) -> Figure:
+def draw_severity(series: Sequence[SeverityPanel], models: tuple[Shown, ...]) -> Figure:
     """Return a panel per corruption: the error of each model at each severity, in percent."""
-    looks = looks_of(part.models)
-    shown = [
-        name
-        for name in part.corruptions
-        if any(_by_severity(model, space, name) for model in part.models)
-    ]
-    figure, axes = panels(len(shown), HEIGHT)
-    for own, name in zip(axes, shown, strict=True):
-        own.set_title(drawable(corruption_title(name), 20))
-        for model in part.models:
-            errors = _by_severity(model, space, name)
-            look = looks[model.name]
+    looks = looks_of(models)
+    figure, axes = panels(len(series), HEIGHT)
+    for own, panel in zip(axes, series, strict=True):
+        own.set_title(drawable(panel.title, 20))
+        for line in panel.lines:
+            look = looks[line.model.name]
             own.plot(
-                list(errors), [100 * each for each in errors.values()], color=look.colour,
+                line.severities, [100 * error for error in line.errors], color=look.colour,
                 marker=look.marker, markersize=2.8, linewidth=1, linestyle=look.dash,
             )  # fmt: skip
-            own.set_xticks(list(errors))
+            own.set_xticks(line.severities)
         own.set_ylim(0, 102)
         own.set_yticks([0, 50, 100])
     label_outer(axes, "severity", "error (%)")
@@ -155,3 +152,52 @@ def draw_severity(part: Part, space: str) -> Figure:
     ]
     legend(figure, handles)
     return figure
+
+
+def draw_error_bars(suite: str, rows: Sequence[ModelErrors]) -> Figure:
+    """Return the CE of each model under each corruption, and mCE where there is one, in percent."""
+    columns = error_columns(suite, rows, relative=False)
+    if any(row.errors.mce is not None for row in rows):
+        columns.append(MEAN)
+    figure = Figure(figsize=(PAGE, BARS_HEIGHT))
+    axes = figure.subplots()
+    looks = looks_of(tuple(row.model for row in rows))
+    wide = WIDTH / len(rows)
+    for place, row in enumerate(rows):
+        values = [
+            row.errors.mce if column is MEAN else row.errors.ce.get(column.corruption)
+            for column in columns
+        ]
+        shift = (place - (len(rows) - 1) / 2) * wide
+        look = {"width": 0.9 * wide, "color": looks[row.model.name].colour, "hatch": _hatch(place)}
+        for middle, score in enumerate(values):
+            if score is not None and score.value is not None:
+                _draw_bar(axes, middle + shift, score, look)
+    axes.axhline(100, **BASELINE)
+    for place in range(1, len(columns)):
+        if columns[place].group != columns[place - 1].group:
+            axes.axvline(place - 0.5, color=BASELINE["color"], linewidth=0.4)
+    axes.set_xticks(range(len(columns)), [drawable(column.title, 18) for column in columns],
+                    rotation=40, ha="right", rotation_mode="anchor")  # fmt: skip
+    axes.set_xlim(-0.6, len(columns) - 0.4)
+    axes.set_ylim(bottom=0)
+    axes.grid(axis="x", visible=False)
+    axes.set_ylabel("CE (%)")
+    legend(figure, [
+        Patch(facecolor=look.colour, edgecolor="white", hatch=_hatch(place), linewidth=0,
+              label=look.name)
+        for place, look in enumerate(looks.values())
+    ])  # fmt: skip
+    return figure
+
+
+def _hatch(place: int) -> str:
+    """Return what tells a model's bars from others without colour."""
+    return HATCHES[place % len(HATCHES)] * (DENSE // 2)
+
+
+def _draw_bar(axes: Axes, place: float, score: Estimate, look: dict[str, Any]) -> None:
+    value = 100 * (score.value or 0.0)
+    axes.bar(place, value, edgecolor="white", linewidth=0, **look)
+    ends = [value if end is None or not np.isfinite(end) else 100 * end for end in score.interval95]
+    axes.plot([place, place], ends, color="black", linewidth=0.6)

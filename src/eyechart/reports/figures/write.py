@@ -16,8 +16,7 @@ from eyechart.core.files import atomic_file
 from eyechart.core.progress import Advance, no_advance
 from eyechart.reports.figures.area_figure import plan_areas
 from eyechart.reports.figures.curve_figure import plan_curves
-from eyechart.reports.figures.error_bars import plan_error_bars
-from eyechart.reports.figures.error_figure import plan_errors
+from eyechart.reports.figures.error_figure import plan_error_bars, plan_errors
 from eyechart.reports.figures.error_latex import plan_tables
 from eyechart.reports.figures.example_figure import plan_examples
 from eyechart.reports.figures.human_curve_figure import plan_people

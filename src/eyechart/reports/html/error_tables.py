@@ -1,6 +1,6 @@
 """CE and relative CE in percent, grouped noise, blur, weather, digital as papers print them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -10,10 +10,10 @@ from eyechart.reports.html.html_table import Column, Row, Table
 from eyechart.reports.html.leaderboard_table import model_label
 from eyechart.reports.interval_text import UNDETERMINED
 from eyechart.reports.names import short_names
+from eyechart.reports.series.model_errors import ModelErrors, error_columns, errors_in
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.trained_on import is_mean_marked, note_on
-from eyechart.reports.words import groups_of, space_title, title_below
-from eyechart.results.schema import NormalizedErrors
+from eyechart.reports.words import space_title
 
 TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative CE", "Rel. mCE")}
 
@@ -21,75 +21,57 @@ TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative 
 def error_tables(report: Report, part: Part, place: int) -> Iterator[Table]:
     """Yield the tables of CE and of relative CE in each label space that has them."""
     for space in part.spaces:
-        known = {
-            shown.name: own.corruption_error
-            for shown in part.models
-            if (own := shown.space(space)) is not None and own.corruption_error is not None
-        }
+        rows = errors_in(part, space)
         for name in TABLES:
-            if known and any(getattr(own, name) for own in known.values()):
-                yield _table(report, part, place, space, name, known)
+            if any(row.by_corruption(name == "relative_ce") for row in rows):
+                yield _table(report, part, rows, name, f"{name.replace('_', '-')}-{place}-{space}")
 
 
 def _table(
-    report: Report,
-    part: Part,
-    place: int,
-    space: str,
-    name: str,
-    known: dict[str, NormalizedErrors],
+    report: Report, part: Part, errors: Sequence[ModelErrors], name: str, identity: str
 ) -> Table:
     mean, title, mean_title = TABLES[name]
-    there = {each for own in known.values() for each in getattr(own, name)}
-    groups = groups_of(part.suite, [each for each in part.corruptions if each in there])
-    order = [(each, group) for group, members in groups for each in members]
+    order = error_columns(part.suite, errors, name == "relative_ce")
     columns = (
         Column("Model", numeric=False),
         Column("Clean error"),
         Column(mean_title),
-        *(Column(title_below(group, each), group=group.capitalize()) for each, group in order),
+        *(Column(column.title, group=column.group.capitalize()) for column in order),
     )
-    rows = tuple(
-        _row(report, shown, space, name, mean, [each for each, _ in order])
-        for shown in part.models
-        if shown.name in known
-    )
-    first = next(iter(known.values()))
+    names = [column.corruption for column in order]
+    rows = tuple(_row(report, own, name, mean, names) for own in errors)
+    first = errors[0].errors
     baseline = short_names([first.baseline])[0]
     caption = (
         f"{title} in percent of the errors of {baseline}, and clean error in percent"
-        f" ({space_title(space)}); lower is better"
+        f" ({space_title(errors[0].space)}); lower is better"
     )
-    identity = f"{name.replace('_', '-')}-{place}-{space}"
     note = f"{first.note} {note_on(own.model for own in part.models)}".strip()
     return Table(identity, caption, columns, rows, True, note, kind="dense stacked")
 
 
-def _row(
-    report: Report, shown: Shown, space: str, name: str, mean: str, corruptions: list[str]
-) -> Row:
-    numbers = Numbers(shown.run, report.runs[shown.run].results)
-    home = ("models", shown.place, "spaces", space)
-    own = shown.space(space)
-    assert own is not None and own.corruption_error is not None
-    table = getattr(own.corruption_error, name)
-    has_mean = getattr(own.corruption_error, mean) is not None
+def _row(report: Report, own: ModelErrors, name: str, mean: str, corruptions: Sequence[str]) -> Row:
+    model, run = own.model, report.runs[own.model.run]
+    numbers = Numbers(model.run, run.results)
+    home = ("models", model.place, "spaces", own.space)
+    table = own.by_corruption(name == "relative_ce")
+    has_mean = own.mean(name == "relative_ce") is not None
     overall = numbers.estimate(hundredths, *home, "corruption_error", mean) if has_mean else NOTHING
-    is_marked = has_mean and is_mean_marked(report.runs[shown.run], shown.model, space, mean)
+    is_marked = has_mean and is_mean_marked(run, model.model, own.space, mean)
     cells = (
         marked(
             _queried(
                 numbers.cell(hundredths, *home, "corruption_error", name, each, "value"),
                 None in table[each].interval95,
             ),
-            each in shown.model.marked,
+            each in model.model.marked,
         )
         if each in table
         else NOTHING
         for each in corruptions
     )
     overall = marked(overall, is_marked)
-    return Row((model_label(shown), clean_error(shown, space), overall, *cells), shown.name)
+    return Row((model_label(model), clean_error(model, own.space), overall, *cells), model.name)
 
 
 def _queried(cell: Cell, is_undetermined: bool) -> Any:

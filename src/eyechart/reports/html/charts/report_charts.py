@@ -6,12 +6,11 @@ from dataclasses import replace
 from eyechart.reports.html.charts.area_chart import area_charts
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.curve_chart import curve_charts
+from eyechart.reports.html.charts.error_chart import mce_charts, severity_charts
 from eyechart.reports.html.charts.human_curve_chart import people_charts
 from eyechart.reports.html.charts.human_index_chart import index_charts
-from eyechart.reports.html.charts.mce_chart import mce_charts
 from eyechart.reports.html.charts.overlap_chart import overlap_chart
 from eyechart.reports.html.charts.rank_chart import rank_charts
-from eyechart.reports.html.charts.severity_chart import severity_charts
 from eyechart.reports.html.charts.visual_change_chart import coverage_charts, histogram_charts
 from eyechart.reports.series.overlap import Overlap
 from eyechart.reports.series.palette import dashes_of

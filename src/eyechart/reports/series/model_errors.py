@@ -1,0 +1,222 @@
+"""Errors next to a baseline's (CE, mCE), against clean errors, and at each published severity.
+
+Which models, corruptions and label spaces are shown; charts, figures and tables draw them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from eyechart.reports.series.report import Part, Shown
+from eyechart.reports.words import (
+    corruption_title,
+    corruption_words,
+    groups_of,
+    space_title,
+    title_below,
+)
+from eyechart.results.schema import Estimate, NormalizedErrors, SpaceResults
+
+Mean = Literal["mce", "relative_mce"]
+MEANS: Mapping[Mean, str] = {"mce": "mCE", "relative_mce": "relative mCE"}
+
+
+@dataclass(frozen=True, eq=False)
+class ModelErrors:
+    """A model's errors divided by a baseline's, in one label space."""
+
+    model: Shown
+    space: str
+    scores: SpaceResults
+    errors: NormalizedErrors
+
+    @property
+    def clean_error(self) -> float | None:
+        """The share of clean images that are not recognised."""
+        clean = self.scores.clean_accuracy
+        return None if clean is None or clean.value is None else 1 - clean.value
+
+    @property
+    def clean_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the clean error."""
+        clean = self.scores.clean_accuracy
+        low, high = (None, None) if clean is None else clean.interval95
+        return None if low is None or high is None else (1 - high, 1 - low)
+
+    def by_corruption(self, relative: bool) -> Mapping[str, Estimate]:
+        """Return CE, or relative CE, by corruption."""
+        return self.errors.relative_ce if relative else self.errors.ce
+
+    def mean(self, relative: bool) -> Estimate | None:
+        """Return mCE, or relative mCE."""
+        return self.errors.relative_mce if relative else self.errors.mce
+
+
+def errors_in(part: Part, space: str) -> list[ModelErrors]:
+    """Return the models of a part that have corruption errors in a label space."""
+    return [
+        ModelErrors(model, space, scores, scores.corruption_error)
+        for model in part.models
+        if (scores := model.space(space)) is not None and scores.corruption_error is not None
+    ]
+
+
+def errors_of(part: Part) -> list[ModelErrors]:
+    """Return the models that have corruption errors, in the label space the part is ranked in.
+
+    A model that has none there is in the first label space in which it has some.
+    """
+    spaces = dict.fromkeys((part.standings.space, *part.spaces))
+    found: dict[str, ModelErrors] = {}
+    for space in spaces:
+        for row in errors_in(part, space):
+            if row.errors.ce:
+                found.setdefault(row.model.name, row)
+    return [found[model.name] for model in part.models if model.name in found]
+
+
+def why_no_mce(part: Part) -> str:
+    """Return why there is no mCE."""
+    notes = [row.errors.note for space in part.spaces for row in errors_in(part, space)]
+    usual = "No mCE: there are no errors of a baseline to divide by."
+    return next(filter(None, notes), usual)
+
+
+# mCE against clean errors
+
+
+@dataclass(frozen=True, eq=False)
+class MeanErrorPoint:
+    """A model's mCE or relative mCE over its clean error."""
+
+    row: ModelErrors
+    clean_error: float
+    score: Estimate
+    at: str
+
+    @property
+    def model(self) -> Shown:
+        """The model."""
+        return self.row.model
+
+    @property
+    def value(self) -> float:
+        """The mean error next to the baseline's."""
+        return self.score.value or 0.0
+
+
+def mean_error_points(rows: Sequence[ModelErrors], mean: Mean) -> list[MeanErrorPoint]:
+    """Return the models of which both the clean error and the mean are known."""
+    points = []
+    for row in rows:
+        score, clean = row.mean(mean == "relative_mce"), row.clean_error
+        if score is not None and score.value is not None and clean is not None:
+            at = row.model.pointer("spaces", row.space, "corruption_error", mean, "value")
+            points.append(MeanErrorPoint(row, clean, score, at))
+    return points
+
+
+def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoint]]) -> str:
+    """Return who has the lowest means and the lowest clean error."""
+    lowest = []
+    for name, points in panels.items():
+        best = min(points, key=lambda point: point.value)
+        lowest.append(f"{best.model.short} has the lowest {MEANS[name]}, {best.value:.1%}")
+    points = next(iter(panels.values()))
+    clean = min(points, key=lambda point: point.clean_error)
+    return (
+        f"Errors next to those of {part.standings.board.baseline} against errors on clean pictures,"
+        f" among {space_title(points[0].row.space)}; lower is better: {', '.join(lowest)};"
+        f" {clean.model.short} has the lowest error on clean pictures, {clean.clean_error:.1%}."
+    )
+
+
+# CE of each corruption
+
+
+@dataclass(frozen=True)
+class ErrorColumn:
+    """A corruption, its group in the suite ("" for none), and its title below that."""
+
+    corruption: str
+    group: str
+    title: str
+
+
+def error_columns(suite: str, rows: Sequence[ModelErrors], relative: bool) -> list[ErrorColumn]:
+    """Return the corruptions with a CE (or relative CE), grouped noise, blur, weather, digital."""
+    names = list(dict.fromkeys(name for row in rows for name in row.by_corruption(relative)))
+    return [
+        ErrorColumn(name, group, title_below(group, name))
+        for group, members in groups_of(suite, names)
+        for name in members
+    ]
+
+
+# Errors by severity
+
+
+@dataclass(frozen=True, eq=False)
+class SeverityLine:
+    """A model's error at each severity, and where it stands in the report's results."""
+
+    model: Shown
+    severities: tuple[float, ...]
+    errors: tuple[float, ...]
+    at: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SeverityPanel:
+    """The models' errors at the severities of one corruption, in one label space."""
+
+    corruption: str
+    space: str
+    lines: tuple[SeverityLine, ...]
+
+    @property
+    def title(self) -> str:
+        """The corruption's title."""
+        return corruption_title(self.corruption)
+
+    def in_words(self) -> str:
+        """Return who has fewest and who most errors at the highest severity."""
+        level = max(severity for line in self.lines for severity in line.severities)
+        known = [
+            (line.errors[line.severities.index(level)], line.model.short)
+            for line in self.lines
+            if level in line.severities
+        ]
+        (least, best), (most, worst) = min(known), max(known)
+        text = f"{best} has fewest, {least:.1%}, {worst} most, {most:.1%}"
+        if least == most:
+            text = f"{'all have' if len(known) > 1 else f'{best} has'} {least:.1%}"
+        return (
+            f"Share of wrong answers at each severity of {corruption_words(self.corruption)}, among"
+            f" {space_title(self.space)}: at level {level:g} {text}."
+        )
+
+
+def severity_panels(part: Part, space: str) -> list[SeverityPanel]:
+    """Return a panel for each corruption that has published severities."""
+    panels = []
+    for corruption in part.corruptions:
+        lines = [_severity_line(model, space, corruption) for model in part.models]
+        drawn = tuple(line for line in lines if line.severities)
+        if drawn:
+            panels.append(SeverityPanel(corruption, space, drawn))
+    return panels
+
+
+def _severity_line(model: Shown, space: str, corruption: str) -> SeverityLine:
+    scores = model.space(space)
+    score = None if scores is None else scores.corruptions.get(corruption)
+    errors = {} if score is None else score.error_by_severity
+    levels = sorted(errors, key=float)
+    steps = ("spaces", space, "corruptions", corruption, "error_by_severity")
+    return SeverityLine(
+        model,
+        tuple(map(float, levels)),
+        tuple(errors[level] for level in levels),
+        tuple(model.pointer(*steps, level) for level in levels),
+    )
