@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import eyechart as ec
 from eyechart.cli.bench_curves import curves
 from eyechart.curves.bins import Bins, bin_edges, count_bins
-from eyechart.curves.density import UNIFORM, Density, area_of, to_density
+from eyechart.curves.density import UNIFORM, Density, areas_under, to_density
 from eyechart.curves.methods import METHODS
 from eyechart.curves.pieces import refined, stacked
 from eyechart.curves.spline import choose_smoothing, fit_spline, fit_splines, to_polynomials
@@ -283,16 +283,16 @@ def test_a_weighted_area_is_that_of_a_fine_sum(name):
     middles = (np.arange(cells) + 0.5) / cells
     assert density(middles).mean() == pytest.approx(1, abs=1e-6)
     wanted = (pieces(middles) * density(middles)).mean()
-    assert area_of(pieces, density) == pytest.approx(wanted, abs=1e-6)
+    assert areas_under(pieces, density) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_weighted_areas_have_closed_forms():
     falls = PPoly(np.array([[-1.0], [1.0]]), np.array([0.0, 1.0]))  # 1 − v
-    assert area_of(falls) == pytest.approx(1 / 2, abs=1e-14)
-    assert area_of(falls, DENSITIES["line"]) == pytest.approx(2 / 3, abs=1e-14)
-    assert area_of(falls, DENSITIES["weights"]) == pytest.approx((5 / 6 + 3 / 6) / 4, abs=1e-14)
+    assert areas_under(falls) == pytest.approx(1 / 2, abs=1e-14)
+    assert areas_under(falls, DENSITIES["line"]) == pytest.approx(2 / 3, abs=1e-14)
+    assert areas_under(falls, DENSITIES["weights"]) == pytest.approx((5 / 6 + 3 / 6) / 4, abs=1e-14)
     # steps in the cells of a beta density move its mean by less than a cell
-    assert area_of(falls, Density.beta(2, 5)) == pytest.approx(1 - beta(2, 5).mean(), abs=1e-6)
+    assert areas_under(falls, Density.beta(2, 5)) == pytest.approx(1 - beta(2, 5).mean(), abs=1e-6)
 
 
 def test_a_curve_weights_its_area_interval_and_bounds():

@@ -1,7 +1,5 @@
 """Where curves end at Δv 1: what may be asked for, and the one rule for models and for humans."""
 
-from typing import Any
-
 import numpy as np
 
 from eyechart.core.arguments import as_within, brief
@@ -27,7 +25,7 @@ def right_end(
     start: float | None,
     chance: float,
     measured: Numbers | None = None,
-    weights: Any = None,
+    weights: Numbers | None = None,
 ) -> float | Numbers | None:
     """Return the right anchor of `fit_curve`, None where nothing is assumed.
 

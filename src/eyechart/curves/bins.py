@@ -81,8 +81,8 @@ def count_bins(
     delta_v: Numbers, hits: Numbers, edges: Numbers, weights: Numbers | None = None
 ) -> Bins:
     """Return the counts of answers with Δv in 0…1 and hits in 0…1, weighted if asked."""
-    each = np.ones(len(delta_v)) if weights is None else weights
-    place = bin_index(delta_v, edges)
-    bins = len(edges) - 1
-    counts = np.bincount(place, each, minlength=bins).astype(np.float64)
-    return Bins(edges, counts, np.bincount(place, hits * each, minlength=bins).astype(np.float64))
+    counted = np.ones(len(delta_v)) if weights is None else weights
+    bin_of, n_bins = bin_index(delta_v, edges), len(edges) - 1
+    counts = np.bincount(bin_of, counted, minlength=n_bins).astype(np.float64)
+    hit_counts = np.bincount(bin_of, hits * counted, minlength=n_bins).astype(np.float64)
+    return Bins(edges, counts, hit_counts)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.interpolate import PPoly
 
 from eyechart.curves.bins import Numbers
-from eyechart.curves.density import Density, area_of
+from eyechart.curves.density import Density, areas_under
 from eyechart.curves.pieces import refined
 
 NARROWEST, SMALLEST = 1e-6, 1e-9
@@ -27,16 +27,16 @@ def four_areas(
     for power, moment in enumerate(density.between(start, start, start + ends)):
         total += gap[2 - power] * moment
     ahead = np.maximum(np.diff(total, axis=0), 0).sum(axis=(0, 1))
-    own, other = np.asarray(area_of(first, density)), np.asarray(area_of(second, density))
+    area, other_area = areas_under(first, density), areas_under(second, density)
     # what one is ahead by, less what the other is, is the difference of the areas
-    return own, other, ahead, np.maximum(ahead - (own - other), 0)
+    return area, other_area, ahead, np.maximum(ahead - (area - other_area), 0)
 
 
 def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]]:
     """Return the widest ranges, start and end, in which one curve is ahead; True for the first."""
     places, gap = _gap(first, second)
     cuts = np.unique(places[:-1] + _crossings(gap, np.diff(places)))
-    found: list[tuple[float, float, bool]] = []
+    leads: list[tuple[float, float, bool]] = []
     for start, end in pairwise(cuts.tolist()):
         # a curve that only touches the other is away from it in one of the quarters
         inner = start + (end - start) * np.array([0.25, 0.5, 0.75])
@@ -44,10 +44,10 @@ def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]
         value = values[np.abs(values).argmax()]
         if abs(value) < SMALLEST:
             continue
-        if found and found[-1][2] == (value > 0) and start - found[-1][1] < NARROWEST:
-            start = found.pop()[0]
-        found.append((start, end, bool(value > 0)))
-    return [lead for lead in found if lead[1] - lead[0] >= NARROWEST]
+        if leads and leads[-1][2] == (value > 0) and start - leads[-1][1] < NARROWEST:
+            start = leads.pop()[0]
+        leads.append((start, end, bool(value > 0)))
+    return [lead for lead in leads if lead[1] - lead[0] >= NARROWEST]
 
 
 def _gap(first: PPoly, second: PPoly) -> tuple[Numbers, Numbers]:
@@ -55,8 +55,8 @@ def _gap(first: PPoly, second: PPoly) -> tuple[Numbers, Numbers]:
     places = np.union1d(first.x, second.x)
     gap = np.zeros((3, len(places) - 1, *first.c.shape[2:]))
     for sign, pieces in ((1, first), (-1, second)):
-        own = refined(pieces, places).c
-        gap[3 - len(own) :] += sign * own
+        coefficients = refined(pieces, places).c
+        gap[3 - len(coefficients) :] += sign * coefficients
     return places, gap
 
 

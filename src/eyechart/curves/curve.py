@@ -1,24 +1,24 @@
-"""`fit_curve`: from answers and their visual change to a falling curve with intervals."""
+"""`fit_curve`: from samples and their visual change to a falling curve with intervals.
 
-from collections.abc import Sequence
+Who is behind the curve, and what is compared with it, does not belong here.
+"""
+
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PPoly
 
 from eyechart.core.arguments import as_number, as_text, as_within, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.answers import read_answers
 from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
-from eyechart.curves.density import AnyDensity, Density, area_of, to_density
-from eyechart.curves.gaps import area_bounds
+from eyechart.curves.curve_samples import Anchor, read_samples
+from eyechart.curves.density import AnyDensity, Density, area_bounds, areas_under, to_density
 from eyechart.curves.methods import CHOICES, METHODS, refit
 from eyechart.curves.pieces import stacked
-from eyechart.curves.replicates import Draws, draws_of, resampled
+from eyechart.curves.replicates import Draws, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_replicates
 from eyechart.stats.intervals import check_level, percentile_interval
 
@@ -57,9 +57,9 @@ class Curve:
     draws: Draws
     method: str
 
-    def __call__(self, delta_v: Any) -> Any:
+    def __call__(self, delta_v: ArrayLike) -> Numbers:
         """Return s at these visual changes."""
-        return self.pieces(visual_changes(delta_v))
+        return np.asarray(self.pieces(visual_changes(delta_v)))
 
     def __repr__(self) -> str:
         return f"<Curve of {self.bins.counts.sum():g} answers, area {self.area:.4f}>"
@@ -67,12 +67,12 @@ class Curve:
     @cached_property
     def area(self) -> float:
         """∫ s q over 0…1, with q the density: the robustness R̂."""
-        return float(area_of(self.pieces, self.density))
+        return float(areas_under(self.pieces, self.density))
 
     @cached_property
     def areas(self) -> Numbers:
         """The areas of the replicates."""
-        return np.asarray(area_of(self.refits, self.density))
+        return areas_under(self.refits, self.density)
 
     @cached_property
     def refits(self) -> PPoly:
@@ -82,7 +82,7 @@ class Curve:
     @cached_property
     def refit_bins(self) -> Bins:
         """The replicates' bins, a row each."""
-        counts, hits = zip(*((own.counts, own.hits) for own in self.replicate_bins), strict=True)
+        counts, hits = zip(*((row.counts, row.hits) for row in self.replicate_bins), strict=True)
         return Bins(self.bins.edges, np.stack(counts), np.stack(hits))
 
     @cached_property
@@ -119,8 +119,7 @@ class Curve:
                 self.refit_bins,
                 SEEN,
                 smoothing,
-                None if self.left is None else lefts,
-                None if self.right is None else rights,
+                (None if self.left is None else lefts, None if self.right is None else rights),
             ),
         )
 
@@ -128,7 +127,7 @@ class Curve:
         """Return the percentile interval of the area; it knows nothing of unobserved ranges."""
         return percentile_interval(self.areas, level)
 
-    def band(self, delta_v: Any, level: float = 0.95) -> tuple[Numbers, Numbers]:
+    def band(self, delta_v: ArrayLike, level: float = 0.95) -> tuple[Numbers, Numbers]:
         """Return the lower and upper ends of the pointwise intervals at these visual changes."""
         tail = 50 * (1 - check_level(level))
         places = visual_changes(delta_v)
@@ -143,19 +142,22 @@ class Curve:
         included, at 95 %.
         """
         lows, highs = area_bounds(
-            self.refits, self.refit_bins, SEEN, self.left is not None, self.right is not None,
+            self.refits,
+            self.refit_bins,
+            SEEN,
+            (self.left is not None, self.right is not None),
             self.density,
-        )  # fmt: skip
+        )
         return float(np.percentile(lows, 2.5)), float(np.percentile(highs, 97.5))
 
 
 def fit_curve(
-    delta_v: Any,
-    hits: Any,
+    delta_v: ArrayLike,
+    hits: ArrayLike,
     *,
-    anchor: float | Sequence[float] | Numbers | None = None,
-    right_anchor: float | Sequence[float] | Numbers | None = None,
-    clusters: Any = None,
+    anchor: Anchor = None,
+    right_anchor: Anchor = None,
+    clusters: ArrayLike | None = None,
     binning: str = "paper",
     bins: int = 40,
     least: float = 20,
@@ -164,8 +166,8 @@ def fit_curve(
     replicates: int = 1000,
     seed: int = 0,
     density: AnyDensity = None,
-    weights: Any = None,
-    all_clusters: Any = None,
+    weights: ArrayLike | None = None,
+    all_clusters: ArrayLike | None = None,
 ) -> Curve:
     """Return the falling curve of how often `hits` hold, over visual change.
 
@@ -189,23 +191,27 @@ def fit_curve(
     if smoothing is not None:
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
     weighting = to_density(density)
-    given = read_answers(delta_v, hits, anchor, right_anchor, clusters, weights, all_clusters)
+    samples = read_samples(
+        delta_v,
+        hits,
+        anchors=(anchor, right_anchor),
+        clusters=clusters,
+        all_clusters=all_clusters,
+        weights=weights,
+    )
     edges = bin_edges(binning, bins)
-    whole = count_bins(given.delta_v, given.hits, edges, given.weights)
-    usable = whole.usable(least)
+    counted = count_bins(samples.delta_v, samples.hits, edges, samples.weights)
+    usable = counted.usable(least)
     if usable.sum() < FEWEST_BINS:
         raise UsageError(
             f"Fewer than {FEWEST_BINS} bins hold {least:g} answers: give more answers, fewer bins"
             " or a smaller least."
         )
-    drawn = resampled(
-        given.delta_v, given.hits, edges, given.anchors, given.clusters, given.names, replicates,
-        seed, given.weights,
-    )  # fmt: skip
-    # an anchor is a number as it is, or the mean of the answers' own
+    drawn = resample_bins(samples, edges, replicates, seed)
+    # an anchor is a number as it is, or the mean over the samples
     start, end = (
         mean if fixed is None else fixed
-        for fixed, mean in zip(given.fixed, drawn.anchors, strict=True)
+        for fixed, mean in zip(samples.fixed, drawn.anchors, strict=True)
     )
     if start is not None and end is not None and end > start + ROUNDING:
         raise UsageError(
@@ -214,32 +220,32 @@ def fit_curve(
     if start is not None and end is not None:
         end = min(start, end)
     starts, ends = (
-        own if fixed is None else np.full(replicates, fixed)
-        for fixed, own in zip(given.fixed, drawn.replicate_anchors, strict=True)
+        means if fixed is None else np.full(replicates, fixed)
+        for fixed, means in zip(samples.fixed, drawn.replicate_anchors, strict=True)
     )
     if starts is not None and ends is not None:
         # the same for a draw in which they have changed places
         ends = np.minimum(starts, ends)
-    chosen = CHOICES[method](whole, least, start, end) if smoothing is None else smoothing
+    chosen = CHOICES[method](counted, least, start, end) if smoothing is None else smoothing
     # bins that are usable stay so, and others are not, whatever a draw makes of their counts
     redrawn = drawn.bins.only(usable)
     return Curve(
-        METHODS[method](whole, least, chosen, start, end),
-        whole,
+        METHODS[method](counted, least, chosen, start, end),
+        counted,
         least,
         chosen,
         start,
         end,
-        given.left_out,
-        refit(method, redrawn, SEEN, chosen, starts, ends),
+        samples.left_out,
+        refit(method, redrawn, SEEN, chosen, (starts, ends)),
         redrawn.rows(),
         weighting,
-        draws_of(given.names, replicates, seed),
+        draws_of(samples.names, replicates, seed),
         method,
     )
 
 
-def visual_changes(values: Any) -> Numbers:
+def visual_changes(values: ArrayLike) -> Numbers:
     """Return visual changes as numbers; raise a sentence for what are none."""
     try:
         numbers: Numbers = np.asarray(values, dtype=np.float64)

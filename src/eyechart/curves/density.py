@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from math import comb
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import PPoly
 from scipy.special import betainc
 
 from eyechart.core.arguments import brief
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
+from eyechart.curves.bins import Bins, Numbers
+from eyechart.curves.pieces import refined
 
 CELLS = 1000
 """Of how many steps a density is made that is given as a function."""
@@ -42,13 +44,13 @@ class Density:
             raise UsageError("A density must have pieces from 0 to 1.")
         if not np.isfinite(values).all() or self._lowest() < -1e-9:
             raise UsageError("A density must be finite and nowhere negative.")
-        whole = float(self.pieces.integrate(0, 1))
-        if abs(whole - 1) > 1e-9:
-            raise UsageError(f"A density must have the integral 1, got {whole:g}.")
+        integral = float(self.pieces.integrate(0, 1))
+        if abs(integral - 1) > 1e-9:
+            raise UsageError(f"A density must have the integral 1, got {integral:g}.")
 
-    def __call__(self, delta_v: Any) -> Any:
+    def __call__(self, delta_v: ArrayLike) -> Numbers:
         """Return q at these visual changes."""
-        return self.pieces(delta_v)
+        return np.asarray(self.pieces(delta_v))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Density):
@@ -86,16 +88,16 @@ class Density:
         return cls(PPoly(steps[None], np.linspace(0, 1, len(steps) + 1)), name)
 
     @classmethod
-    def of_function(cls, function: Callable[[Numbers], Any]) -> "Density":
+    def of_function(cls, function: Callable[[Numbers], ArrayLike]) -> "Density":
         """Return steps in proportion to the function, taken in the middle of 1,000 cells."""
         middles = (np.arange(CELLS) + 0.5) / CELLS
         try:
             heights = np.broadcast_to(np.asarray(function(middles)), middles.shape)
         except Exception as error:
-            what = " ".join(str(error).split()).rstrip(".")
+            reason = " ".join(str(error).split()).rstrip(".")
             raise UsageError(
                 "The function of a density must give a number for each of an array of visual"
-                f" changes, and it failed ({what})."
+                f" changes, and it failed ({reason})."
             ) from error
         return cls.of_weights(heights)
 
@@ -121,14 +123,14 @@ class Density:
     @cached_property
     def _moments(self) -> list[PPoly]:
         """∫ v^p q from 0 on, for p = 0, 1, 2."""
-        own, places = self.pieces, self.pieces.x
+        power, places = self.pieces, self.pieces.x
         moments = []
         for _ in range(POWERS):
-            moments.append(own.antiderivative())
+            moments.append(power.antiderivative())
             # times v, which is the place where the piece starts plus the way from there
-            raised = np.vstack([own.c, np.zeros(len(places) - 1)])
-            raised[1:] += own.c * places[:-1]
-            own = PPoly(raised, places)
+            raised = np.vstack([power.c, np.zeros(len(places) - 1)])
+            raised[1:] += power.c * places[:-1]
+            power = PPoly(raised, places)
         return moments
 
     def _lowest(self) -> float:
@@ -141,22 +143,24 @@ class Density:
 
 UNIFORM = Density(PPoly(np.ones((1, 1)), np.array([0.0, 1.0])), "uniform")
 
-AnyDensity: TypeAlias = str | Density | Sequence[float] | Numbers | Callable[[Numbers], Any] | None
+AnyDensity: TypeAlias = (
+    str | Density | Sequence[float] | Numbers | Callable[[Numbers], ArrayLike] | None
+)
 
 
-def to_density(given: AnyDensity) -> Density:
-    """Return the density that was given as a text, weights over equal bins or a function.
+def to_density(density: AnyDensity) -> Density:
+    """Return the density that a text, weights over equal bins or a function stands for.
 
     A text is "uniform", "beta:A,B", or weights as in "0,1,1" or "weights:0,1,1".
     """
-    if given is None:
+    if density is None:
         return UNIFORM
-    if isinstance(given, Density):
-        return given
-    if isinstance(given, str):
-        return _from_text(given)
-    found = Density.of_function(given) if callable(given) else Density.of_weights(given)
-    return UNIFORM if found == UNIFORM else found
+    if isinstance(density, Density):
+        return density
+    if isinstance(density, str):
+        return _from_text(density)
+    steps = Density.of_function(density) if callable(density) else Density.of_weights(density)
+    return UNIFORM if steps == UNIFORM else steps
 
 
 def _from_text(text: str) -> Density:
@@ -182,12 +186,45 @@ def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> Numbers:
     start, end = pieces.x[:-1], pieces.x[1:]
     moments = density.between(start, start, end)
     total = np.zeros_like(pieces.c[0])
-    for power, own in enumerate(pieces.c[::-1]):
-        total += own * moments[power].reshape(-1, *[1] * (pieces.c.ndim - 2))
+    for power, coefficients in enumerate(pieces.c[::-1]):
+        total += coefficients * moments[power].reshape(-1, *[1] * (pieces.c.ndim - 2))
     return np.asarray(total)
 
 
-def area_of(pieces: PPoly, density: Density = UNIFORM) -> Any:
-    """Return the area ∫ s q over 0…1: a number, or one for each of many curves."""
-    total = piece_areas(pieces, density).sum(axis=0)
-    return float(total) if total.ndim == 0 else total
+def areas_under(pieces: PPoly, density: Density = UNIFORM) -> Numbers:
+    """Return the area ∫ s q over 0…1: a single number, or one for each of many curves."""
+    return np.asarray(piece_areas(pieces, density).sum(axis=0))
+
+
+def area_bounds(
+    pieces: PPoly, bins: Bins, least: float, anchored: tuple[bool, bool], density: Density
+) -> tuple[Numbers, Numbers]:
+    """Return the least and the greatest area of each of many curves, whatever is in their gaps.
+
+    Over usable bins a curve stays as it is; over a gap it lies between its values on both sides.
+
+    Args:
+        pieces: The curves.
+        bins: What they were fitted to, a row for each.
+        least: How many samples make a bin usable.
+        anchored: Whether an anchor says what they are at 0 and at 1.
+        density: How much each visual change counts.
+    """
+    edges = bins.edges
+    places = np.union1d(pieces.x, edges)
+    fine = refined(pieces, places)
+    running = np.cumsum(piece_areas(fine, density), axis=0)
+    running = np.concatenate([np.zeros_like(running[:1]), running])
+    areas = np.diff(running[np.searchsorted(places, edges)], axis=0)
+    values, mass = pieces(edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
+    usable = np.moveaxis(bins.usable(least), -1, 0)
+    before = values[0] if anchored[0] else np.ones_like(values[0])
+    low, high, reached = (np.zeros_like(before) for _ in range(3))
+    for number, seen in enumerate(usable):
+        gap, value = mass[number] - reached, values[number]
+        low += seen * (gap * value + areas[number])
+        high += seen * (gap * np.maximum(before, value) + areas[number])
+        reached = np.where(seen, mass[number + 1], reached)
+        before = np.where(seen, values[number + 1], before)
+    floor = np.minimum(values[-1], before) if anchored[1] else np.zeros_like(before)
+    return low + (1 - reached) * floor, high + (1 - reached) * before

@@ -65,16 +65,16 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
     strengths = 2 * weights.mean() * centres.var() * SIC_GRID
     spread = np.abs(bins.rates[usable] - bins.rates[usable].mean()).mean()
     criteria, exact = np.full(len(strengths), np.inf), np.zeros(len(strengths), dtype=np.int64)
-    for place, strength in enumerate(strengths):
+    for number, strength in enumerate(strengths):
         coefficients = _quantile_spline(bins, least, strength, left, right)
         deviations = np.abs(target - rows @ coefficients)
-        exact[place] = max(DEGREE + 1, (deviations < ON_CURVE * weights * spread).sum())
+        exact[number] = max(DEGREE + 1, (deviations < ON_CURVE * weights * spread).sum())
         fidelity = deviations.sum() / 2
         if fidelity > ON_CURVE * weights.sum() * spread:
-            criteria[place] = np.log(fidelity / n) + exact[place] * np.log(n) / (2 * n)
-    few = exact <= np.sqrt(n)
-    if np.isfinite(criteria[few]).any():
-        criteria[~few] = np.inf
+            criteria[number] = np.log(fidelity / n) + exact[number] * np.log(n) / (2 * n)
+    is_smooth = exact <= np.sqrt(n)
+    if np.isfinite(criteria[is_smooth]).any():
+        criteria[~is_smooth] = np.inf
     if not np.isfinite(criteria).any():
         return float(strengths[-1])  # all interpolate: the smoothest of them
     best = np.flatnonzero(criteria <= criteria.min() + SAME_CRITERION)
@@ -95,10 +95,10 @@ def _quantile_spline(
         [rows @ falling() / weights[:, None], identity, -identity, np.zeros((count, 1))]
     )
     equal, value = [fit], [target / weights]
-    for place, anchor in ((0, left), (COEFFICIENTS - 1, right)):
+    for coefficient, anchor in ((0, left), (COEFFICIENTS - 1, right)):
         if anchor is not None:
             row = np.zeros((1, len(cost)))
-            row[0, :COEFFICIENTS] = falling()[place]
+            row[0, :COEFFICIENTS] = falling()[coefficient]
             equal.append(row)
             value.append(np.array([anchor]))
     bound = np.hstack([rough, np.zeros((len(rough), 2 * count)), -np.ones((len(rough), 1))])
@@ -157,20 +157,20 @@ def refit(
     bins: Bins,
     least: float,
     smoothing: float,
-    left: Numbers | None,
-    right: Numbers | None,
+    anchors: tuple[Numbers | None, Numbers | None],
 ) -> tuple[PPoly, ...]:
-    """Return the curves of many sets of bins."""
+    """Return the curves of many sets of bins; `anchors`: left and right, of each set."""
+    left, right = anchors
     if method == "least-squares":
         return unstacked(to_pieces(fit_splines(bins, least, smoothing, left, right)))
     fit = METHODS[method]
     return tuple(
         fit(
-            own,
+            row,
             least,
             smoothing,
-            None if left is None else float(left[place]),
-            None if right is None else float(right[place]),
+            None if left is None else float(left[number]),
+            None if right is None else float(right[number]),
         )
-        for place, own in enumerate(bins.rows())
+        for number, row in enumerate(bins.rows())
     )

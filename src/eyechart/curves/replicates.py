@@ -5,13 +5,12 @@ The weights come from `stats.bootstrap`; the curves of replicates are fitted els
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from eyechart.curves.bins import Bins, Numbers, bin_index
+from eyechart.curves.curve_samples import CurveSamples, Names
 from eyechart.stats.bootstrap import draw_cell_counts, weight_blocks
 
 
@@ -33,10 +32,10 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Resampled counts, a row for each replicate, and the anchors of the answers and of each.
+class ReplicateBins:
+    """Resampled counts, a row for each replicate, and the anchors of the samples and of each.
 
-    An anchor is the mean over answers, as the curve is; None where no values were given for it.
+    An anchor is the mean over samples, as the curve is; None where no values were given for it.
     """
 
     bins: Bins
@@ -44,7 +43,7 @@ class Drawn:
     replicate_anchors: tuple[Numbers | None, Numbers | None]
 
 
-def draws_of(names: NDArray[Any] | None, replicates: int, seed: int) -> Draws:
+def draws_of(names: Names | None, replicates: int, seed: int) -> Draws:
     """Return the record of what these replicates' weights depend on: the names of all clusters."""
     if names is None:
         return Draws(seed, replicates, None)
@@ -52,83 +51,69 @@ def draws_of(names: NDArray[Any] | None, replicates: int, seed: int) -> Draws:
     return Draws(seed, replicates, blake2b(text.encode(), digest_size=16).hexdigest())
 
 
-def resampled(
-    delta_v: Numbers,
-    hits: Numbers,
-    edges: Numbers,
-    anchors: tuple[Numbers | None, Numbers | None],
-    clusters: NDArray[Any] | None,
-    names: NDArray[Any] | None,
-    replicates: int,
-    seed: int,
-    weights: Numbers | None = None,
-) -> Drawn:
-    """Return the counts of `replicates` sets drawn from the answers with replacement.
+def resample_bins(
+    samples: CurveSamples, edges: Numbers, n_replicates: int, seed: int
+) -> ReplicateBins:
+    """Return the counts of `n_replicates` sets drawn from the samples with replacement.
 
-    `anchors`: whether the answers to each one's clean and destroyed picture were hits. `clusters`:
-    which answers are drawn together; without them each stands for itself. `names`: of all clusters
-    that there are, sorted, also of those without an answer here. How often a cluster is drawn
-    depends on nothing but the seed and its place among them.
-    `weights`: how many answers each stands for.
+    Samples of one cluster are drawn together; without clusters each is its own. How often a cluster
+    is drawn depends on nothing but the seed and its place among all clusters that there are, also
+    those without a sample here.
     """
-    bins = len(edges) - 1
-    place = bin_index(delta_v, edges)
-    binary = all(_is_binary(each) for each in (hits, *anchors))
-    if clusters is None and binary and weights is None:
-        return _by_cells(place, hits, edges, anchors, replicates, seed)
-    count = len(place)
-    if clusters is None or names is None:
-        group, groups = np.arange(count), count
+    binary = all(_is_binary(values) for values in (samples.hits, *samples.anchors))
+    if samples.clusters is None and binary and samples.weights is None:
+        return _by_cells(samples, edges, n_replicates, seed)
+    n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
+    bin_of = bin_index(samples.delta_v, edges)
+    if samples.clusters is None or samples.names is None:
+        unit, n_units = np.arange(n_samples), n_samples
     else:
-        group, groups = np.searchsorted(names, clusters), len(names)
-    each: Numbers = np.ones(count) if weights is None else weights
+        unit, n_units = np.searchsorted(samples.names, samples.clusters), len(samples.names)
+    weights = np.ones(n_samples) if samples.weights is None else samples.weights
     cells = csr_matrix(
-        (np.concatenate([each, hits * each]), (np.tile(group, 2), np.r_[place, place + bins])),
-        shape=(groups, 2 * bins),
+        (
+            np.concatenate([weights, samples.hits * weights]),
+            (np.tile(unit, 2), np.r_[bin_of, bin_of + n_bins]),
+        ),
+        shape=(n_units, 2 * n_bins),
     ).T.tocsr()
-    sizes: Numbers = np.bincount(group, each, groups).astype(np.float64)
-    own: list[Numbers | None] = [
-        None if end is None else np.bincount(group, end * each, groups).astype(np.float64)
-        for end in anchors
+    sizes: Numbers = np.bincount(unit, weights, n_units).astype(np.float64)
+    anchor_sums: list[Numbers | None] = [
+        None if end is None else np.bincount(unit, end * weights, n_units).astype(np.float64)
+        for end in samples.anchors
     ]
-    counts = np.empty((replicates, 2 * bins))
-    ends = np.empty((2, replicates))
-    for part, drawn in weight_blocks(groups, replicates, seed):
+    counts = np.empty((n_replicates, 2 * n_bins))
+    ends = np.empty((2, n_replicates))
+    for part, drawn in weight_blocks(n_units, n_replicates, seed):
         counts[part] = (cells @ drawn.T).T
-        for side, sums in enumerate(own):
+        for side, sums in enumerate(anchor_sums):
             if sums is not None:
                 ends[side, part] = drawn @ sums / np.maximum(drawn @ sizes, 1e-12)
-    return Drawn(
-        Bins(edges, counts[:, :bins], counts[:, bins:]),
-        (_share(own[0], sizes), _share(own[1], sizes)),
-        (None if own[0] is None else ends[0], None if own[1] is None else ends[1]),
+    left, right = anchor_sums
+    return ReplicateBins(
+        Bins(edges, counts[:, :n_bins], counts[:, n_bins:]),
+        (_share(left, sizes), _share(right, sizes)),
+        (None if left is None else ends[0], None if right is None else ends[1]),
     )
 
 
-def _by_cells(
-    place: NDArray[np.int64],
-    hits: Numbers,
-    edges: Numbers,
-    anchors: tuple[Numbers | None, Numbers | None],
-    replicates: int,
-    seed: int,
-) -> Drawn:
-    """Draw how many answers fall into each cell (bin, hit, both anchors): the same, far quicker."""
-    bins, count = len(edges) - 1, len(place)
-    left, right = anchors
-    cell = place * 4 + 2 * hits + (0 if left is None else left)
+def _by_cells(samples: CurveSamples, edges: Numbers, n_replicates: int, seed: int) -> ReplicateBins:
+    """Draw how many samples fall into each cell (bin, hit, both anchors): the same, far quicker."""
+    n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
+    left, right = samples.anchors
+    cell = bin_index(samples.delta_v, edges) * 4 + 2 * samples.hits + (0 if left is None else left)
     # a third split only where it is needed, for empty cells too use up random numbers
     if right is not None:
         cell = cell * 2 + right
     last = 1 if right is None else 2
-    counts = np.bincount(cell.astype(np.int64), minlength=4 * last * bins)
-    drawn = draw_cell_counts(counts, replicates, seed)
-    table = drawn.reshape(replicates, bins, 2, 2, last).astype(np.float64)
-    own = Bins(edges, table.sum(axis=(2, 3, 4)), table[:, :, 1].sum(axis=(2, 3)))
-    lefts = table[:, :, :, 1].sum(axis=(1, 2, 3)) / count
-    rights = table[..., last - 1].sum(axis=(1, 2, 3)) / count
-    return Drawn(
-        own,
+    counts = np.bincount(cell.astype(np.int64), minlength=4 * last * n_bins)
+    drawn = draw_cell_counts(counts, n_replicates, seed)
+    table = drawn.reshape(n_replicates, n_bins, 2, 2, last).astype(np.float64)
+    bins = Bins(edges, table.sum(axis=(2, 3, 4)), table[:, :, 1].sum(axis=(2, 3)))
+    lefts = table[:, :, :, 1].sum(axis=(1, 2, 3)) / n_samples
+    rights = table[..., last - 1].sum(axis=(1, 2, 3)) / n_samples
+    return ReplicateBins(
+        bins,
         (_mean(left), _mean(right)),
         (None if left is None else lefts, None if right is None else rights),
     )

@@ -45,21 +45,21 @@ def fit_splines(
     weights = np.sqrt(counts)
     heavy = HEAVY * np.sqrt(counts.sum(axis=1))
     anchors = [(0, left), (COEFFICIENTS - 1, right)]
-    places = [place for place, values in anchors if values is not None]
+    anchored = [coefficient for coefficient, values in anchors if values is not None]
     ends = [heavy * values for _, values in anchors if values is not None]
     averages = _averages(tuple(bins.edges)) @ falling()
     count = len(averages)
     rough = np.sqrt(smoothing / INTERVALS) * second_derivatives() @ falling()
-    rows = np.vstack([averages, rough, falling()[places]])
+    rows = np.vstack([averages, rough, falling()[anchored]])
     rates = np.where(usable, bins.rates, 0.0) * weights
     targets = np.column_stack([rates, np.zeros((len(counts), len(rough))), *ends])
     steps = np.empty((len(counts), COEFFICIENTS))
-    own = rows.copy()
-    for place, target in enumerate(targets):
-        own[:count] = averages * weights[place, :, None]
-        own[count + len(rough) :] = rows[count + len(rough) :] * heavy[place]
+    system = rows.copy()
+    for number, target in enumerate(targets):
+        system[:count] = averages * weights[number, :, None]
+        system[count + len(rough) :] = rows[count + len(rough) :] * heavy[number]
         # the usual limit of three steps for each unknown is too low where rates are all but equal
-        steps[place] = nnls(own, target, maxiter=MOST_STEPS * COEFFICIENTS)[0]
+        steps[number] = nnls(system, target, maxiter=MOST_STEPS * COEFFICIENTS)[0]
     coefficients = steps @ falling().T
     too_high = coefficients[:, 0] > 1
     if left is None and too_high.any():
@@ -80,8 +80,8 @@ def choose_smoothing(bins: Bins, least: float, left: float | None, right: float 
     count = len(target)
     for smoothing in SMOOTHINGS:
         coefficients = fit_spline(bins, least, smoothing, left, right)
-        whole, _ = _rows(bins, least, smoothing)
-        normal = whole.T @ whole + 1e-9 * np.eye(COEFFICIENTS)
+        system, _ = _rows(bins, least, smoothing)
+        normal = system.T @ system + 1e-9 * np.eye(COEFFICIENTS)
         freedom = np.trace(np.linalg.solve(normal, rows.T @ rows))
         residual = np.square(target - rows @ coefficients).sum() / count
         errors.append(residual / max(1 - freedom / count, 1e-3) ** 2)

@@ -65,7 +65,7 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     names = list(scores)
     return Ranking(
         dict(zip(names, map(float, ranks), strict=True)),
-        {name: (float(low[place]), float(high[place])) for place, name in enumerate(names)},
+        {name: (float(low[row]), float(high[row])) for row, name in enumerate(names)},
     )
 
 
@@ -94,13 +94,14 @@ def swaps(
     rankings = [rank(*way) for way in ways]
     pairs = _pairs(*rankings)
     corrected = [_corrected(scores, pairs) for scores, _ in ways]
-    found = []
-    for place, (one, two) in enumerate(pairs):
+    opposite = []
+    for number, (one, two) in enumerate(pairs):
         signs = [_sign(ranking.ranks, one, two) for ranking in rankings]
         if signs[0] * signs[1] < 0:
             ahead = (one, two) if signs[0] > 0 else (two, one)
-            found.append(Swap(*ahead, (float(corrected[0][place]), float(corrected[1][place]))))
-    return found
+            p_values = (float(corrected[0][number]), float(corrected[1][number]))
+            opposite.append(Swap(*ahead, p_values))
+    return opposite
 
 
 def _corrected(scores: Mapping[str, Estimate], pairs: Sequence[tuple[str, str]]) -> FloatArray:
@@ -124,7 +125,7 @@ def _check_scores(scores: Mapping[str, Estimate]) -> None:
         raise UsageError("A ranking needs at least one model.")
     for name, score in scores.items():
         check_comparable_value(score.value, name)
-    if len({len(own.replicates) for own in scores.values()}) > 1:
+    if len({len(score.replicates) for score in scores.values()}) > 1:
         raise UsageError(
             "Models can be ranked only if all resampled the same pictures equally often."
         )

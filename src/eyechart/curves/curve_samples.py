@@ -1,0 +1,153 @@
+"""Samples as `fit_curve` takes them: checked, and without those that have no visual change.
+
+Counting and resampling them is for `bins` and `replicates`.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eyechart.core.arguments import brief
+from eyechart.core.errors import UsageError
+from eyechart.curves.bins import Numbers
+
+Names: TypeAlias = NDArray[np.generic]
+"""Of clusters: texts or numbers."""
+
+Anchor: TypeAlias = ArrayLike | None
+"""A rate, or whether each sample is a hit at that end; None where nothing is known."""
+
+
+@dataclass(frozen=True, eq=False)
+class CurveSamples:
+    """Visual change and hit of each sample, and its cluster, if there are clusters.
+
+    `fixed`: the left and the right anchor, where it is a number. `anchors`: where it is one value
+    per sample. `left_out`: how many samples had no visual change. `weights`: how many samples each
+    stands for, 1 on average; None: one each. `names`: of all clusters, sorted.
+    """
+
+    delta_v: Numbers
+    hits: Numbers
+    clusters: Names | None
+    fixed: tuple[float | None, float | None]
+    anchors: tuple[Numbers | None, Numbers | None]
+    left_out: int
+    weights: Numbers | None = None
+    names: Names | None = None
+
+
+def read_samples(
+    delta_v: ArrayLike,
+    hits: ArrayLike,
+    *,
+    anchors: tuple[Anchor, Anchor] = (None, None),
+    clusters: ArrayLike | None = None,
+    all_clusters: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
+) -> CurveSamples:
+    """Return the samples with a visual change; refuse what is not one value in 0…1 for each."""
+    change, is_hit = _numbers("delta_v", delta_v), _numbers("hits", hits)
+    clean, destroyed = _anchor("anchor", anchors[0]), _anchor("right_anchor", anchors[1])
+    groups = None if clusters is None else _labels("clusters", clusters)
+    counted = None if weights is None else _numbers("weights", weights)
+    columns: dict[str, NDArray[np.generic] | None] = {
+        "hits": is_hit,
+        "anchor": clean,
+        "right_anchor": destroyed,
+        "clusters": groups,
+        "weights": counted,
+    }
+    for name, column in columns.items():
+        if column is not None and column.ndim > 1:
+            raise UsageError(f"{name} must be one value per answer, got shape {column.shape}.")
+        if column is not None and column.ndim and len(column) != len(change):
+            raise UsageError(
+                f"{name} must have one value per answer: {len(change)}, got {len(column)}."
+            )
+    seen = ~np.isnan(change)
+    _check_range("delta_v", change[seen])
+    _check_range("hits", is_hit)
+    kept = None if groups is None else groups[seen]
+    return CurveSamples(
+        delta_v=change[seen],
+        hits=is_hit[seen],
+        clusters=kept,
+        fixed=(_fixed(clean), _fixed(destroyed)),
+        anchors=(_seen(clean, seen), _seen(destroyed, seen)),
+        left_out=int((~seen).sum()),
+        weights=_weights(counted, seen),
+        names=_names(kept, all_clusters),
+    )
+
+
+def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | None:
+    """Return the names of all clusters, of those with samples if nobody says."""
+    if clusters is None:
+        return None
+    present = np.unique(clusters)
+    if all_clusters is None:
+        return present
+    names = np.unique(_labels("all_clusters", all_clusters))
+    kinds = {names.dtype.kind, present.dtype.kind}
+    if len(kinds) > 1 and kinds - set("iuf"):
+        raise UsageError("all_clusters must be names of the same kind as clusters.")
+    if not np.isin(present, names).all():
+        raise UsageError("all_clusters must hold every one of clusters.")
+    return names
+
+
+def _weights(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
+    if values is None:
+        return None
+    kept = values[seen]
+    if not (np.isfinite(kept).all() and (kept >= 0).all() and kept.sum() > 0):
+        raise UsageError("weights must be numbers from 0 up, not all of them 0.")
+    return np.asarray(kept * (len(kept) / kept.sum()))
+
+
+def _anchor(name: str, anchor: Anchor) -> Numbers | None:
+    if anchor is None:
+        return None
+    try:
+        values = np.asarray(anchor, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise UsageError(f"{name} must be a number, or one per answer.") from None
+    _check_range(name, values)
+    return values
+
+
+def _labels(name: str, values: ArrayLike) -> Names:
+    """Return names of clusters as an array of one dimension that can be sorted."""
+    try:
+        labels: Names = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError):
+        raise UsageError(f"{name} must be a list of names or numbers.") from None
+    if labels.ndim != 1 or labels.dtype.kind not in "biufUS":
+        raise UsageError(f"{name} must be a list of names or numbers, got {brief(values)}.")
+    return labels
+
+
+def _fixed(values: Numbers | None) -> float | None:
+    return float(values) if values is not None and not values.ndim else None
+
+
+def _seen(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
+    return values[seen] if values is not None and values.ndim else None
+
+
+def _numbers(name: str, values: ArrayLike) -> Numbers:
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise UsageError(f"{name} must be numbers.") from None
+    if numbers.ndim != 1 or not len(numbers):
+        raise UsageError(f"{name} must be a list of numbers, one per answer.")
+    return numbers
+
+
+def _check_range(name: str, values: Numbers) -> None:
+    if values.size and not (values.min() >= 0 and values.max() <= 1):
+        raise UsageError(f"{name} must lie in [0, 1].")
