@@ -110,7 +110,7 @@ def clean_statistics(
 ) -> Statistics:
     """Return what `vif` and `delta_v` need of clean pictures, to be used for many corrupted ones.
 
-    All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32 (1.5
+    All pictures must be of one size. At 224 px they take 1.3 MB a picture, 0.8 MB in float32 (1.4
     MB by definition "pixel"). `differentiable` as in `vif`: both sides are then rounded to 8 bits,
     or neither.
     """
