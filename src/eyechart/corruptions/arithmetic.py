@@ -36,8 +36,8 @@ def look_up(levels: Tensor, table: Tensor) -> Tensor:
         return table.gather(2, index).reshape(levels.shape)
     out = torch.empty(levels.shape)
     for source, target, tables in zip(levels.numpy(), out.numpy(), table.numpy(), strict=True):
-        for plane, result, own in zip(source, target, tables, strict=True):
-            cv2.LUT(plane, own, result)
+        for plane, result, channel_table in zip(source, target, tables, strict=True):
+            cv2.LUT(plane, channel_table, result)
     return out
 
 
@@ -46,10 +46,10 @@ def exact_mean(images: Tensor, dims: tuple[int, ...]) -> Tensor:
     count = 1
     for dim in dims:
         count *= images.shape[dim]
-    whole, full = images, 255.0
+    levels, full = images, 255.0
     if images.dtype != torch.uint8:
-        whole, full = (images * GRID).to(torch.int32), GRID
-    total = whole.sum(dim=dims, keepdim=True, dtype=torch.int64)
+        levels, full = (images * GRID).to(torch.int32), GRID
+    total = levels.sum(dim=dims, keepdim=True, dtype=torch.int64)
     return (total.to(torch.float64) * (1 / (count * full))).to(torch.float32)
 
 

@@ -50,9 +50,9 @@ def _block_means(before: int, after: int) -> Tensor:
     scale = before / after
     centre = (np.arange(after)[:, None] + 0.5) * scale
     first, last = (centre - 0.5 * scale + 0.5).astype(int), (centre + 0.5 * scale + 0.5).astype(int)
-    place = np.arange(before)
-    distance = (place - centre + 0.5) * (1 / scale)
-    inside = (place >= first) & (place < last) & (distance > -0.5) & (distance <= 0.5)
+    position = np.arange(before)
+    distance = (position - centre + 0.5) * (1 / scale)
+    inside = (position >= first) & (position < last) & (distance > -0.5) & (distance <= 0.5)
     means = inside / inside.sum(axis=1, keepdims=True)
     return torch.from_numpy(np.floor(means * FIXED + 0.5))
 

@@ -81,9 +81,9 @@ def defocus_blur(
     kernels = [_published_disk(r, s) for r, s in zip(radius, softness, strict=True)]
     widest = max(kernel.shape[0] for kernel in kernels)
     stack = np.zeros((len(kernels), widest, widest))
-    for place, kernel in zip(stack, kernels, strict=True):
+    for target, kernel in zip(stack, kernels, strict=True):
         edge = (widest - kernel.shape[0]) // 2
-        place[edge : widest - edge, edge : widest - edge] = kernel
+        target[edge : widest - edge, edge : widest - edge] = kernel
     return correlate(images, torch.from_numpy(stack).to(images.device))
 
 
@@ -177,10 +177,10 @@ def trail(images: Tensor, radius: Values, sigma: Values, angle: Values) -> Tenso
     across = np.ceil(np.round(step * np.cos(radians), 9) - 0.5)
     down = np.ceil(np.round(step * np.sin(radians), 9) - 0.5)
     reach = (int(np.abs(down).max()), int(np.abs(across).max()))
-    place_down, place_across, own = (
-        torch.from_numpy(each).to(images.device) for each in (down, across, weights)
+    place_down, place_across, point_weights = (
+        torch.from_numpy(array).to(images.device) for array in (down, across, weights)
     )
-    kernels = _drawn(place_down, place_across, own, reach)
+    kernels = _drawn(place_down, place_across, point_weights, reach)
     return correlate(images, kernels, border="replicate")
 
 

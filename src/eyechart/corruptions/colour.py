@@ -146,13 +146,13 @@ def color_jitter(
     """Change brightness, contrast, saturation and hue, one after the other in a random order."""
     steps = np.array(_ORDERS)[order.astype(int)]
     turning = np.argmax(steps == HUE, axis=1)
-    others = steps[steps != HUE].reshape(-1, 3).T
-    factors = np.stack((brightness, contrast, saturation))[others, np.arange(len(order))]
+    other_steps = steps[steps != HUE].reshape(-1, 3).T
+    factors = np.stack((brightness, contrast, saturation))[other_steps, np.arange(len(order))]
     # three stretches before the hue turns and three after; each image takes part in three of them
     late = turning <= np.arange(3)[:, None]
-    out = _stretch_in_turn(images, others, factors, ~late)
+    out = _stretch_in_turn(images, other_steps, factors, ~late)
     out = _turn_hue(out, per_image(hue, images))
-    return _stretch_in_turn(out, others, factors, late)
+    return _stretch_in_turn(out, other_steps, factors, late)
 
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)

@@ -51,8 +51,8 @@ def jpeg_compression(levels: Tensor, random: ImageRandom, *, quality: Values) ->
     if levels.device.type != "cpu":
         return jpeg_in_torch(levels, quality)
     out = torch.empty_like(levels)
-    for source, target, each in zip(levels.numpy(), out.numpy(), quality, strict=True):
-        target[:] = planes_of(through_jpeg(pixels_of(source), int(each)))
+    for source, target, image_quality in zip(levels.numpy(), out.numpy(), quality, strict=True):
+        target[:] = planes_of(through_jpeg(pixels_of(source), int(image_quality)))
     return out
 
 

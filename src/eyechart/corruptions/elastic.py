@@ -46,14 +46,19 @@ def _affine_places(
     moves = random.uniform("corners", (3, 2)).cpu().numpy().astype(np.float64) * 2 - 1
     moved = corners + moves * shift[:, None, None]
     inverse = _affine(moved, np.broadcast_to(corners, moved.shape))
-    place = torch.from_numpy(np.round(inverse * 2**20) / 2**20).to(random.device)[
+    coefficients = torch.from_numpy(np.round(inverse * 2**20) / 2**20).to(random.device)[
         :, :, :, None, None
     ]
     x = torch.arange(width, device=random.device, dtype=torch.float64)
     y = torch.arange(height, device=random.device, dtype=torch.float64)[:, None]
-    columns, rows = (place[:, k, 0] * x + place[:, k, 1] * y + place[:, k, 2] for k in (0, 1))
+    columns, rows = (
+        coefficients[:, k, 0] * x + coefficients[:, k, 1] * y + coefficients[:, k, 2]
+        for k in (0, 1)
+    )
     # OpenCV, which the published code calls, interpolates between 32 places a pixel
-    return tuple((torch.floor(each * 32 + 0.5) / 32).to(torch.float32) for each in (rows, columns))  # type: ignore[return-value]
+    return tuple(
+        (torch.floor(positions * 32 + 0.5) / 32).to(torch.float32) for positions in (rows, columns)
+    )  # type: ignore[return-value]
 
 
 def _affine(before: NDArray[np.float64], after: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -129,8 +129,8 @@ def _filter_lines(plane: Tensor, taps: Tensor, border: str) -> Tensor:
         lines = torch.fft.rfft(plane[start : start + step].index_select(1, places), n=size)
         lines *= spectrum
         # what wraps around stays within the first 2 · reach values
-        whole = torch.fft.irfft(lines, n=size)
-        out[start : start + step] = whole[:, 2 * reach : 2 * reach + length]
+        filtered = torch.fft.irfft(lines, n=size)
+        out[start : start + step] = filtered[:, 2 * reach : 2 * reach + length]
     return out
 
 

@@ -22,15 +22,15 @@ def take(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     index = rows.clamp(0, height - 1) * width + columns.clamp(0, width - 1)
     index = index.expand(batch, height, width).reshape(batch, 1, -1).expand(-1, channels, -1)
-    found = images.flatten(2).gather(2, index).reshape(images.shape)
-    return found * inside.unsqueeze(1)
+    gathered = images.flatten(2).gather(2, index).reshape(images.shape)
+    return gathered * inside.unsqueeze(1)
 
 
 def _nearest(images: Tensor, matrix: tuple[Values, Values, Values, Values]) -> Tensor:
     """Return the images seen through x ← a·x + b·y, y ← c·x + d·y about their centre."""
     height, width = images.shape[-2:]
     device = images.device
-    a, b, c, d = (torch.from_numpy(each).to(device).reshape(-1, 1, 1) for each in matrix)
+    a, b, c, d = (torch.from_numpy(entry).to(device).reshape(-1, 1, 1) for entry in matrix)
     x = torch.arange(width, device=device, dtype=torch.float64) + 0.5 - width / 2
     y = (torch.arange(height, device=device, dtype=torch.float64) + 0.5 - height / 2)[:, None]
     columns, rows = a * x + b * y + width / 2, c * x + d * y + height / 2
@@ -128,8 +128,8 @@ def rotation(images: Tensor, random: ImageRandom, *, degrees: Values, clockwise:
 def elastic(images: Tensor, random: ImageRandom, *, crop: Values, axis: Values) -> Tensor:
     """Cut the picture off at the top or the left and stretch the rest to the old size."""
     matrices = []
-    for which, size in enumerate(images.shape[-2:]):
-        cut = np.where(axis == which, np.minimum(crop, size - 1), 0.0)
+    for dimension, size in enumerate(images.shape[-2:]):
+        cut = np.where(axis == dimension, np.minimum(crop, size - 1), 0.0)
         full = np.full_like(cut, size)
         matrices.append(bilinear_matrix(cut, full - cut, full, size, size, images.device))
     return along_both(images, *matrices)

@@ -42,27 +42,27 @@ def shot_noise(images: Tensor, random: ImageRandom, *, photons: Values) -> Tenso
     """
     # Beyond this many photons the noise is far below a grey level.
     photons = photons.clip(max=1e6)
-    few = photons <= 2000
-    if not few.all():
-        return _shot_noise_by_parts(images, random, photons, few)
+    is_poisson = photons <= 2000
+    if not is_poisson.all():
+        return _shot_noise_by_parts(images, random, photons, is_poisson)
     levels = to_levels(images).to(torch.uint8)
     counts = random.poisson("noise", levels, photons).to(torch.float32)
     return counts.div_(per_image(photons, images))
 
 
 def _shot_noise_by_parts(
-    images: Tensor, random: ImageRandom, photons: Values, few: NDArray[np.bool_]
+    images: Tensor, random: ImageRandom, photons: Values, is_poisson: NDArray[np.bool_]
 ) -> Tensor:
     """Images with very many photons take the normal limit of the Poisson distribution."""
     parts = []
     for index in range(len(photons)):
-        one, own = images[index : index + 1], random.part(index, index + 1)
+        one, image_random = images[index : index + 1], random.part(index, index + 1)
         count = photons[index : index + 1]
-        if few[index]:
-            parts.append(shot_noise(one, own, photons=count))
+        if is_poisson[index]:
+            parts.append(shot_noise(one, image_random, photons=count))
         else:
             spread = torch.sqrt(one / per_image(count, one))
-            parts.append(own.normal("noise", one.shape[1:]).mul_(spread).add_(one))
+            parts.append(image_random.normal("noise", one.shape[1:]).mul_(spread).add_(one))
     return torch.cat(parts)
 
 

@@ -26,8 +26,8 @@ Offsets = NDArray[np.int64]
 GREY = Parameter("grey", 0, 1, "fraction of full scale", "grey value that covers", drawn=True)
 
 
-def _count(what: str) -> Parameter:
-    return Parameter("count", 0, MOST, what, f"number of {what}", clean=0, integer=True)
+def _count(objects: str) -> Parameter:
+    return Parameter("count", 0, MOST, objects, f"number of {objects}", clean=0, integer=True)
 
 
 def _radius(low: float, meaning: str) -> Parameter:
@@ -91,8 +91,8 @@ def put_down(
     height, width = size
     longest = max(len(stamp) for stamp in stamps)
     table = np.full((len(stamps), longest, 2), 2 * max(size), dtype=np.int64)
-    for own, stamp in zip(table, stamps, strict=True):
-        own[: len(stamp)] = stamp
+    for offsets_of_stamp, stamp in zip(table, stamps, strict=True):
+        offsets_of_stamp[: len(stamp)] = stamp
     offsets = torch.from_numpy(table).to(rows.device)
     row = rows[:, :, None] + offsets[:, None, :, 0]
     column = columns[:, :, None] + offsets[:, None, :, 1]
@@ -142,17 +142,17 @@ def _round_objects(
     height, width = images.shape[-2:]
     # as published: centres keep the next whole pixel from the top and left, one less from the end
     margin = np.ceil(radius * DISK) if shape is disk else np.ceil(radius)
-    there = present(count, images.device)
+    is_present = present(count, images.device)
     drawn = draw_objects(random, (margin,) * 2, (margin - 1,) * 2, (height, width), GREYS)
-    rows, columns, grey = (each[:, : there.shape[1]] for each in drawn)
+    rows, columns, grey = (values[:, : is_present.shape[1]] for values in drawn)
     pixels = put_down([shape(float(one)) for one in radius], rows, columns, (height, width))
-    return pixels, there, grey.to(torch.float32) / GREYS
+    return pixels, is_present, grey.to(torch.float32) / GREYS
 
 
-def _paint(images: Tensor, pixels: Tensor, there: Tensor, greys: Tensor) -> Tensor:
+def _paint(images: Tensor, pixels: Tensor, is_present: Tensor, greys: Tensor) -> Tensor:
     """Return the images with each object in its own grey, later ones over earlier ones."""
     batch, _, height, width = images.shape
-    number = torch.arange(1, there.shape[1] + 1, device=images.device) * there
+    number = torch.arange(1, is_present.shape[1] + 1, device=images.device) * is_present
     number = number[:, :, None].expand_as(pixels).flatten(1)
     # the last object on a pixel is the one with the highest number
     canvas = torch.zeros(batch, height * width + 1, dtype=torch.int64, device=images.device)
@@ -203,9 +203,9 @@ def rain(images: Tensor, random: ImageRandom, *, count: Values, radius: Values) 
     if not count.any():
         return images.clone()
     batch, _, height, width = images.shape
-    pixels, there, _ = _round_objects(images, random, count, radius, disk)
+    pixels, is_present, _ = _round_objects(images, random, count, radius, disk)
     hits = torch.zeros(batch, height * width + 1, dtype=torch.int32, device=images.device)
-    once = there[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
+    once = is_present[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
     hits.scatter_add_(1, pixels.flatten(1), once)
     # beyond 30 hits nothing of the picture is left in float32
     shares = torch.from_numpy(1 - 0.5 ** np.arange(31, dtype=np.float32)).to(images.device)
@@ -229,23 +229,23 @@ def _dotted_lines(
     dashes, rights, lefts = zip(*(dotted_line(float(one)) for one in dash), strict=True)
     extent = np.array([_extent(float(one)) for one in dash], dtype=np.float64).T
     up, down, left, right, far_left, far_right = extent
-    there = present(count, device)
+    is_present = present(count, device)
     drawn = draw_objects(random, (up, left), (down, right), (lines, length), 7)
-    row, column, seventh = (each[:, : there.shape[1]] for each in drawn)
+    row, column, seventh = (values[:, : is_present.shape[1]] for values in drawn)
     # as published: one dash in seven has no dots, and dots that do not all fit are left out
-    dotted = there & (seventh > 0)
+    dotted = is_present & (seventh > 0)
     room_left, room_right = (
         torch.from_numpy(far).to(device)[:, None] for far in (far_left, far_right)
     )
     canvas = torch.zeros(len(random), lines * length + 1, dtype=torch.int32, device=device)
-    for parts, shown in (
-        (dashes, there),
+    for parts, is_drawn in (
+        (dashes, is_present),
         (rights, dotted & (column + room_right < length)),
         (lefts, dotted & (column >= room_left)),
     ):
         pixels = put_down(parts, row, column, (lines, length))
         canvas.scatter_add_(
-            1, pixels.flatten(1), shown[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
+            1, pixels.flatten(1), is_drawn[:, :, None].expand_as(pixels).flatten(1).to(torch.int32)
         )
     return canvas[:, :-1].reshape(-1, lines, length) > 0
 

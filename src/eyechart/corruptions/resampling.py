@@ -27,9 +27,11 @@ def along_both(images: Tensor, down: Tensor, across: Tensor) -> Tensor:
         return snap(torch.matmul(down[:, None], out))
     result = torch.empty_like(images)
     # plane by plane: in float64 a large image is very large
-    for place, channels in enumerate(images):
-        own_down, own_across = (each[place if len(each) > 1 else 0] for each in (down, across))
-        for plane, target in zip(channels, result[place], strict=True):
+    for index, channels in enumerate(images):
+        own_down, own_across = (
+            matrices[index if len(matrices) > 1 else 0] for matrices in (down, across)
+        )
+        for plane, target in zip(channels, result[index], strict=True):
             wide = torch.matmul(plane.to(torch.float64), own_across.mT)
             target.copy_(snap(torch.matmul(own_down, wide)))
     return result
@@ -44,7 +46,7 @@ def bilinear_matrix(
     Pillow's BILINEAR. Rows from `target` on are zero.
     """
     start, length, wanted = (
-        torch.from_numpy(each).to(device).reshape(-1, 1, 1) for each in (first, source, target)
+        torch.from_numpy(array).to(device).reshape(-1, 1, 1) for array in (first, source, target)
     )
     row = torch.arange(rows, device=device, dtype=torch.float64).reshape(-1, 1)
     column = torch.arange(columns, device=device, dtype=torch.float64) - start

@@ -69,7 +69,7 @@ def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
         from eyechart.corruptions import zoom_triton
 
         places = ([_zoom_places(side, float(f)) for f in factors] for side in levels.shape[2:])
-        rows, columns = (np.stack(each) for each in places)
+        rows, columns = (np.stack(coordinates) for coordinates in places)
         return zoom_triton.add_zooms(levels, rows, columns)
     cv2 = opencv()
     if levels.device.type != "cpu" or cv2 is None:
@@ -116,8 +116,8 @@ def _zoom_places(side: int, factor: float) -> NDArray[np.float64]:
     """
     crop = int(np.ceil(side / factor))
     large = max(side, round(crop * factor))
-    place = (np.arange(side) + (large - side) // 2) * ((crop - 1) / max(1, large - 1))
-    return np.asarray(np.floor(place * 32 + 0.5) / 32 + (side - crop) // 2)
+    position = (np.arange(side) + (large - side) // 2) * ((crop - 1) / max(1, large - 1))
+    return np.asarray(np.floor(position * 32 + 0.5) / 32 + (side - crop) // 2)
 
 
 def _zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
@@ -135,8 +135,8 @@ def _new_zoom_maps(height: int, width: int, factor: float) -> tuple[Any, Any]:
     rows, columns = _zoom_places(height, factor), _zoom_places(width, factor)
     x, y = np.meshgrid(columns.astype(np.float32), rows.astype(np.float32))
     cv2 = opencv()
-    whole, fraction = cv2.convertMaps(x, y, cv2.CV_16SC2)
-    return whole, fraction
+    integer_part, fraction = cv2.convertMaps(x, y, cv2.CV_16SC2)
+    return integer_part, fraction
 
 
 def _between(levels: Tensor, places: NDArray[np.float64], dim: int) -> Tensor:

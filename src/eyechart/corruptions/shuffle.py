@@ -26,9 +26,9 @@ def copy_from_neighbours(
     batch, channels, height, width = images.shape
     source = torch.arange(height * width, device=images.device).expand(batch, -1)
     for sweep in range(int(passes.max())):
-        own = np.where(passes > sweep, reach, 0).astype(np.int64)
+        sweep_reach = np.where(passes > sweep, reach, 0).astype(np.int64)
         halves = random.halves(f"sweep {sweep}", 2 * height * width)
-        delta = torch.from_numpy(own).to(images.device)
+        delta = torch.from_numpy(sweep_reach).to(images.device)
         jump = _sweep_in_torch(halves.reshape(batch, 2, height, width), delta)
         source = source.gather(1, jump)
     flat = images.reshape(batch, channels, height * width)
@@ -39,13 +39,13 @@ def _copy_in_numpy(images: Tensor, random: ImageRandom, reach: Values, passes: V
     """The same, image by image and sweep by sweep."""
     height, width = images.shape[2:]
     out = images.clone(memory_format=torch.contiguous_format)
-    for place, channels in enumerate(out.numpy()):
-        one = random.part(place, place + 1)
-        for sweep in range(int(passes[place])):
+    for index, channels in enumerate(out.numpy()):
+        one = random.part(index, index + 1)
+        for sweep in range(int(passes[index])):
             halves = one.halves(f"sweep {sweep}", 2 * height * width)
             drawn = halves.reshape(2, height, width).to(torch.int32).numpy()
             del halves  # a large image's are very large
-            source = _sweep_in_numpy(drawn, int(reach[place]))
+            source = _sweep_in_numpy(drawn, int(reach[index]))
             for plane in channels:
                 plane[:] = plane.ravel().take(source).reshape(height, width)
     return out
@@ -63,12 +63,12 @@ def _sweep_in_torch(halves: Tensor, reach: Tensor) -> Tensor:
     visited = (delta > 0) & (rows > delta) & (rows <= height - delta)
     visited = visited & (columns > delta) & (columns <= width - delta)
     down, across = (((halves[:, k] * (2 * delta)) >> 16) - delta for k in (0, 1))
-    here = rows * width + columns
-    target = torch.where(visited, here + down * width + across, here).flatten(1)
+    source = rows * width + columns
+    target = torch.where(visited, source + down * width + across, source).flatten(1)
     # A target that comes later in the picture was overwritten before: its own source counts.
     # Sources that are final are marked by adding the number of pixels.
     pixels = height * width
-    seen = visited.flatten(1).gather(1, target) & (target > here.flatten())
+    seen = visited.flatten(1).gather(1, target) & (target > source.flatten())
     jump = torch.where(seen, target, target + pixels)
     final = torch.arange(pixels, 2 * pixels, device=jump.device).expand(jump.shape[0], -1)
     for _ in range(DOUBLINGS):
@@ -99,12 +99,12 @@ def _sweep_in_numpy(halves: NDArray[np.int32], reach: int) -> NDArray[np.int32]:
     for stop in range(last, first, -step):
         inside = (slice(max(first, stop - step), stop), columns)
         visited[inside] = True
-        here = grid[inside].copy()
+        current = grid[inside].copy()
         down, across = (((halves[k][inside] * (2 * reach)) >> 16) - reach for k in (0, 1))
-        target = here + (down * width + across)
+        target = current + (down * width + across)
         grid[inside] = target
-        later = np.flatnonzero(target > here)
-        pixels, targets = here.ravel()[later], target.ravel()[later]
+        later = np.flatnonzero(target > current)
+        pixels, targets = current.ravel()[later], target.ravel()[later]
         pixels = pixels[visited.ravel()[targets]]
         # still to be followed: pixels whose source was itself overwritten before
         going_on[pixels] = True
@@ -147,7 +147,7 @@ def _jittered_order(
     spread = torch.from_numpy(limit).to(random.device).reshape(-1, 1, 1, 1)
     halves = random.halves(stream, height * width).reshape(-1, 1, height, width)
     shift = ((halves - 32_768) * spread) >> 15
-    place = torch.arange(size[dim - 2], device=random.device)
-    place = place.reshape((-1, 1) if dim == 2 else (1, -1))
-    keys = (place * 256 + shift).to(torch.int32)
+    position = torch.arange(size[dim - 2], device=random.device)
+    position = position.reshape((-1, 1) if dim == 2 else (1, -1))
+    keys = (position * 256 + shift).to(torch.int32)
     return torch.sort(keys, dim=dim, stable=True).indices

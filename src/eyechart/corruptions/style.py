@@ -82,8 +82,8 @@ class StyleTransfer(nn.Module):
         features = self.encoder(pictures)
         share = amount.reshape(-1, 1, 1, 1)
         styled = with_statistics(features, means, deviations)
-        made: Tensor = self.decoder((1 - share) * features + share * styled)
-        return made
+        painted: Tensor = self.decoder((1 - share) * features + share * styled)
+        return painted
 
 
 def statistics(features: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,7 +94,7 @@ def statistics(features: Tensor) -> tuple[Tensor, Tensor]:
 
 def with_statistics(features: Tensor, means: Tensor, deviations: Tensor) -> Tensor:
     """Return features (B, C, H, W) whose channels have these means and deviations, (B, C)."""
-    mean, deviation = (each[:, :, None, None] for each in statistics(features))
+    mean, deviation = (moments[:, :, None, None] for moments in statistics(features))
     plain = (features - mean) / (deviation + 1e-5)
     return plain * deviations[:, :, None, None] + means[:, :, None, None]
 
@@ -130,15 +130,16 @@ def style_transfer(
     for row in range(len(images)):
         if not amount[row]:
             continue
-        which = min(int(style[row] * len(styles)), len(styles) - 1)
+        style_index = min(int(style[row] * len(styles)), len(styles) - 1)
         means, deviations = (
-            each[which : which + 1].to(device) for each in (styles.means, styles.deviations)
+            moments[style_index : style_index + 1].to(device)
+            for moments in (styles.means, styles.deviations)
         )
-        made = _repainted(network, colour[row : row + 1], means, deviations, float(amount[row]))
+        painted = _repainted(network, colour[row : row + 1], means, deviations, float(amount[row]))
         if images.shape[1] == 1:
-            made = made.mean(dim=1, keepdim=True)
+            painted = painted.mean(dim=1, keepdim=True)
         share = min(1.0, float(amount[row]) / FULL)
-        result[row] = (1 - share) * images[row] + share * made[0]
+        result[row] = (1 - share) * images[row] + share * painted[0]
     return result
 
 
@@ -157,7 +158,7 @@ def _repainted(
     share = torch.tensor([amount], dtype=torch.float32, device=picture.device)
     # at full precision, so that every kind of device makes the same picture
     with torch.backends.cudnn.flags(benchmark=False, deterministic=True, allow_tf32=False):
-        made: Tensor = network(framed, means, deviations, share)[:, :, : size[0], : size[1]]
+        painted: Tensor = network(framed, means, deviations, share)[:, :, : size[0], : size[1]]
     if scale > 1:
-        made = interpolate(made, (height, width), mode="bilinear", antialias=True)
-    return made
+        painted = interpolate(painted, (height, width), mode="bilinear", antialias=True)
+    return painted

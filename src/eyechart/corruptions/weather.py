@@ -121,9 +121,9 @@ def vcr_frost(
     texture: Values,
 ) -> Tensor:
     """Lay a whole frosted pane, fitted to the picture, over it."""
-    which = [_number(each, len(textures)) for each in texture]
+    indices = [_number(value, len(textures)) for value in texture]
     height, width = images.shape[2:]
-    pane = _as_pane(_fitted(textures, which, height, width, images.device), images)
+    pane = _as_pane(_fitted(textures, indices, height, width, images.device), images)
     return images * per_image(image_weight, images) + pane * per_image(frost_weight, images)
 
 
@@ -145,8 +145,8 @@ LARGEST_PANE = 1 << 22
 def _pane_size(texture: Tensor, scale: float, height: int, width: int) -> tuple[int, int]:
     """Height and width of the texture at `scale`, or larger where the picture is larger."""
     rows, columns = texture.shape[1:]
-    own = max(scale, (height + 1) / rows, (width + 1) / columns)
-    return round(rows * own), round(columns * own)
+    factor = max(scale, (height + 1) / rows, (width + 1) / columns)
+    return round(rows * factor), round(columns * factor)
 
 
 def _piece(
@@ -165,21 +165,25 @@ def _pane(texture: Tensor, size: tuple[int, int], device: torch.device) -> Tenso
 
 
 def _fitted(
-    textures: tuple[Tensor, ...], which: list[int], height: int, width: int, device: torch.device
+    textures: tuple[Tensor, ...], indices: list[int], height: int, width: int, device: torch.device
 ) -> Tensor:
     """The chosen textures, each resized to the picture."""
     if height * width <= LARGEST_PANE:
         stack = _fitted_panes(textures, height, width, device)
-        return stack[torch.tensor(which, device=device)]
-    made = {each: _resize(textures[each], height, width, "bicubic").to(device) for each in {*which}}
-    return torch.stack([made[each] for each in which])
+        return stack[torch.tensor(indices, device=device)]
+    resized = {
+        index: _resize(textures[index], height, width, "bicubic").to(device) for index in {*indices}
+    }
+    return torch.stack([resized[index] for index in indices])
 
 
 @lru_cache(maxsize=8)
 def _fitted_panes(
     textures: tuple[Tensor, ...], height: int, width: int, device: torch.device
 ) -> Tensor:
-    return torch.stack([_resize(each, height, width, "bicubic") for each in textures]).to(device)
+    return torch.stack([_resize(texture, height, width, "bicubic") for texture in textures]).to(
+        device
+    )
 
 
 def _resize(texture: Tensor, height: int, width: int, mode: str) -> Tensor:
@@ -231,10 +235,10 @@ def _resize_piece(texture: Tensor, size: tuple[int, int], box: tuple[int, int, i
 
 def _neighbours(old: int, new: int, start: int, stop: int) -> tuple[Tensor, Tensor, Tensor]:
     """Between which two of `old` pixels those from `start` to `stop` of `new` lie, and where."""
-    place = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
-    place.clamp_(min=0)
-    nearer = place.floor().to(torch.int64)
-    return nearer, (nearer + 1).clamp_(max=old - 1), place - nearer
+    position = (torch.arange(start, stop, dtype=torch.float64) + 0.5) * (old / new) - 0.5
+    position.clamp_(min=0)
+    nearer = position.floor().to(torch.int64)
+    return nearer, (nearer + 1).clamp_(max=old - 1), position - nearer
 
 
 @corruption(
@@ -274,9 +278,9 @@ def plasma(random: ImageRandom, decay: Values, height: int, width: int) -> Tenso
     for level in range(rounds):
         rows, columns = grid.shape[1:]
         # each round takes three new points for every old one
-        own = shifts[:, used : used + 3 * rows * columns] * reach[:, level, None]
+        noise = shifts[:, used : used + 3 * rows * columns] * reach[:, level, None]
         used += 3 * rows * columns
-        first, second, third = own.reshape(-1, 3, rows, columns).unbind(dim=1)
+        first, second, third = noise.reshape(-1, 3, rows, columns).unbind(dim=1)
         centre = _mean_of_four(
             grid, grid.roll(-1, 1), grid.roll(-1, 2), grid.roll((-1, -1), (1, 2))
         )

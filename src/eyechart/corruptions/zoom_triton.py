@@ -42,8 +42,8 @@ def add_zooms(levels: Tensor, rows: NDArray[np.float64], columns: NDArray[np.flo
     """Return the levels (B, C, H, W) plus their enlargements, read at places (n, H), (n, W)."""
     height, width = levels.shape[2:]
     down, across = (
-        torch.from_numpy(np.round(each * 32).astype(np.int32)).to(levels.device)
-        for each in (rows, columns)
+        torch.from_numpy(np.round(coordinates * 32).astype(np.int32)).to(levels.device)
+        for coordinates in (rows, columns)
     )
     out = torch.empty_like(levels)
     grid = (levels.shape[0] * levels.shape[1] * height, triton.cdiv(width, BLOCK))

@@ -25,8 +25,8 @@ def to_grey(batch: Tensor) -> Tensor:
     # one picture at a time stays within a CPU's cache
     grey = torch.empty_like(levels[:, 0])
 
-    def work(place: int) -> None:
-        grey[place] = _weighted(levels[place])
+    def work(index: int) -> None:
+        grey[index] = _weighted(levels[index])
 
     on_all_cores(work, range(len(levels)))
     return grey

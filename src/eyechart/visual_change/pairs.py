@@ -79,11 +79,11 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[Pair], list[Path]]:
 
 def _by_name(pictures: Sequence[Found]) -> dict[str, Path]:
     paths: dict[str, Path] = {}
-    for found in pictures:
-        name = found.place.with_suffix("").as_posix()
-        other = paths.setdefault(name, found.path)
-        if other is not found.path:
-            raise UsageError(f"{other} and {found.path} differ only in the suffix: rename one.")
+    for picture in pictures:
+        name = picture.place.with_suffix("").as_posix()
+        other = paths.setdefault(name, picture.path)
+        if other is not picture.path:
+            raise UsageError(f"{other} and {picture.path} differ only in the suffix: rename one.")
     return paths
 
 
@@ -156,15 +156,15 @@ def _measure(
         definition=how[0],
         dtype=how[1],
     )
-    for place, loaded in enumerate(held):
+    for index, loaded in enumerate(held):
         row = Row(
             loaded.pair.name,
-            float(change.delta_v[place]),
-            float(change.vif[place]),
-            float(change.information[place]),
-            int(change.scales[place]),
-            bool(change.measurable[place]),
-            bool(change.ill_conditioned[place]),
+            float(change.delta_v[index]),
+            float(change.vif[index]),
+            float(change.information[index]),
+            int(change.scales[index]),
+            bool(change.measurable[index]),
+            bool(change.ill_conditioned[index]),
             *how,
             *loaded.digests,
         )

@@ -37,11 +37,11 @@ class Row:
 
     def is_of(self, clean: str, corrupted: str, definition: str, dtype: str) -> bool:
         """Whether this version measured the row from files of these digests, in this way."""
-        own = self.clean_digest, self.corrupted_digest, self.definition, self.dtype
-        return own == (clean, corrupted, definition, dtype) and self.eyechart == __version__
+        measured = self.clean_digest, self.corrupted_digest, self.definition, self.dtype
+        return measured == (clean, corrupted, definition, dtype) and self.eyechart == __version__
 
 
-COLUMNS = [each.name for each in fields(Row)]
+COLUMNS = [field.name for field in fields(Row)]
 
 
 def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
@@ -61,10 +61,10 @@ def read_table(path: Path, names: Iterable[str]) -> dict[str, Row]:
     if lines and lines[0] != COLUMNS:
         raise UsageError(f"{path} is there already and is no table of this command: rename it.")
     rows = {row.name: row for line in lines[1:] if (row := _parse(line)) is not None}
-    others = rows.keys() - set(names)
-    if others:
+    other_names = rows.keys() - set(names)
+    if other_names:
         raise UsageError(
-            f"{path} holds rows of other pictures, such as {min(others)}: choose another file."
+            f"{path} holds rows of other pictures, such as {min(other_names)}: choose another file."
         )
     return rows
 

@@ -33,7 +33,7 @@ def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constex
     if one // 3 <= row_of_three:
         source = bands + plane * height * width
         first = source + (one // 3) * width + one % 3
-        others = source + row_of_three * width
+        other_rows = source + row_of_three * width
         alone = tl.zeros((LINE,), dtype=tl.float64)
         left = tl.zeros((LINE,), dtype=tl.float64)
         middle = tl.zeros((LINE,), dtype=tl.float64)
@@ -44,12 +44,12 @@ def _products(bands, table, height, width, LINE: tl.constexpr, LINES: tl.constex
                 for below in tl.static_range(LINES):
                     row = top + below
                     inside = (column < width - 2) & (row < height - 2)
-                    place = row * width + column
-                    value = tl.load(first + place, mask=inside, other=0.0).to(tl.float64)
+                    offset = row * width + column
+                    value = tl.load(first + offset, mask=inside, other=0.0).to(tl.float64)
                     alone += value
-                    left += value * tl.load(others + place, mask=inside, other=0.0)
-                    middle += value * tl.load(others + place + 1, mask=inside, other=0.0)
-                    right += value * tl.load(others + place + 2, mask=inside, other=0.0)
+                    left += value * tl.load(other_rows + offset, mask=inside, other=0.0)
+                    middle += value * tl.load(other_rows + offset + 1, mask=inside, other=0.0)
+                    right += value * tl.load(other_rows + offset + 2, mask=inside, other=0.0)
         out = table + plane * 90 + one * 10
         tl.store(out + 3 * row_of_three, tl.sum(left))
         tl.store(out + 3 * row_of_three + 1, tl.sum(middle))
@@ -88,8 +88,8 @@ def _describe(  # type: ignore[no-untyped-def]
     for component in tl.static_range(9):
         white = tl.zeros((LANES,), dtype=tl.float64)
         for coefficient in tl.static_range(9):
-            place = (top + coefficient // 3) * width + left + coefficient % 3
-            value = tl.load(source + place, mask=inside, other=0.0).to(tl.float64)
+            offset = (top + coefficient // 3) * width + left + coefficient % 3
+            value = tl.load(source + offset, mask=inside, other=0.0).to(tl.float64)
             white += value * tl.load(whitening + plane * 81 + component * 9 + coefficient)
         strength += white * white
     # as it will be read again
@@ -101,9 +101,9 @@ def _describe(  # type: ignore[no-untyped-def]
     tl.store(mean + out, middle, mask=inside)
     tl.store(variance + out, spread, mask=inside)
     tl.store(multiplier + out, strength.to(bands.dtype.element_ty), mask=inside)
-    place = plane * tl.num_programs(0) + tl.program_id(0)
-    tl.store(sums + place, tl.sum(tl.where(inside, information, 0.0)))
-    tl.store(variations + place, tl.sum(tl.where(inside, variation, 0.0)))
+    offset = plane * tl.num_programs(0) + tl.program_id(0)
+    tl.store(sums + offset, tl.sum(tl.where(inside, information, 0.0)))
+    tl.store(variations + offset, tl.sum(tl.where(inside, variation, 0.0)))
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -129,11 +129,11 @@ def _keep(  # type: ignore[no-untyped-def]
     products = tl.zeros((LANES,), dtype=tl.float64)
     for down in range(WINDOW):
         for across in range(WINDOW):
-            place = corner + down * width + across
-            own = tl.load(corrupted + place, mask=inside, other=0.0).to(tl.float64)
-            total += own
-            squares += own * own
-            products += own * tl.load(clean + place, mask=inside, other=0.0).to(tl.float64)
+            offset = corner + down * width + across
+            value = tl.load(corrupted + offset, mask=inside, other=0.0).to(tl.float64)
+            total += value
+            squares += value * value
+            products += value * tl.load(clean + offset, mask=inside, other=0.0).to(tl.float64)
     share: tl.constexpr = 1.0 / (WINDOW * WINDOW)
     own_mean = total * share
     spread = squares * share - own_mean * own_mean

@@ -78,14 +78,14 @@ def _describe(grey: Tensor, definition: Definition, dtype: torch.dtype) -> Clean
     height, width = grey.shape[1:]
     count = count_scales(height, width)
     bands = subbands(grey, count, dtype)
-    covariances = [covariance(own, definition.sample_covariance) for own in bands]
+    covariances = [covariance(band, definition.sample_covariance) for band in bands]
     # all at once, for a GPU is slow to begin with each
     eigenvalues, whitening, condition = decompose(torch.stack(covariances, dim=1))
     scales, totals, bits = [], [], []
-    for level, own in enumerate(bands):
+    for level, scale_bands in enumerate(bands):
         window = window_side(level, count)
         model = eigenvalues[:, level], whitening[:, level]
-        scale, sums, variation = _describe_scale(own, *model, window, definition)
+        scale, sums, variation = _describe_scale(scale_bands, *model, window, definition)
         scales.append(scale)
         totals.append(definition.pooled(sums, scale.blocks))
         bits.append(variation / scale.blocks)

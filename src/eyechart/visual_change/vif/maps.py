@@ -62,6 +62,6 @@ def loss_map(clean: CleanStatistics, corrupted: Tensor) -> Tensor:
 def _interpolation(side: int, blocks: int, dropped: int, step: int) -> Tensor:
     """Return the matrix (side, blocks) from a line of blocks to a line of pixels."""
     pixels = torch.arange(side, dtype=torch.float64)
-    place = ((pixels / step - BLOCK // 2) / BLOCK - dropped).clamp(0, blocks - 1)
-    distance = (place[:, None] - torch.arange(blocks)).abs()
+    position = ((pixels / step - BLOCK // 2) / BLOCK - dropped).clamp(0, blocks - 1)
+    distance = (position[:, None] - torch.arange(blocks)).abs()
     return (1 - distance).clamp_min(0)

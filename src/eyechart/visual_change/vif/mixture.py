@@ -67,7 +67,9 @@ def decompose(covariances: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     A whitening matrix W has WᵀW = C⁻¹. Eigenvalues are kept above 1e-15.
     """
     parts = torch.split(covariances.flatten(0, -3), MATRICES)
-    values, vectors = (torch.cat(each) for each in zip(*map(torch.linalg.eigh, parts), strict=True))
+    values, vectors = (
+        torch.cat(results) for results in zip(*map(torch.linalg.eigh, parts), strict=True)
+    )
     values = values.reshape(covariances.shape[:-1])
     vectors = vectors.reshape(covariances.shape)
     largest, smallest = values[..., -1], values[..., 0]

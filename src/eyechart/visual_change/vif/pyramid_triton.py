@@ -15,10 +15,10 @@ LINE = 128
 
 
 @triton.jit
-def _mirror(place, side):  # type: ignore[no-untyped-def]
+def _mirror(position, side):  # type: ignore[no-untyped-def]
     """Reflect a place beyond the border without repeating the edge."""
-    place = tl.where(place < 0, -place, place)
-    return tl.where(place >= side, 2 * side - 2 - place, place)
+    position = tl.where(position < 0, -position, position)
+    return tl.where(position >= side, 2 * side - 2 - position, position)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -35,8 +35,8 @@ def _low_pass(  # type: ignore[no-untyped-def]
         above = _mirror(STEP * row + (down - SIDE // 2), height)
         line = source + (image * height + above) * width
         for across in tl.static_range(SIDE):
-            place = _mirror(STEP * column + (across - SIDE // 2), width)
-            value = tl.load(line + place, mask=inside, other=0).to(tl.float64)
+            position = _mirror(STEP * column + (across - SIDE // 2), width)
+            value = tl.load(line + position, mask=inside, other=0).to(tl.float64)
             total += value * tl.load(weights + down * SIDE + across)
     tl.store(target + (image * high + row) * wide + column, total, mask=inside)
 
@@ -54,8 +54,8 @@ def _both_bands(  # type: ignore[no-untyped-def]
     for down in tl.static_range(SIDE):
         line = source + (image * height + _mirror(row + (down - SIDE // 2), height)) * width
         for across in tl.static_range(SIDE):
-            place = _mirror(column + (across - SIDE // 2), width)
-            value = tl.load(line + place, mask=inside, other=0)
+            position = _mirror(column + (across - SIDE // 2), width)
+            value = tl.load(line + position, mask=inside, other=0)
             one += value * tl.load(weights + down * SIDE + across)
             two += value * tl.load(weights + SIDE * SIDE + down * SIDE + across)
     out = target + (2 * image * high + row) * wide + column

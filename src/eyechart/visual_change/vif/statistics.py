@@ -42,7 +42,7 @@ class Scale:
 
     def part(self, part: slice) -> "Scale":
         """Return the scale of some of the pictures; a single one serves for all."""
-        return Scale(*(_part(getattr(self, each.name), part) for each in fields(Scale)))
+        return Scale(*(_part(getattr(self, field.name), part) for field in fields(Scale)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -97,9 +97,9 @@ class CleanStatistics:
     @property
     def bytes(self) -> int:
         """How much memory the statistics take."""
-        arrays = (getattr(scale, each.name) for scale in self.scales for each in fields(Scale))
-        own = sum(int(array.nbytes) for array in arrays)
-        return own + (self.exact[1].bytes if self.exact else 0)
+        arrays = (getattr(scale, field.name) for scale in self.scales for field in fields(Scale))
+        n_bytes = sum(int(array.nbytes) for array in arrays)
+        return n_bytes + (self.exact[1].bytes if self.exact else 0)
 
     def select(self, indices: Tensor) -> "CleanStatistics":
         """Return the statistics of the images at these indices, which may repeat."""
@@ -132,7 +132,9 @@ def join(parts: Sequence[CleanStatistics]) -> CleanStatistics:
     if len(parts) == 1:
         return parts[0]
     scales = tuple(
-        Scale(*(torch.cat([getattr(own, each.name) for own in owns]) for each in fields(Scale)))
+        Scale(
+            *(torch.cat([getattr(scale, field.name) for scale in owns]) for field in fields(Scale))
+        )
         for owns in zip(*(part.scales for part in parts), strict=True)
     )
     numbers: dict[str, Any] = {
