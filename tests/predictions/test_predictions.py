@@ -19,7 +19,8 @@ from eyechart.labels.categories import CATEGORIES, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.predictions.destroyed import DESTROYED, destroyed_pictures
-from eyechart.predictions.loop import PredictionTask, predict
+from eyechart.predictions.engine import predict
+from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
 from eyechart.predictions.record import SCHEMA, answers_of, to_table
@@ -269,7 +270,8 @@ import sys
 from pathlib import Path
 import torch, eyechart as ec, small_models
 from eyechart.models.find import load_model
-from eyechart.predictions.loop import PredictionTask, predict
+from eyechart.predictions.engine import predict
+from eyechart.predictions.loop import PredictionTask
 from eyechart.reports.bench_loop import LoopSpeed
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples

@@ -596,7 +596,7 @@ def test_what_was_done_is_not_done_again(data, finished, monkeypatch):
     def never(*given):
         raise AssertionError("asked again")
 
-    monkeypatch.setattr(superclass_study, "answers_of", never)
+    monkeypatch.setattr(superclass_study, "predict_held", never)
     stopping = Stopping("training", 0)
     assert tune(data, finished[0], stopping) == finished[1]
 
@@ -902,7 +902,7 @@ def test_a_stop_keeps_what_was_done_and_says_so(ask, monkeypatch, tmp_path):
     def stop(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(superclass_study, "answers_of", stop)
+    monkeypatch.setattr(superclass_study, "predict_held", stop)
     told = ask("--epochs", 1)
     assert told.status == 130 and "the same command goes on" in told.err
     monkeypatch.undo()

@@ -271,7 +271,7 @@ def test_files_are_read_a_few_at_a_time_and_ahead(cheap, monkeypatch):
     plan = find_published(cheap).plan(Plan())
     groups = plan_samples(images, plan)
     read = []
-    work = iterate_samples(images, groups, plan, torch.device("cpu"))
+    work = iterate_samples(images, [groups], plan, torch.device("cpu"))
     for each in work:
         assert each.read.shape == (len(each.samples), 3, 20, 20) and len(each.samples) <= 3
         read += each.samples.row.tolist()

@@ -162,12 +162,13 @@ def _accuracy(out: Path, test: "Labelled", device: "torch.device") -> str:
     """Return a sentence that says how often the network is right on clean pictures."""
     from eyechart.models.find import load_model
     from eyechart.stats.intervals import wilson_interval
-    from eyechart.training.answers import right_answers
+    from eyechart.training.blocks import predict_held
     from eyechart.training.data import Held
-    from eyechart.training.mixture import Mixture
 
     model = load_model(str(out), device, trust=True)
-    share = float(right_answers({"": model}, Held(test, device), Mixture())[""].mean())
+    held = Held(test, device)
+    (classes,) = predict_held([model], held)
+    share = float((classes == held.labels).double().mean())
     low, high = wilson_interval(share, len(test), 0.95)
     return (
         f"Right on {share:.3f} of {len(test):,} clean pictures (95 % interval {low:.3f} to"

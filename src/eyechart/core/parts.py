@@ -27,6 +27,9 @@ BETWEEN = "--"
 NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
 """The stem of a file that holds a part of a name's rows."""
 
+PER_WRITER = 10_000_000
+"""Numbers of parts that a writer has for itself."""
+
 COMPRESSION = "zstd"
 
 
@@ -36,11 +39,12 @@ class Parts:
     A row may be in both, if the run was killed while they were put together. `names`: what the
     folder is to hold. Other Parquet files, such as the copies that a synchronised folder makes, are
     `strays`, whose rows count nowhere; without `names` every file counts under its own name.
+    `writer`: of several that write at the same time each has another number.
     """
 
-    def __init__(self, folder: Path, names: Iterable[str] | None = None) -> None:
+    def __init__(self, folder: Path, names: Iterable[str] | None = None, writer: int = 0) -> None:
         self.folder = folder
-        self.number = 0
+        self.number = writer * PER_WRITER
         self._known = None if names is None else {file_name(name) for name in names}
 
     def done(self) -> NDArray[np.int64]:

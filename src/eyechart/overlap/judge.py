@@ -13,10 +13,10 @@ from eyechart.core.errors import UsageError
 from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.spaces import native_labels
-from eyechart.models.model import Model, is_out_of_memory
+from eyechart.models.model import Model
 from eyechart.overlap.strengths import Scale
 from eyechart.pipeline.prepare import check_labels, check_models
-from eyechart.predictions.destroyed import too_large
+from eyechart.predictions.batches import BatchSize, Stimuli, predict_classes
 from eyechart.suites.apply import corrupt_batch
 from eyechart.suites.assets import assets_of
 from eyechart.testsets.plan import Plan
@@ -70,7 +70,7 @@ class Judge:
         self.labels = torch.from_numpy(labels).to(self.device)
         area = self.pictures[0, 0].numel()
         kind = self.device.type if self.device.type in PIXELS else "cpu"
-        self.batch = max(1, min(MOST[kind], PIXELS[kind] // area))
+        self.batch = BatchSize(max(1, min(MOST[kind], PIXELS[kind] // area)))
         self.clean = self._right(None)
         self.clean_right = int(self.clean.sum())
         self._check_clean()
@@ -94,36 +94,20 @@ class Judge:
 
     def _right(self, scale: Scale | None, strength: float = 0.0) -> Tensor:
         """Return which pictures are answered rightly, on the device."""
-        right = torch.empty(len(self.labels), dtype=torch.bool, device=self.device)
-        finite = torch.ones((), dtype=torch.bool, device=self.device)
-        start = 0
-        while start < len(right):
-            stop = min(start + self.batch, len(right))
-            try:
-                shown = self.pictures[start:stop]
-                if scale is not None:
-                    shown = self._corrupted(shown, scale, strength, self.keys[start:stop])
-                scores = self.model(shown, wait=False)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if stop - start == 1:
-                    raise too_large(self.images.sizes[0]) from None
-                self.batch = max(1, (stop - start) // 2)
-                torch.cuda.empty_cache()
-                continue
-            right[start:stop] = scores.argmax(dim=1) == self.labels[start:stop]
-            finite &= scores.isfinite().all()
-            start = stop
-        if not bool(finite):
-            raise self.model.refuse()
-        return right
 
-    def _corrupted(self, shown: Tensor, scale: Scale, strength: float, keys: Tensor) -> Tensor:
-        severity, given = scale.given(strength, len(shown))
-        return corrupt_batch(
-            shown, scale.entry, severity, given, keys, self.seed, 0, assets_of(scale.entry)
-        )
+        def make(start: int, stop: int) -> tuple[Tensor, None]:
+            pictures = self.pictures[start:stop]
+            if scale is None:
+                return pictures, None
+            severity, values = scale.given(strength, stop - start)
+            keys, assets = self.keys[start:stop], assets_of(scale.entry)
+            return corrupt_batch(
+                pictures, scale.entry, severity, values, keys, self.seed, 0, assets
+            ), None
+
+        stimuli = Stimuli(len(self.images), self.images.sizes[0], make)
+        (classes,) = predict_classes(stimuli, [self.model], self.batch)
+        return classes == self.labels
 
     def _check_clean(self) -> None:
         """Refuse a model whose right answers on clean pictures may be luck."""

@@ -24,7 +24,7 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.tables import ALL, CLEAN, STANDARD
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
-from eyechart.training.answers import right_answers
+from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.loop import Start, new_network, settings_of, train
 from eyechart.training.mixture import Mixture
@@ -251,7 +251,9 @@ class Tester:
                 self.models[name] = load_model(str(self.paths[name]), self.device, trust=True)
         # every repetition is tested on the same pictures: their draw has no seed
         mixture = Mixture() if test.entry is None else Mixture((test.entry,))
-        hits = right_answers({name: self.models[name] for name in wanted}, self.held, mixture)
+        classes = predict_held([self.models[name] for name in wanted], self.held, mixture)
+        right = [(predicted == self.held.labels).cpu().numpy() for predicted in classes]
+        hits = dict(zip(wanted, right, strict=True))
         old = {name: known[name] for name in known.column_names}
         path.parent.mkdir(parents=True, exist_ok=True)
         table = pa.table({**old, **hits}).replace_schema_metadata({**made, **self.marks})

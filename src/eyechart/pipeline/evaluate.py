@@ -24,7 +24,7 @@ from eyechart.pipeline.prepare import prepare
 from eyechart.pipeline.score import answered, score_run
 from eyechart.pipeline.self_test import self_test
 from eyechart.pipeline.task import Task
-from eyechart.predictions.loop import parts_of, predict
+from eyechart.predictions.engine import part_files, predict
 from eyechart.scores.evaluation import Evaluation
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan, names_of
@@ -142,5 +142,5 @@ def run_task(
     return replace(
         scored,
         examples=keep_examples(job, answered(task, job, folder), out),
-        warnings=(*doubts, *scored.warnings, *parts_of(job, folder).notes()),
+        warnings=(*doubts, *scored.warnings, *part_files(job, folder).notes()),
     )

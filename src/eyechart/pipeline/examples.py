@@ -167,7 +167,7 @@ def _write(job: PredictionTask, groups: Sequence[Samples], folder: Path) -> dict
     found = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for work in iterate_samples(job.images, groups, job.plan, job.device):
+        for work in iterate_samples(job.images, [groups], job.plan, job.device):
             for start in range(len(work.samples)):
                 part = work.samples.take(np.array([start]))
                 read = None if work.read is None else work.read[start : start + 1]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.stats import binomtest
+from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
@@ -18,6 +18,7 @@ from eyechart.labels.categories import NONE
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.predictions.batches import BatchSize, Stimuli, predict_classes
 from eyechart.stats.intervals import wilson_interval
 
 LEVEL = 0.95
@@ -144,13 +145,12 @@ def passes(model: Model, images: ImageSet, n: int) -> int:
 def _answers(
     model: Model, images: ImageSet, places: Sequence[int] | Answers, step: Advance
 ) -> Answers:
-    found = []
-    for start in range(0, len(places), BATCH):
-        part = [int(place) for place in places[start : start + BATCH]]
-        # The first of the best, however many are equally good.
-        found.append(model(images.batch(part)).argmax(dim=1).cpu())
-        step(len(part), "")
-    return torch.cat(found).numpy()
+    def make(start: int, stop: int) -> tuple[Tensor, None]:
+        return images.batch([int(place) for place in places[start:stop]]), None
+
+    stimuli = Stimuli(len(places), images.sizes[int(places[0])], make)
+    (classes,) = predict_classes(stimuli, [model], BatchSize(BATCH), step)
+    return np.asarray(classes.cpu())
 
 
 def _trials(

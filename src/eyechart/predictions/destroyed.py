@@ -7,10 +7,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.imageset import ImageSet
-from eyechart.models.model import Model, is_out_of_memory
+from eyechart.models.model import Model
+from eyechart.predictions.batches import BatchSize, Stimuli, predict_batches
 from eyechart.predictions.record import answers_of, to_table
 from eyechart.testsets.manifest import SCHEMA
 from eyechart.testsets.plan import Plan
@@ -47,28 +47,10 @@ def predict_destroyed(
     )
     tables = []
     for model in models:
-        answers = answers_of(by_halves(model, pictures))
-        tables.append(to_table(rows, model.name, answers.on_cpu()))
+        stimuli = Stimuli(COUNT, images.sizes[0], lambda start, stop: (pictures[start:stop], None))
+        batches = predict_batches(stimuli, [model], lambda scores: scores, BatchSize(COUNT))
+        scores = torch.cat([batch.records[0] for batch in batches])
+        if not bool(scores.isfinite().all()):
+            raise model.refuse()
+        tables.append(to_table(rows, model.name, answers_of(scores).on_cpu()))
     return pa.concat_tables(tables)
-
-
-def by_halves(model: Model, pictures: Tensor) -> Tensor:
-    """Return a model's scores, of fewer pictures at a time where memory runs out."""
-    try:
-        return model(pictures)
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    if len(pictures) == 1:
-        height, width = pictures.shape[2:]
-        raise too_large((height, width))
-    half = len(pictures) // 2
-    return torch.cat([by_halves(model, pictures[:half]), by_halves(model, pictures[half:])])
-
-
-def too_large(size: tuple[int, int]) -> UsageError:
-    """Return the error for a picture that does not fit into memory even alone."""
-    return UsageError(
-        f"Memory ran out on a single picture of {size[1]} × {size[0]} px (width × height): use"
-        " smaller pictures, a smaller model or another device."
-    )

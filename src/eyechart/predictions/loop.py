@@ -1,50 +1,81 @@
-"""The one loop: corrupt, measure visual change and predict from the same tensor, record.
+"""The one prediction loop: corrupt, measure visual change and predict from the same tensor, record.
 
-Pictures come in chunks, so that the clean side is made once; rows of a chunk and a corruption come
-in batches, and every batch is on disk before the next but one is begun.
+A work item says which samples; results go to part files or stay in memory. Which process does which
+item is up to an engine.
 """
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eyechart.core.locks import lock_folder
-from eyechart.core.parts import Parts
 from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
-from eyechart.models.model import Model, is_out_of_memory
-from eyechart.predictions.destroyed import (
-    DESTROYED,
-    DESTROYED_ROWS,
-    predict_destroyed,
-    too_large,
-)
+from eyechart.models.model import Model
+from eyechart.predictions.batches import BatchSize, PredictedBatch, Stimuli, predict_batches
+from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
 from eyechart.predictions.record import VERSION as RECORD_VERSION
 from eyechart.predictions.record import Answers, answers_of, to_table
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
 from eyechart.testsets.manifest import VERSION
 from eyechart.testsets.manifest import to_table as rows_table
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import Samples
-from eyechart.testsets.stimuli import CleanImages, LoadedSamples, iterate_samples
+from eyechart.testsets.samples import IntArray, Samples
+from eyechart.testsets.stimuli import (
+    CorruptedImages,
+    LoadedSamples,
+    group_by_size,
+    iterate_samples,
+)
 
 BATCH = {"cpu": 32, "cuda": 512}
 """How many pictures are predicted at once, unless told otherwise."""
 
 
+_Measured = tuple[Samples, CorruptedImages]
+"""The samples of a batch, with their images and visual change."""
+
+
+class Destination(Protocol):
+    """Where predictions go: part files in a folder, or memory."""
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Keep rows under the name of their corruption."""
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Keeps predictions by the name of their corruption, for callers that keep no files."""
+
+    tables: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Keep rows under the name of their corruption."""
+        self.tables.setdefault(name, []).append(table)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkItem:
+    """Some samples of a test set, by their row numbers; no item depends on another.
+
+    Images of nothing have the numbers `DESTROYED_ROWS`.
+    """
+
+    rows: IntArray
+
+
 @dataclass(frozen=True, eq=False)
 class PredictionTask:
-    """What is to be predicted: the rows of a test set, by which models, and where.
+    """What is to be predicted: the samples of a test set, by which models, and on which device.
 
-    `testset`: a digest of rows that were given, "" for those that follow from the plan.
+    `groups`: the samples of each corruption. `testset`: a digest of samples that were given, "" for
+    those that follow from the plan.
     """
 
     images: ImageSet
@@ -77,10 +108,65 @@ class PredictionTask:
         size = "native" if how.size is None else "x".join(map(str, how.size))
         return {"clean": (how.crop or size) if self.images.has_clean else None}
 
+    @property
+    def names(self) -> list[str]:
+        """The names under which predictions are kept."""
+        return [*(samples.name for samples in self.groups), DESTROYED, UNREADABLE]
+
+    @property
+    def n_samples(self) -> int:
+        """The number of samples of all corruptions."""
+        return sum(map(len, self.groups))
+
+    def items(self, done: IntArray) -> list[WorkItem]:
+        """Return what is left to do; `done`: the rows that are not.
+
+        Samples of the same images stay together, so that these are read and described once.
+        """
+        left = [
+            samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in self.groups
+        ]
+        rows = np.concatenate([samples.row for samples in left])
+        image = np.concatenate([samples.image for samples in left])
+        block = np.empty(len(self.images), dtype=np.int64)
+        for number, places in enumerate(group_by_size(self.images, np.unique(image), self.device)):
+            block[places] = number
+        order = np.argsort(block[image], kind="stable")
+        starts = np.flatnonzero(np.diff(block[image][order])) + 1
+        items = [WorkItem(part) for part in np.split(rows[order], starts) if len(part)]
+        if not np.isin(DESTROYED_ROWS, done).all():
+            items.insert(0, WorkItem(DESTROYED_ROWS))
+        return items
+
+    def samples(self, item: WorkItem) -> list[Samples]:
+        """Return the samples of an item by corruption, none for images of nothing."""
+        groups = (
+            samples.take(np.flatnonzero(np.isin(samples.row, item.rows))) for samples in self.groups
+        )
+        return [samples for samples in groups if len(samples)]
+
+
+def predict_items(
+    task: PredictionTask, items: Sequence[WorkItem], destination: Destination, advance: Advance
+) -> None:
+    """Predict the samples of work items, in this process.
+
+    `advance` is told of each sample when it is kept. Out of memory halves the batch from there on.
+    An interrupt loses nothing that was computed.
+    """
+    rows = np.concatenate([item.rows for item in items])
+    if np.isin(DESTROYED_ROWS, rows).any():
+        table = predict_destroyed(task.images, task.plan, task.models, task.device)
+        destination.write(DESTROYED, table)
+    groups = [group for item in items if (group := task.samples(item))]
+    if groups:
+        with ThreadPoolExecutor(1, "eyechart-write") as writer:
+            _Loop(task, destination, writer, advance).run(groups)
+
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """Results of one batch on their way from the device to the disk."""
+class _ComputedBatch:
+    """Results of one batch on their way from the device to where they are kept."""
 
     samples: Samples
     delta_v: Tensor
@@ -90,145 +176,120 @@ class Batch:
     ready: Callable[[], None]
 
 
-def predict(job: PredictionTask, folder: Path, step: Advance) -> None:
-    """Predict every row that is not yet in `folder`; `step` is told of each when it is on disk.
-
-    Out of memory halves the batch from there on. An interrupt loses nothing that was computed.
-    """
-    with lock_folder(folder):
-        parts = parts_of(job, folder)
-        for note in parts.notes():
-            step(0, note)
-        _predict(job, parts, step)
-
-
-def parts_of(job: PredictionTask, folder: Path) -> Parts:
-    """Return the predictions of a job in a folder; Parquet files of other names are strays."""
-    return Parts(folder, [*(samples.name for samples in job.groups), DESTROYED, UNREADABLE])
-
-
-def _predict(job: PredictionTask, parts: Parts, step: Advance) -> None:
-    # what could not be read may have been mended
-    parts.drop(UNREADABLE)
-    done = parts.done()
-    left = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in job.groups]
-    step(sum(map(len, job.groups)) - sum(map(len, left)), "")
-    left = [samples for samples in left if len(samples)]
-    if not np.isin(DESTROYED_ROWS, done).all():
-        parts.write(DESTROYED, predict_destroyed(job.images, job.plan, job.models, job.device))
-    if left:
-        with ThreadPoolExecutor(1, "eyechart-write") as writer:
-            _Loop(job, parts, writer, step).run(left)
-    parts.merge()
-
-
 class _Loop:
     """The loop's state: its batch size, what is on its way, and where it goes."""
 
     def __init__(
-        self, job: PredictionTask, parts: Parts, writer: ThreadPoolExecutor, step: Advance
+        self,
+        task: PredictionTask,
+        destination: Destination,
+        writer: ThreadPoolExecutor,
+        advance: Advance,
     ) -> None:
-        self.job, self.parts, self.writer, self.step = job, parts, writer, step
-        self.size = job.batch or BATCH.get(job.device.type, BATCH["cpu"])
-        self.left_out = LeftOut(job.images, parts)
-        self.computed: Batch | None = None
+        self.task, self.destination = task, destination
+        self.writer, self.advance = writer, advance
+        self.batch_size = BatchSize(task.batch or BATCH.get(task.device.type, BATCH["cpu"]))
+        self.left_out = LeftOut(task.images)
+        self.computed: _ComputedBatch | None = None
         self.written: Future[int] | None = None
 
-    def run(self, groups: Sequence[Samples]) -> None:
+    def run(self, items: Sequence[Sequence[Samples]]) -> None:
+        task = self.task
         try:
-            for work in iterate_samples(self.job.images, groups, self.job.plan, self.job.device):
-                self.step(self.left_out.add(work), "")
-                self._work(work)
+            for loaded in iterate_samples(task.images, items, task.plan, task.device):
+                self._leave_out(loaded)
+                self._predict(loaded)
         finally:
             # also when interrupted: what was computed is kept
             self._write()
             self._wait()
 
-    def _work(self, work: LoadedSamples) -> None:
-        samples, start = work.samples, 0
-        while start < len(samples):
-            # at most one batch that was computed is not on disk
+    def _leave_out(self, loaded: LoadedSamples) -> None:
+        n_unreadable = len(loaded.unreadable)
+        if n_unreadable:
+            self.destination.write(UNREADABLE, self.left_out.table(loaded))
+            self.left_out.check()
+            self.advance(n_unreadable, "")
+
+    def _predict(self, loaded: LoadedSamples) -> None:
+        samples = loaded.samples
+
+        def make(start: int, stop: int) -> tuple[Tensor, _Measured]:
+            # at most one batch that was computed is not kept yet
             self._wait()
-            # batches of equal size rather than a small one at the end
-            rest = len(samples) - start
-            size = -(-rest // -(-rest // self.size))
-            part = samples.take(np.arange(start, start + size))
-            read = None if work.read is None else work.read[start : start + size]
-            try:
-                batch = compute(self.job, work.chunk, part, read)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-                if len(part) == 1:
-                    raise too_large(self.job.images.sizes[int(part.image[0])]) from None
-                self.size = max(1, len(part) // 2)
-                self.step(0, f"Out of memory: going on with batches of {self.size}.")
-                torch.cuda.empty_cache()
-                continue
-            # the batch before goes to disk while the device works on this one
+            part = samples.take(np.arange(start, stop))
+            read = None if loaded.read is None else loaded.read[start:stop]
+            corrupted = loaded.chunk.make(part, read)
+            return corrupted.pictures, (part, corrupted)
+
+        size = self.task.images.sizes[int(loaded.chunk.places[0])]
+        stimuli = Stimuli(len(samples), size, make)
+        for batch in predict_batches(
+            stimuli, self.task.models, answers_of, self.batch_size, self.advance
+        ):
+            # the batch before is written while the device works on this one
+            computed = _on_cpu(batch)
             self._write()
-            self.computed = batch
-            start += len(part)
-            if self.job.device.type == "cpu":
+            self.computed = computed
+            if self.task.device.type == "cpu":
                 self._write()
 
     def _write(self) -> None:
         self._wait()
         if self.computed is not None:
-            batch, self.computed = self.computed, None
-            self.written = self.writer.submit(self._store, batch)
+            computed, self.computed = self.computed, None
+            self.written = self.writer.submit(self._store, computed)
 
     def _wait(self) -> None:
         if self.written is not None:
             written, self.written = self.written, None
-            self.step(written.result(), "")
+            self.advance(written.result(), "")
 
-    def _store(self, batch: Batch) -> int:
-        self.parts.write(batch.samples.name, table_of(self.job, batch))
-        return len(batch.samples)
-
-
-def compute(
-    job: PredictionTask, chunk: CleanImages, samples: Samples, read: Tensor | None = None
-) -> Batch:
-    """Make the pictures of some rows, if they were not read, measure them, and have answers."""
-    made = chunk.make(samples, read)
-    answers = tuple(answers_of(model(made.pictures, wait=False)) for model in job.models)
-    own = [made.delta_v, made.pixels, *(each.numbers for each in answers)]
-    home, ready = _bring_home(own)
-    kinds = (each.has_categories for each in answers)
-    back = tuple(Answers(*pair) for pair in zip(home[2:], kinds, strict=True))
-    return Batch(samples, home[0], home[1], made.scales, back, ready)
+    def _store(self, computed: _ComputedBatch) -> int:
+        self.destination.write(computed.samples.name, _table_of(self.task, computed))
+        return len(computed.samples)
 
 
-def table_of(job: PredictionTask, batch: Batch) -> pa.Table:
-    """Return the rows of a batch with the answers of all models."""
-    batch.ready()
-    for model, answers in zip(job.models, batch.answers, strict=True):
+def _on_cpu(batch: PredictedBatch[_Measured, Answers]) -> _ComputedBatch:
+    """Return the results of a batch in the CPU's memory, or on their way there."""
+    (samples, corrupted), answers = batch.known, batch.records
+    tensors = [corrupted.delta_v, corrupted.pixels, *(record.numbers for record in answers)]
+    (delta_v, pixels, *numbers), ready = _copied(tensors)
+    kept = tuple(
+        Answers(tensor, record.has_categories)
+        for tensor, record in zip(numbers, answers, strict=True)
+    )
+    return _ComputedBatch(samples, delta_v, pixels, corrupted.scales, kept, ready)
+
+
+def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
+    """Return the samples of a batch with the predictions of all models."""
+    computed.ready()
+    for model, answers in zip(task.models, computed.answers, strict=True):
         if not bool(answers.numbers[:, 1].isfinite().all()):
             raise model.refuse()
     rows = rows_table(
-        job.images,
-        job.plan,
-        batch.samples,
-        batch.delta_v.numpy(),
-        batch.pixels.numpy(),
-        batch.scales,
+        task.images,
+        task.plan,
+        computed.samples,
+        computed.delta_v.numpy(),
+        computed.pixels.numpy(),
+        computed.scales,
     )
     tables = [
         to_table(rows, model.name, answers)
-        for model, answers in zip(job.models, batch.answers, strict=True)
+        for model, answers in zip(task.models, computed.answers, strict=True)
     ]
     return pa.concat_tables(tables)
 
 
-def _bring_home(tensors: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], None]]:
+def _copied(tensors: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], None]]:
     """Return copies on the CPU, and a function that waits until they hold what they should."""
     if tensors[0].device.type == "cpu":
         return list(tensors), lambda: None
-    home = [torch.empty(each.shape, dtype=each.dtype, pin_memory=True) for each in tensors]
-    for target, source in zip(home, tensors, strict=True):
+    copies = [torch.empty(source.shape, dtype=source.dtype, pin_memory=True) for source in tensors]
+    for target, source in zip(copies, tensors, strict=True):
         target.copy_(source, non_blocking=True)
     event = torch.cuda.Event()  # type: ignore[no-untyped-call]
     event.record()
-    return home, event.synchronize
+    return copies, event.synchronize

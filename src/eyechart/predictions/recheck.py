@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
-from eyechart.predictions.loop import PredictionTask, compute, table_of
+from eyechart.core.progress import no_advance
+from eyechart.predictions.loop import InMemory, PredictionTask, WorkItem, predict_items
 from eyechart.predictions.unreadable import UNREADABLE
-from eyechart.testsets.stimuli import iterate_samples
 
 SHARE = 0.01
 FEWEST = 20
@@ -48,32 +48,28 @@ class Comparison:
         return not (self.pixels or self.delta_v or self.other or many)
 
 
-def check(job: PredictionTask, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
+def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
     """Make a random share of each corruption's rows again, in other batches, and compare them."""
     chance = np.random.default_rng(seed)
-    groups, parts = [], Parts(folder)
+    chosen, parts = [], Parts(folder)
     never = parts.read(UNREADABLE, ["row"])["row"] if UNREADABLE in parts.names() else []
-    for samples in job.groups:
-        samples = samples.take(
-            np.flatnonzero(~np.isin(samples.row, np.asarray(never, dtype=np.int64)))
-        )
-        count = min(len(samples), max(FEWEST, round(share * len(samples))))
-        groups.append(samples.take(np.sort(chance.choice(len(samples), count, replace=False))))
-    again: list[pa.Table] = []
-    for work in iterate_samples(job.images, groups, job.plan, job.device):
-        if work.why:
-            raise UsageError(f"A file that was read before cannot be read now: {work.why[0]}")
-        again.append(table_of(job, compute(job, work.chunk, work.samples, work.read)))
-    found = pa.concat_tables(again)
+    for samples in task.groups:
+        rows = samples.row[~np.isin(samples.row, np.asarray(never, dtype=np.int64))]
+        count = min(len(rows), max(FEWEST, round(share * len(rows))))
+        chosen.append(chance.choice(rows, count, replace=False))
+    again = InMemory()
+    predict_items(task, [WorkItem(np.concatenate(chosen))], again, no_advance)
+    if UNREADABLE in again.tables:
+        reason = again.tables[UNREADABLE][0]["why"][0]
+        raise UsageError(f"A file that was read before cannot be read now: {reason}")
     total = np.zeros(5, dtype=np.int64)
-    for name in found["corruption"].unique().to_pylist():
-        own = found.filter(pc.equal(found["corruption"], name))
-        recorded = parts.read(name)
-        kept = recorded.filter(pc.is_in(recorded["row"], own["row"].combine_chunks()))
-        if len(kept) != len(own):
+    for name, tables in again.tables.items():
+        repeated, recorded = pa.concat_tables(tables), parts.read(name)
+        kept = recorded.filter(pc.is_in(recorded["row"], repeated["row"].combine_chunks()))
+        if len(kept) != len(repeated):
             raise UsageError(f"{folder} lacks rows of {name}: run the evaluation again first.")
         order = [("row", "ascending"), ("model", "ascending")]
-        total += _compare(kept.sort_by(order), own.sort_by(order))
+        total += _compare(kept.sort_by(order), repeated.sort_by(order))
     return Comparison(*(int(number) for number in total))
 
 

@@ -1,5 +1,6 @@
 """Files that could not be read: their pictures are left out everywhere, if they are few."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,27 +28,31 @@ SCHEMA = pa.schema(
 class LeftOut:
     """Counts the pictures of which a file could not be read, and refuses when they are many."""
 
-    def __init__(self, images: ImageSet, parts: Parts) -> None:
-        self.images, self.parts = images, parts
-        self.pictures: set[str] = set()
+    def __init__(self, images: ImageSet) -> None:
+        self.images = images
+        self.damaged: dict[str, str] = {}
 
-    def add(self, work: LoadedSamples) -> int:
-        """Record what could not be read of some rows and return how many that are."""
-        rows = work.unreadable
-        if not len(rows):
-            return 0
-        names = [self.images.pictures[place].name for place in rows.image]
-        columns = (rows.row, names, [rows.name] * len(rows), rows.severity, work.why)
-        arrays = [pa.array(each, of.type) for each, of in zip(columns, SCHEMA, strict=True)]
-        self.parts.write(UNREADABLE, pa.Table.from_arrays(arrays, schema=SCHEMA))
-        self.pictures.update(names)
-        if len(self.pictures) > MOST_DAMAGED * len(self.images):
-            raise UsageError(
-                f"At least {len(self.pictures)} of {len(self.images)} pictures cannot be used, more"
-                f" than 1 %, the last because: {work.why[-1]} Mend them, and the same command goes"
-                " on."
-            )
-        return len(rows)
+    def table(self, loaded: LoadedSamples) -> pa.Table:
+        """Count the samples whose files could not be read, and return them as a table."""
+        samples = loaded.unreadable
+        names = [self.images.pictures[place].name for place in samples.image]
+        columns = (samples.row, names, [samples.name] * len(samples), samples.severity, loaded.why)
+        arrays = [pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)]
+        self.damaged.update(zip(names, loaded.why, strict=True))
+        return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+    def check(self) -> None:
+        """Raise a UsageError if more pictures are left out than may be."""
+        refuse_too_many([Damaged(*pair) for pair in self.damaged.items()], self.images)
+
+
+def refuse_too_many(damaged: Sequence[Damaged], images: ImageSet) -> None:
+    """Raise a UsageError if more of the pictures are left out than may be."""
+    if len(damaged) > MOST_DAMAGED * len(images):
+        raise UsageError(
+            f"At least {len(damaged)} of {len(images)} pictures cannot be used, more than 1 %, the"
+            f" last because: {damaged[-1].why} Mend them, and the same command goes on."
+        )
 
 
 def left_out(folder: Path) -> list[Damaged]:

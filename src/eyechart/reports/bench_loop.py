@@ -14,7 +14,8 @@ from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
-from eyechart.predictions.loop import BATCH, PredictionTask, predict
+from eyechart.predictions.engine import predict
+from eyechart.predictions.loop import BATCH, PredictionTask
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 

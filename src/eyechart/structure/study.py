@@ -22,7 +22,7 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
-from eyechart.training.answers import answers_of
+from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.loop import new_network, train
 from eyechart.training.mixture import Mixture
@@ -166,7 +166,7 @@ def _answers(path: Path, fold: Fold, data: Labelled, device: torch.device) -> pa
             "place": places,
             "held_out": np.arange(len(places)) < len(fold.held_out),
             "label": own.labels.numpy(),
-            "answer": answers_of(model, Held(own, device)),
+            "answer": predict_held([model], Held(own, device))[0].cpu().numpy(),
         }
     )
 

@@ -23,7 +23,7 @@ from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.structure.superclass_pictures import Split
-from eyechart.training.answers import answers_of
+from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled
 from eyechart.training.loop import Start, train
 from eyechart.training.mixture import Mixture
@@ -150,8 +150,8 @@ def _answer(
         left = np.flatnonzero(~done[first : first + len(part)])
         for begin in range(0, len(left), AT_ONCE):
             places = left[begin : begin + AT_ONCE]
-            answers = answers_of(model, Held(part.take(places.tolist()), device))
-            parts.write(ANSWERS, pa.table({ROW: first + places, "answer": answers}))
+            (classes,) = predict_held([model], Held(part.take(places.tolist()), device))
+            parts.write(ANSWERS, pa.table({ROW: first + places, "answer": classes.cpu().numpy()}))
             step(len(places), "")
         first += len(part)
     parts.merge()

@@ -193,18 +193,26 @@ class LoadedSamples:
 
 
 def iterate_samples(
-    images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
+    images: ImageSet, items: Sequence[Sequence[Samples]], plan: Plan, device: torch.device
 ) -> Iterator[LoadedSamples]:
-    """Yield the rows of all groups, chunk by chunk and corruption by corruption."""
-    if images.files is None:
-        for chunk in iterate_clean_images(images, groups, plan, device):
-            for samples, _ in samples_of(groups, chunk.places):
-                yield _as_it_is(chunk, samples)
-        return
+    """Yield the samples of all items, image block by image block and corruption by corruption.
+
+    An item is the samples of some corruptions; clean images are never shared between two items, so
+    that what is made of one does not depend on the others.
+    """
+    blocks = [
+        (groups, places)
+        for groups in items
+        for places in group_by_size(images, images_of(groups), device)
+    ]
     with ThreadPoolExecutor(1, "eyechart-files") as reader:
         coming: Future[LoadedSamples] | None = None
-        for chunk in iterate_clean_images(images, groups, plan, device):
+        clean_images = _iterate_blocks(images, [places for _, places in blocks], plan, device)
+        for (groups, _), chunk in zip(blocks, clean_images, strict=True):
             for samples, _ in samples_of(groups, chunk.places):
+                if images.files is None:
+                    yield _as_it_is(chunk, samples)
+                    continue
                 for part in _pieces(samples, AHEAD.get(device.type, AHEAD["cpu"])):
                     ready, coming = coming, reader.submit(_read, images, chunk, part)
                     if ready is not None:
@@ -238,17 +246,28 @@ def _read(images: ImageSet, chunk: CleanImages, samples: Samples) -> LoadedSampl
 def iterate_clean_images(
     images: ImageSet, groups: Sequence[Samples], plan: Plan, device: torch.device
 ) -> Iterator[CleanImages]:
-    """Yield the pictures that the rows need, a chunk at a time, on the device."""
-    used = np.unique(np.concatenate([samples.image for samples in groups]))
+    """Yield the clean images that samples need, as many as fit at a time, on the device."""
+    yield from _iterate_blocks(
+        images, group_by_size(images, images_of(groups), device), plan, device
+    )
+
+
+def images_of(groups: Sequence[Samples]) -> IntArray:
+    """Return the places of the images that samples are of, rising."""
+    return np.unique(np.concatenate([samples.image for samples in groups]))
+
+
+def _iterate_blocks(
+    images: ImageSet, blocks: Sequence[IntArray], plan: Plan, device: torch.device
+) -> Iterator[CleanImages]:
     ruler = find_ruler(plan.definition)
-    chunks = group_by_size(images, used, device)
     # the next pictures are read while the device works on these
     with ThreadPoolExecutor(1, "eyechart-read") as reader:
-        coming = reader.submit(read_clean_images, images, chunks[0], device)
-        for place, places in enumerate(chunks):
+        coming = reader.submit(read_clean_images, images, blocks[0], device)
+        for number, places in enumerate(blocks):
             pictures = coming.result()
-            if place + 1 < len(chunks):
-                coming = reader.submit(read_clean_images, images, chunks[place + 1], device)
+            if number + 1 < len(blocks):
+                coming = reader.submit(read_clean_images, images, blocks[number + 1], device)
             yield describe_clean_images(
                 images, places, pictures, device,
                 ruler=ruler, seed=plan.seed, jpeg=plan.jpeg,

@@ -3,12 +3,14 @@
 All random numbers follow from the seed and the epoch, so that a block begun again is the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
+from eyechart.models.model import Model
+from eyechart.predictions.batches import BatchSize, Stimuli, predict_classes
 from eyechart.training.augment import generator, mirror, shift
 from eyechart.training.data import Held
 from eyechart.training.distributed import World
@@ -20,6 +22,26 @@ BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}
 
 LOOKED_AT = 64
 """Pictures that show a mixture how strong it must be."""
+
+
+def predict_held(
+    models: Sequence[Model], held: Held, mixture: Mixture | None = None
+) -> list[Tensor]:
+    """Return the class that each model predicts for each picture, (N,) on the device.
+
+    A mixture corrupts pictures in the same way every time; nothing is measured.
+    """
+    height, width = held.data.size
+    n_block = BLOCK_PIXELS.get(held.device.type, BLOCK_PIXELS["cpu"]) // (height * width)
+
+    def make(start: int, stop: int) -> tuple[Tensor, None]:
+        pictures = held.batch(torch.arange(start, stop))
+        if mixture is not None:
+            pictures = mixture.corrupt(pictures, held.keys[start:stop], 0, 0)
+        return pictures, None
+
+    stimuli = Stimuli(len(held.data), (height, width), make)
+    return predict_classes(stimuli, models, BatchSize(max(1, n_block)))
 
 
 class Blocks:

@@ -1,0 +1,77 @@
+"""Engines: who does the work items of a prediction, and where. The first does them in this process.
+
+An engine sees items, a folder for part files and one callback; the loop itself is in `loop`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from eyechart.core.locks import lock_folder
+from eyechart.core.parts import Parts
+from eyechart.core.progress import Advance
+from eyechart.core.registry import Registry
+from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
+from eyechart.predictions.unreadable import UNREADABLE, left_out, refuse_too_many
+
+IN_PROCESS = "in-process"
+
+
+class Engine(Protocol):
+    """Does work items: all of them, each once, in any order, wherever it likes.
+
+    Task and items can be pickled and mean the same in every process. Each writer of part files
+    needs a number of its own: `part_files(task, folder, writer)`.
+    """
+
+    def run(
+        self, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
+    ) -> None:
+        """Do the items; their predictions are in part files in `folder` when this returns.
+
+        Args:
+            task: What is to be predicted.
+            items: The part of it that is left to do.
+            folder: Where part files go.
+            advance: Told of samples that are on disk, and of messages, in the calling process.
+        """
+
+
+ENGINES: Registry[Engine] = Registry("engine")
+
+
+class InProcess:
+    """Does all items in this process, on the task's device."""
+
+    def run(
+        self, task: PredictionTask, items: Sequence[WorkItem], folder: Path, advance: Advance
+    ) -> None:
+        """Do the items; together, so that images are read ahead from one item to the next."""
+        predict_items(task, items, part_files(task, folder), advance)
+
+
+ENGINES.add(IN_PROCESS, InProcess())
+
+
+def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = IN_PROCESS) -> None:
+    """Predict every sample that is not yet in `folder`; `advance` is told of those on disk."""
+    runner = ENGINES[engine]
+    with lock_folder(folder):
+        parts = part_files(task, folder)
+        for note in parts.notes():
+            advance(0, note)
+        # what could not be read may have been mended
+        parts.drop(UNREADABLE)
+        done = parts.done()
+        items = task.items(done)
+        n_left = sum(int((item.rows >= 0).sum()) for item in items)
+        advance(task.n_samples - n_left, "")
+        if items:
+            runner.run(task, items, folder, advance)
+        refuse_too_many(left_out(folder), task.images)
+        parts.merge()
+
+
+def part_files(task: PredictionTask, folder: Path, writer: int = 0) -> Parts:
+    """Return the predictions of a task in a folder; Parquet files of other names are strays."""
+    return Parts(folder, task.names, writer)

@@ -1,0 +1,158 @@
+"""Engines: whoever does the work items, in whatever order and process, gets the same files."""
+
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+import torch
+
+import eyechart as ec
+from eyechart.core.parts import Parts
+from eyechart.models.find import load_model
+from eyechart.predictions.engine import ENGINES, IN_PROCESS, part_files, predict
+from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.samples import plan_samples
+from eyechart.testsets.stimuli import group_by_size
+from small_models import save_pictures
+
+CPU = torch.device("cpu")
+
+
+class Backwards:
+    """Does one item after the other, the last one first."""
+
+    def run(self, task, items, folder, advance):
+        for item in reversed(items):
+            predict_items(task, [item], part_files(task, folder), advance)
+
+
+class TwoProcesses:
+    """Every other item in a process of its own; task and items get there pickled."""
+
+    def run(self, task, items, folder, advance):
+        with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+            parts = [
+                pool.submit(do_items, pickle.dumps((task, items[writer::2], folder, writer)))
+                for writer in range(2)
+            ]
+            for part in parts:
+                advance(part.result(), "")
+
+
+def do_items(pickled):
+    """Do work items in another process and return how many samples that were."""
+    task, items, folder, writer = pickle.loads(pickled)
+    told = []
+    advance = lambda count, message: told.append(count)  # noqa: E731
+    predict_items(task, items, part_files(task, folder, writer), advance)
+    return sum(told)
+
+
+OTHERS = {"backwards": Backwards(), "two-processes": TwoProcesses()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def engines():
+    """The engines of this file, registered while it runs."""
+    for name, engine in OTHERS.items():
+        ENGINES.add(name, engine)
+    yield
+    for name in OTHERS:
+        del ENGINES._items[name]
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """Three corruptions and two models; images come three at a time, so that there are items."""
+    images = ec.load_images(save_pictures(tmp_path_factory.mktemp("images"), each=2), "native")
+    plan = Plan("vcr", 12, seed=5, corruptions=("gaussian_noise", "frost", "color_jitter"))
+    models = [load_model(f"small_models:{name}", CPU) for name in ("pale_colours", "thousand")]
+    return PredictionTask(images, plan, plan_samples(images, plan), models, CPU)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def three_at_a_time(task):
+    height, width = task.images.sizes[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eyechart.testsets.stimuli.CHUNK_PIXELS", {"cpu": 3 * height * width})
+        yield
+
+
+@pytest.fixture(scope="module")
+def usual(task, three_at_a_time, tmp_path_factory):
+    """The files of the engine in this process, by name."""
+    folder = tmp_path_factory.mktemp("usual")
+    predict(task, folder, lambda count, message: None)
+    return contents(folder)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix == ".parquet"}
+
+
+def test_items_are_all_samples_once_and_those_of_an_image_stay_together(task):
+    items = task.items(np.empty(0, dtype=np.int64))
+    rows = np.concatenate([item.rows for item in items])
+    wanted = np.concatenate([samples.row for samples in task.groups])
+    assert sorted(rows[rows >= 0]) == sorted(wanted)
+    assert sorted(rows[rows < 0]) == list(range(-16, 0))
+    image = {int(r): int(i) for s in task.groups for r, i in zip(s.row, s.image, strict=True)}
+    images = [{image[row] for row in item.rows.tolist()} for item in items[1:]]
+    assert len(images) == len(group_by_size(task.images, range(8), CPU)) == 3
+    assert sum(map(len, images)) == len(set.union(*images)) == 8
+
+
+def test_what_is_done_is_no_item(task):
+    done = np.concatenate([samples.row for samples in task.groups[1:]])
+    items = task.items(done)
+    rows = np.concatenate([item.rows for item in items])
+    assert sorted(rows[rows >= 0]) == sorted(task.groups[0].row)
+    assert task.items(np.concatenate([done, rows])) == []
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_engine_writes_the_same_bytes(task, usual, tmp_path, name):
+    told = []
+    predict(task, tmp_path, lambda count, message: told.append(count), name)
+    assert contents(tmp_path) == usual and len(usual) == 5
+    assert sum(told) == task.n_samples
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_one_engine_goes_on_where_another_stopped(task, usual, tmp_path, name):
+    items = task.items(np.empty(0, dtype=np.int64))
+    predict_items(task, items[1:3], part_files(task, tmp_path, writer=1), lambda *_: None)
+    told = []
+    predict(task, tmp_path, lambda count, message: told.append(count), name)
+    assert contents(tmp_path) == usual and sum(told) == task.n_samples
+
+
+def test_predictions_in_memory_are_those_on_disk(task, usual, tmp_path):
+    (tmp_path / "run").mkdir()
+    predict(task, tmp_path / "run", lambda count, message: None)
+    memory = InMemory()
+    predict_items(task, task.items(np.empty(0, dtype=np.int64)), memory, lambda *_: None)
+    assert len(memory.tables) == 5
+    for corruption, tables in memory.tables.items():
+        rows = [row for table in tables for row in table.to_pylist()]
+        kept = Parts(tmp_path / "run").read(corruption).to_pylist()
+        key = lambda row: (row["row"], row["model"])  # noqa: E731
+        assert sorted(map(str, sorted(rows, key=key))) == sorted(map(str, sorted(kept, key=key)))
+
+
+def test_two_writers_never_take_each_others_numbers(task, tmp_path):
+    writers = [part_files(task, tmp_path, writer) for writer in range(3)]
+    memory = InMemory()
+    predict_items(task, task.items(np.empty(0, dtype=np.int64))[:1], memory, lambda *_: None)
+    ((name, (rows,)),) = memory.tables.items()
+    for parts in writers:
+        parts.write(name, rows)
+    assert len(list(tmp_path.glob("*.parquet"))) == 3
+
+
+def test_an_engine_that_is_not_there_is_refused_with_those_that_are(task, tmp_path):
+    with pytest.raises(ec.UsageError, match=f"Unknown engine 'in-proces'.*'{IN_PROCESS}'"):
+        predict(task, tmp_path, lambda count, message: None, "in-proces")
