@@ -77,7 +77,7 @@ def task(tmp_path_factory):
 def three_at_a_time(task):
     height, width = task.images.sizes[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eyechart.testsets.stimuli.CHUNK_PIXELS", {"cpu": 3 * height * width})
+        patch.setattr("eyechart.testsets.stimuli.CLEAN_PIXELS", {"cpu": 3 * height * width})
         yield
 
 

@@ -273,10 +273,10 @@ def test_files_are_read_a_few_at_a_time_and_ahead(cheap, monkeypatch):
     read = []
     work = iterate_samples(images, [groups], plan, torch.device("cpu"))
     for each in work:
-        assert each.read.shape == (len(each.samples), 3, 20, 20) and len(each.samples) <= 3
+        assert each.from_files.shape == (len(each.samples), 3, 20, 20) and len(each.samples) <= 3
         read += each.samples.row.tolist()
         for place, severity, picture in zip(
-            each.samples.image, each.samples.severity, each.read, strict=True
+            each.samples.image, each.samples.severity, each.from_files, strict=True
         ):
             path = images.files.path(each.samples.name, int(severity), place)
             expected = np.asarray(Image.open(path)).transpose(2, 0, 1)

@@ -305,7 +305,7 @@ def test_pictures_are_the_same_whatever_the_batches_and_the_order(
     count = render_testset(drawn, images, CPU, tmp_path / "one", silent)
     assert count == len(drawn)
     monkeypatch.setattr(render, "BATCH", {"cpu": 3})
-    monkeypatch.setattr("eyechart.testsets.stimuli.CHUNK_PIXELS", {"cpu": 2 * 40 * 40})
+    monkeypatch.setattr("eyechart.testsets.stimuli.CLEAN_PIXELS", {"cpu": 2 * 40 * 40})
     order = np.random.default_rng(0).permutation(len(drawn))
     shuffled = replace(drawn, table=drawn.table.take(order))
     # other places of the pictures in their set, too

@@ -88,14 +88,14 @@ def test_a_row_that_is_at_its_target_already_is_not_measured():
 def test_targets_fill_every_bin_equally_where_all_rows_reach_all():
     """39 bins, 780 of 1,560 rows, each able to reach everything: exactly 20 in each bin."""
     rows = 2 * 780
-    target = draw_targets(np.zeros(rows), np.ones(rows), names(rows), 780, bins(39), 0)
+    target = draw_targets(np.zeros(rows), np.ones(rows), names(rows), 780, bins(39), seed=0)
     used = target[~np.isnan(target)]
     assert np.bincount((used * 39).astype(int), minlength=39).tolist() == [20] * 39
 
 
 def test_bins_that_nobody_reaches_are_left_out_and_the_others_share():
     """Rows end at 0.5: of 10 bins only 5 are reached, with 60 / 5 = 12 targets each."""
-    target = draw_targets(np.zeros(120), np.full(120, 0.5), names(120), 60, bins(10), 0)
+    target = draw_targets(np.zeros(120), np.full(120, 0.5), names(120), 60, bins(10), seed=0)
     used = target[~np.isnan(target)]
     assert np.bincount((used * 10).astype(int), minlength=10).tolist() == [12] * 5 + [0] * 5
 
@@ -103,7 +103,7 @@ def test_bins_that_nobody_reaches_are_left_out_and_the_others_share():
 def test_far_bins_are_filled_and_near_ones_hold_near_and_far_reaching_rows_alike():
     """Half of a pool of four times the rows reach 0.5, the others 1."""
     high = np.where(np.arange(4000) % 2, 1.0, 0.5)
-    target = draw_targets(np.zeros(4000), high, names(4000), 1000, bins(10), 0)
+    target = draw_targets(np.zeros(4000), high, names(4000), 1000, bins(10), seed=0)
     used = ~np.isnan(target)
     assert used.sum() == 1000
     assert np.all(target[used] <= high[used])
@@ -116,7 +116,7 @@ def test_far_bins_are_filled_and_near_ones_hold_near_and_far_reaching_rows_alike
 def test_what_far_bins_lack_goes_to_the_others():
     """10 of 100 rows reach 1, the others 0.5."""
     high = np.where(np.arange(100) < 10, 1.0, 0.5)
-    target = draw_targets(np.zeros(100), high, names(100), 50, bins(10), 0)
+    target = draw_targets(np.zeros(100), high, names(100), 50, bins(10), seed=0)
     used = ~np.isnan(target)
     assert used.sum() == 50
     assert np.all(target[used] <= high[used])
@@ -129,7 +129,7 @@ def test_targets_lie_where_their_rows_can_be():
     random = np.random.default_rng(0)
     low = random.uniform(0, 0.3, 500)
     high = low + random.uniform(0.05, 0.7, 500)
-    target = draw_targets(low, high, names(500), 250, bins(39), 3)
+    target = draw_targets(low, high, names(500), 250, bins(39), seed=3)
     used = ~np.isnan(target)
     assert used.sum() == 250
     assert np.all((target[used] >= low[used]) & (target[used] <= high[used]))
@@ -138,24 +138,26 @@ def test_targets_lie_where_their_rows_can_be():
 def test_targets_belong_to_rows_and_not_to_their_places():
     high = np.random.default_rng(1).uniform(0.3, 1, 60)
     order = np.random.default_rng(2).permutation(60)
-    one = draw_targets(np.zeros(60), high, names(60), 30, bins(39), 0)
+    one = draw_targets(np.zeros(60), high, names(60), 30, bins(39), seed=0)
     shuffled = [names(60)[place] for place in order]
-    two = draw_targets(np.zeros(60), high[order], shuffled, 30, bins(39), 0)
+    two = draw_targets(np.zeros(60), high[order], shuffled, 30, bins(39), seed=0)
     np.testing.assert_array_equal(one[order], two)
-    other = draw_targets(np.zeros(60), high, names(60), 30, bins(39), 1)
+    other = draw_targets(np.zeros(60), high, names(60), 30, bins(39), seed=1)
     assert not np.array_equal(np.isnan(one), np.isnan(other))
 
 
 def test_rows_without_a_visual_change_get_no_target():
     high = np.array([np.nan, 0.9, np.nan, 0.9])
     low = np.where(np.isnan(high), np.nan, 0.0)
-    target = draw_targets(low, high, names(4), 4, bins(39), 0)
+    target = draw_targets(low, high, names(4), 4, bins(39), seed=0)
     assert np.isnan(target).tolist() == [True, False, True, False]
 
 
 def test_targets_keep_to_the_range_that_was_asked_for():
     """Four bins between 0.2 and 0.6, 40 targets: ten in each, none outside."""
-    target = draw_targets(np.zeros(80), np.ones(80), names(80), 40, np.linspace(0.2, 0.6, 5), 0)
+    target = draw_targets(
+        np.zeros(80), np.ones(80), names(80), 40, np.linspace(0.2, 0.6, 5), seed=0
+    )
     used = target[~np.isnan(target)]
     assert np.histogram(used, np.linspace(0.2, 0.6, 5))[0].tolist() == [10] * 4
     chosen = choose_levels(np.tile([[0.1], [0.5], [0.9]], 8), names(8), 4, np.array([0.4, 0.6]), 0)
@@ -166,7 +168,7 @@ def test_targets_keep_to_the_range_that_was_asked_for():
 def test_as_many_targets_are_drawn_as_were_asked_for(count):
     """Twice as many rows as targets, of every reach: none may be lost on the way."""
     high = np.random.default_rng(count).beta(1, 3, 2 * count)
-    target = draw_targets(np.zeros(2 * count), high, names(2 * count), count, bins(39), 0)
+    target = draw_targets(np.zeros(2 * count), high, names(2 * count), count, bins(39), seed=0)
     assert (~np.isnan(target)).sum() == count
 
 
@@ -206,8 +208,8 @@ def test_noise_comes_within_a_hundredth_of_its_targets(images, monkeypatch):
     aimed = []
     draw = uniform.draw_targets
 
-    def remembered(*arguments):
-        aimed.append(draw(*arguments))
+    def remembered(*arguments, seed):
+        aimed.append(draw(*arguments, seed=seed))
         return aimed[-1]
 
     monkeypatch.setattr("eyechart.testsets.uniform.draw_targets", remembered)
@@ -247,7 +249,7 @@ def test_a_uniform_row_is_what_corrupt_makes_of_its_parameters(images):
 def test_a_uniform_set_is_the_same_twice_and_in_other_batches(images, monkeypatch):
     options = {"n": 12, "sampling": "uniform", "corruptions": ["gaussian_noise"]}
     one = ec.draw(images, **options)
-    monkeypatch.setattr("eyechart.testsets.uniform.BATCH", {"cpu": 5})
+    monkeypatch.setattr("eyechart.testsets.stimuli.BATCH", {"cpu": 5})
     monkeypatch.setattr("eyechart.testsets.testset.BATCH", {"cpu": 3})
     two = ec.draw(images, **options)
     assert one.table.equals(two.table)

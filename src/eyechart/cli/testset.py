@@ -94,7 +94,7 @@ def make(
         parts = open_parts(out, own, plan)
         step = bars.begin("test set", steps)
         try:
-            made = keep_testset(own, plan, where, parts, out, step)
+            made = keep_testset(own, plan, where, parts, out, step=step)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: what was made is in {parts}; the same command goes on from there.", 130

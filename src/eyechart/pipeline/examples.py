@@ -170,8 +170,8 @@ def _write(job: PredictionTask, groups: Sequence[Samples], folder: Path) -> dict
         for work in iterate_samples(job.images, [groups], job.plan, job.device):
             for start in range(len(work.samples)):
                 part = work.samples.take(np.array([start]))
-                read = None if work.read is None else work.read[start : start + 1]
-                pixels = work.chunk.make(part, read).pictures[0].permute(1, 2, 0).cpu().numpy()
+                read = None if work.from_files is None else work.from_files[start : start + 1]
+                pixels = work.clean_images.make(part, read).images[0].permute(1, 2, 0).cpu().numpy()
                 row = int(part.row[0])
                 found[row] = f"{file_name(part.name)}-{row:08d}.jpg"
                 picture = Image.fromarray(pixels)

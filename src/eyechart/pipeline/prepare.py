@@ -206,4 +206,4 @@ def _uniform(
         except OSError as error:
             raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
         step = progress.begin("strengths", count_steps(images, plan))
-        return keep_testset(images, plan, device, parts, target, step)
+        return keep_testset(images, plan, device, parts, target, step=step)

@@ -23,7 +23,7 @@ from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_de
 from eyechart.predictions.record import VERSION as RECORD_VERSION
 from eyechart.predictions.record import Answers, answers_of, to_table
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
-from eyechart.testsets.manifest import VERSION
+from eyechart.testsets.manifest import VERSION, Measured
 from eyechart.testsets.manifest import to_table as rows_table
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import IntArray, Samples
@@ -218,11 +218,11 @@ class _Loop:
             # at most one batch that was computed is not kept yet
             self._wait()
             part = samples.take(np.arange(start, stop))
-            read = None if loaded.read is None else loaded.read[start:stop]
-            corrupted = loaded.chunk.make(part, read)
-            return corrupted.pictures, (part, corrupted)
+            read = None if loaded.from_files is None else loaded.from_files[start:stop]
+            corrupted = loaded.clean_images.make(part, read)
+            return corrupted.images, (part, corrupted)
 
-        size = self.task.images.sizes[int(loaded.chunk.places[0])]
+        size = self.task.images.sizes[int(loaded.clean_images.places[0])]
         stimuli = Stimuli(len(samples), size, make)
         for batch in predict_batches(
             stimuli, self.task.models, answers_of, self.batch_size, self.advance
@@ -268,14 +268,8 @@ def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
     for model, answers in zip(task.models, computed.answers, strict=True):
         if not bool(answers.numbers[:, 1].isfinite().all()):
             raise model.refuse()
-    rows = rows_table(
-        task.images,
-        task.plan,
-        computed.samples,
-        computed.delta_v.numpy(),
-        computed.pixels.numpy(),
-        computed.scales,
-    )
+    measured = Measured(computed.delta_v.numpy(), computed.pixels.numpy(), computed.scales)
+    rows = rows_table(task.images, task.plan, computed.samples, measured)
     tables = [
         to_table(rows, model.name, answers)
         for model, answers in zip(task.models, computed.answers, strict=True)

@@ -1,10 +1,9 @@
 """From recorded answers to right or wrong, same or other than on the clean picture."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -56,11 +55,9 @@ class Predictions:
 
     def take(self, kept: NDArray[np.bool_]) -> "Predictions":
         """Return some of the answers."""
-        values: dict[str, Any] = {
-            name: None if (own := getattr(self, name)) is None else own[kept]
-            for name in self.__dataclass_fields__ if name != "universe"
-        }  # fmt: skip
-        return Predictions(**values, universe=self.universe)
+        arrays = {name: values for name, values in vars(self).items() if values is not None}
+        arrays.pop("universe", None)
+        return replace(self, **{name: values[kept] for name, values in arrays.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,29 +100,29 @@ class PredictionReader:
 
     def _names(self) -> list[str]:
         """Return the pictures of a run without clean ones."""
-        gone = {each.name for each in self.left_out}
+        gone = {damaged.name for damaged in self.left_out}
         return [name for name in self.labels if name not in gone]
 
     def outcomes(self, model: str, corruption: str) -> Predictions:
         """Return a model's answers to a corruption, next to those to the clean pictures."""
-        own = self._read(corruption, model)
-        answer, names = self._answers(own), own["picture"].to_pylist()
+        table = self._read(corruption, model)
+        answer, names = self._answers(table), table["picture"].to_pylist()
         clean = self._read(CLEAN, model) if self.has_clean else None
         known = self._names() if clean is None else clean["picture"].to_pylist()
-        places = {name: place for place, name in enumerate(known)}
+        places = {name: position for position, name in enumerate(known)}
         picture = np.array([places[name] for name in names], dtype=np.int64)
         label = np.array([self.labels.get(name, NONE) for name in names], dtype=np.int64)
         lost = self._answers(self._read(DESTROYED, model))
         if clean is None:
-            nothing = np.full(len(own), np.nan)
+            nothing = np.full(len(table), np.nan)
             same, right, lost_same = nothing, nothing, nothing
         else:
             clean_answer = self._answers(clean)[picture]
             same = (answer == clean_answer).astype(np.float64)
             right, lost_same = _equal(clean_answer, label), _shares(lost, clean_answer)
         return Predictions(
-            own["delta_v"].to_numpy().astype(np.float64),
-            own["severity"].to_numpy().astype(np.float64),
+            table["delta_v"].to_numpy().astype(np.float64),
+            table["severity"].to_numpy().astype(np.float64),
             picture,
             label,
             _equal(answer, label),
@@ -133,9 +130,9 @@ class PredictionReader:
             right,
             np.where(label == NONE, np.nan, _shares(lost, label)),
             lost_same,
-            row=own["row"].to_numpy(),
+            row=table["row"].to_numpy(),
             answer=answer,
-            confidence=self._confidence(own, answer),
+            confidence=self._confidence(table, answer),
         )
 
     def _read(self, name: str, model: str) -> pa.Table:
@@ -194,5 +191,5 @@ def _equal(answer: IntArray, label: IntArray) -> FloatArray:
 
 def _shares(lost: IntArray, label: IntArray) -> FloatArray:
     """Return how often answers to nothing equal each label, or each answer."""
-    values, which = np.unique(label, return_inverse=True)
-    return np.array([(lost == value).mean() for value in values], dtype=np.float64)[which]
+    values, inverse = np.unique(label, return_inverse=True)
+    return np.array([(lost == value).mean() for value in values], dtype=np.float64)[inverse]

@@ -44,8 +44,8 @@ class Comparison:
     @property
     def passed(self) -> bool:
         """Whether everything is as it was recorded, but for a few close calls."""
-        many = self.close_calls > MOST_CLOSE * self.answers
-        return not (self.pixels or self.delta_v or self.other or many)
+        are_too_many = self.close_calls > MOST_CLOSE * self.answers
+        return not (self.pixels or self.delta_v or self.other or are_too_many)
 
 
 def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:

@@ -60,8 +60,8 @@ def answers_of(scores: Tensor) -> Answers:
     logs = log_probabilities(scores)
     best, _ = logs.topk(2, dim=1)
     # of equally good answers the first, which topk does not promise
-    which = logs.argmax(dim=1, keepdim=True)
-    columns = [which.to(torch.float32), best[:, :1] - best[:, 1:], best[:, :1].exp()]
+    best_class = logs.argmax(dim=1, keepdim=True)
+    columns = [best_class.to(torch.float32), best[:, :1] - best[:, 1:], best[:, :1].exp()]
     has_categories = scores.shape[1] == CLASSES
     if has_categories:
         columns += [
@@ -80,8 +80,8 @@ def to_table(rows: pa.Table, model: str, answers: Answers) -> pa.Table:
         pa.array(numbers[:, 1]),
         pa.array(numbers[:, 2]),
     ]
-    for place in range(2):
-        start = 3 + place * SIXTEEN
+    for kind in range(2):
+        start = 3 + kind * SIXTEEN
         if answers.has_categories:
             flat = np.ascontiguousarray(numbers[:, start : start + SIXTEEN]).ravel()
             offsets = np.arange(0, len(flat) + 1, SIXTEEN, dtype=np.int32)

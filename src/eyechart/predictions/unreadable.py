@@ -35,7 +35,7 @@ class LeftOut:
     def table(self, loaded: LoadedSamples) -> pa.Table:
         """Count the samples whose files could not be read, and return them as a table."""
         samples = loaded.unreadable
-        names = [self.images.pictures[place].name for place in samples.image]
+        names = [self.images.pictures[position].name for position in samples.image]
         columns = (samples.row, names, [samples.name] * len(samples), samples.severity, loaded.why)
         arrays = [pa.array(values, f.type) for values, f in zip(columns, SCHEMA, strict=True)]
         self.damaged.update(zip(names, loaded.why, strict=True))
@@ -60,10 +60,10 @@ def left_out(folder: Path) -> list[Damaged]:
     if UNREADABLE not in Parts(folder).names():
         return []
     table = Parts(folder).read(UNREADABLE)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, why in zip(table["picture"].to_pylist(), table["why"].to_pylist(), strict=True):
-        found.setdefault(name, why)
-    return [Damaged(name, why) for name, why in found.items()]
+        reasons.setdefault(name, why)
+    return [Damaged(name, why) for name, why in reasons.items()]
 
 
 def read_rows(folder: Path, name: str, columns: list[str]) -> pa.Table:
@@ -78,5 +78,5 @@ def without(table: pa.Table, pictures: list[Damaged]) -> pa.Table:
     """Return the rows of other pictures than these."""
     if not pictures:
         return table
-    names = pa.array([each.name for each in pictures], pa.string())
+    names = pa.array([damaged.name for damaged in pictures], pa.string())
     return table.filter(pc.invert(pc.is_in(table["picture"], names)))

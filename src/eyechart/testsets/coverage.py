@@ -33,18 +33,18 @@ class Coverage:
 
 def coverage_of(table: pa.Table, least: int = 20) -> list[Coverage]:
     """Return the coverage of every corruption in a test set's table."""
-    found = []
+    coverages = []
     for name in table["corruption"].unique().to_pylist():
         if name == CLEAN:
             continue
-        own = table.filter(pc.equal(table["corruption"], name))
-        values = own["delta_v"].drop_null().to_numpy()
+        samples = table.filter(pc.equal(table["corruption"], name))
+        values = samples["delta_v"].drop_null().to_numpy()
         paper, equal = _counts(values, PAPER_BINS), _counts(values, TEXT_BINS)
         largest = float(values.max()) if len(values) else 0.0
-        found.append(
+        coverages.append(
             Coverage(
                 name,
-                own.num_rows,
+                samples.num_rows,
                 float((paper >= least).mean()),
                 float((equal >= least).mean()),
                 float((paper[paper > 0] >= least).mean()) if paper.any() else 0.0,
@@ -52,7 +52,7 @@ def coverage_of(table: pa.Table, least: int = 20) -> list[Coverage]:
                 tuple(int(count) for count in paper),
             )
         )
-    return found
+    return coverages
 
 
 def _counts(values: NDArray[np.float64], bins: int) -> NDArray[np.int64]:

@@ -1,13 +1,12 @@
 """The rows of a test set as a table: each says all that is needed to make its picture again."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.images.imageset import ImageSet
@@ -15,7 +14,7 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import category_labels
 from eyechart.suites.suite import Entry
 from eyechart.testsets.plan import CLEAN, Plan
-from eyechart.testsets.samples import FloatArray, Samples
+from eyechart.testsets.samples import FloatArray, IntArray, Samples
 
 VERSION = 1
 """Of the schema; grows when a column changes its meaning."""
@@ -46,14 +45,16 @@ parameters were drawn. `delta_v`: null where the clean picture has too little to
 digest of the corrupted 8-bit values."""
 
 
-def to_table(
-    images: ImageSet,
-    plan: Plan,
-    samples: Samples,
-    delta_v: FloatArray,
-    pixels: NDArray[np.int64],
-    scales: int,
-) -> pa.Table:
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What was measured of corrupted images: Δv, digests of their pixels, scales behind Δv."""
+
+    delta_v: FloatArray
+    pixels: IntArray
+    scales: int
+
+
+def to_table(images: ImageSet, plan: Plan, samples: Samples, measured: Measured) -> pa.Table:
     """Return the rows with their visual change and the digests of their pixels."""
     count, entry = len(samples), samples.entry
     places = pa.array(samples.image)
@@ -69,9 +70,9 @@ def to_table(
         "seed": np.full(count, plan.seed),
         "stimulus": [images.stimulus.name] * count,
         "definition": [plan.definition] * count,
-        "scales": np.full(count, scales, dtype=np.int8),
-        "delta_v": _null_for_nan(delta_v),
-        "pixels": pixels.view(np.uint64),
+        "scales": np.full(count, measured.scales, dtype=np.int8),
+        "delta_v": _null_for_nan(measured.delta_v),
+        "pixels": measured.pixels.view(np.uint64),
     }
     arrays = [
         pa.array(columns[field.name], field.type)
@@ -86,10 +87,10 @@ def to_table(
 def _of_pictures(images: ImageSet) -> dict[str, pa.Array]:
     """Return the columns that say which picture a row is about, for every picture of a set."""
     categories = category_labels(images.labels, images.categories)
-    names = [None if place == NONE else CATEGORIES[place] for place in categories]
+    names = [None if category == NONE else CATEGORIES[category] for category in categories]
     columns = {
         "digest": images.digests,
-        "picture": [each.name for each in images.pictures],
+        "picture": [picture.name for picture in images.pictures],
         "label": images.labels,
         "category": names,
     }
@@ -115,25 +116,29 @@ def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> l
     A picture that the set lacks, or a corruption that changed since, is an error.
     """
     known = {entry.name: entry for entry in entries}
-    places: dict[Any, int] = {}
-    for place, digest in reversed(list(enumerate(images.digests))):
+    places: dict[str | tuple[str, str], int] = {}
+    for position, digest in reversed(list(enumerate(images.digests))):
         # the same file may be there twice, under two names and labels
-        places[digest] = places[digest, images.pictures[place].name] = place
+        places[digest] = places[digest, images.pictures[position].name] = position
     groups = []
     for name in table["corruption"].unique().to_pylist():
-        own = table.filter(pc.equal(table["corruption"], name))
+        rows = table.filter(pc.equal(table["corruption"], name))
         entry = None if name == CLEAN else known.get(name)
         if entry is None and name != CLEAN:
             raise UsageError(f"The test set has {name}, which its suite has not: draw it again.")
-        if entry is not None and set(own["version"].to_pylist()) != {entry.version}:
+        if entry is not None and set(rows["version"].to_pylist()) != {entry.version}:
             raise UsageError(f"The test set has an older {name}: draw it again.")
-        groups.append(_draws(own, entry, places))
+        groups.append(_to_samples(rows, entry, places))
     return groups
 
 
-def _draws(table: pa.Table, entry: Entry | None, places: dict[Any, int]) -> Samples:
+def _to_samples(
+    table: pa.Table, entry: Entry | None, places: Mapping[str | tuple[str, str], int]
+) -> Samples:
     digests = table["digest"].to_pylist()
-    missing = next((place for place, digest in enumerate(digests) if digest not in places), None)
+    missing = next(
+        (position for position, digest in enumerate(digests) if digest not in places), None
+    )
     if missing is not None:
         name = table["picture"][missing].as_py()
         raise UsageError(

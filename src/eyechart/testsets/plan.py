@@ -96,8 +96,8 @@ class Plan:
         """Return the corruptions of the suite, or those chosen of it."""
         if is_read(self.suite):
             return entries_of(self.suite, self.corruptions)
-        own = {entry.name: entry for entry in load_suite(self.suite)}
-        known = {**own, **_more_of(self.suite)}
+        entries = {entry.name: entry for entry in load_suite(self.suite)}
+        known = {**entries, **_more_of(self.suite)}
         if not all(isinstance(name, str) for name in self.corruptions):
             raise UsageError(f"corruptions must be a list of names, got {brief(self.corruptions)}.")
         if not self.corruptions:
@@ -105,9 +105,9 @@ class Plan:
         chosen = []
         for name in self.corruptions:
             # the name alone will do where the suite's have a prefix
-            full = next((each for each in known if name in (each, each.rpartition("/")[2])), None)
+            full = next((key for key in known if name in (key, key.rpartition("/")[2])), None)
             if full is None:
-                raise _not_there(name, self.suite, own)
+                raise _not_there(name, self.suite, entries)
             chosen.append(known[full])
         return chosen
 
@@ -169,11 +169,11 @@ def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
     return tuple(corruptions)
 
 
-def _not_there(name: str, suite: str, own: Mapping[str, Entry]) -> UsageError:
+def _not_there(name: str, suite: str, entries: Mapping[str, Entry]) -> UsageError:
     """Return the error for a corruption that a suite lacks, and who has it."""
-    others = [each for each in PUBLISHED if name in {entry.name for entry in load_suite(each)}]
-    if others:
+    suites = [other for other in PUBLISHED if name in {entry.name for entry in load_suite(other)}]
+    if suites:
         return UsageError(
-            f"{suite} has no corruption '{name}', but {others[0]} has: use that suite."
+            f"{suite} has no corruption '{name}', but {suites[0]} has: use that suite."
         )
-    return unknown_name("corruption", name, own)
+    return unknown_name("corruption", name, entries)

@@ -42,12 +42,12 @@ class Published:
     """A folder of corrupted pictures that was recognised.
 
     `corruptions`: the folder or array of each, those that are known first, in the suites' order.
-    `others`: what lies beside them. `is_arrays`: CIFAR-10-C's layout, not ImageNet-C's.
+    `other_names`: what lies beside them. `is_arrays`: CIFAR-10-C's layout, not ImageNet-C's.
     """
 
     root: Path
     corruptions: Mapping[str, Path]
-    others: tuple[str, ...]
+    other_names: tuple[str, ...]
     is_arrays: bool
 
     def plan(self, plan: Plan) -> Plan:
@@ -88,7 +88,7 @@ class Published:
     def notes(self, plan: Plan) -> tuple[str, ...]:
         """Return a sentence on what is left aside, if there is anything."""
         foreign = set(self.corruptions) - together_with(plan.suite)
-        aside = [*sorted(foreign - set(plan.corruptions)), *self.others]
+        aside = [*sorted(foreign - set(plan.corruptions)), *self.other_names]
         if not aside:
             return ()
         more = "" if len(aside) < 4 else f" and {len(aside) - 3} more"

@@ -15,7 +15,7 @@ from eyechart.core.progress import Advance
 from eyechart.images.files import is_damaged, read_note, write_picture
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.samples import Samples
-from eyechart.testsets.stimuli import BATCH, iterate_clean_images, samples_of
+from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
 from eyechart.testsets.testset import TestSet
 
 
@@ -35,9 +35,9 @@ def render_testset(
         {_target(samples, images, at, out).parent for samples in rows for at in range(len(samples))}
     )
     groups = [_missing(samples, images, out, digests, step) for samples in rows]
-    for samples, place, picture in each_picture(testset, images, device, groups):
-        target = _target(samples, images, place, out)
-        _write(Image.fromarray(picture), target, _note(digests[int(samples.row[place])]))
+    for samples, position, picture in each_picture(testset, images, device, groups):
+        target = _target(samples, images, position, out)
+        _write(Image.fromarray(picture), target, _note(digests[int(samples.row[position])]))
         step(1, "")
     return len(testset)
 
@@ -52,21 +52,19 @@ def each_picture(
     table = testset.table
     digests = dict(zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True))
     left = [samples for samples in groups if len(samples)]
-    for chunk in iterate_clean_images(images, left, testset.plan, device) if left else ():
-        for samples, _ in samples_of(left, chunk.places):
-            for start in range(0, len(samples), BATCH[device.type]):
-                end = min(start + BATCH[device.type], len(samples))
-                part = samples.take(np.arange(start, end))
-                made = chunk.make(part)
-                pixels = made.pixels.cpu().numpy().view(np.uint64)
-                pictures = made.pictures.permute(0, 2, 3, 1).cpu().numpy()
-                for place, row in enumerate(part.row.tolist()):
-                    if int(pixels[place]) != digests[row]:
+    for clean_images in iterate_clean_images(images, left, testset.plan, device) if left else ():
+        for samples, _ in samples_of(left, clean_images.places):
+            for part in split_into_batches(samples, device):
+                corrupted = clean_images.make(part)
+                pixels = corrupted.pixels.cpu().numpy().view(np.uint64)
+                pictures = corrupted.images.permute(0, 2, 3, 1).cpu().numpy()
+                for position, row in enumerate(part.row.tolist()):
+                    if int(pixels[position]) != digests[row]:
                         raise UsageError(
                             f"Row {row} ({part.name}) has other pixels than the test set says: it"
                             " was made by another version, or on another kind of device."
                         )
-                    yield part, place, pictures[place]
+                    yield part, position, pictures[position]
 
 
 def _missing(
@@ -74,10 +72,10 @@ def _missing(
 ) -> Samples:
     """Return the rows whose pictures are not there yet; what is not ours is never replaced."""
     left = []
-    for place, row in enumerate(samples.row.tolist()):
-        target = _target(samples, images, place, out)
+    for position, row in enumerate(samples.row.tolist()):
+        target = _target(samples, images, position, out)
         if not target.exists() or is_damaged(target):
-            left.append(place)
+            left.append(position)
             continue
         if read_note(target) != _note(digests[row]):
             raise UsageError(
@@ -87,10 +85,10 @@ def _missing(
     return samples.take(np.array(left, dtype=np.int64))
 
 
-def _target(samples: Samples, images: ImageSet, place: int, out: Path) -> Path:
-    label = images.pictures[samples.image[place]].label
+def _target(samples: Samples, images: ImageSet, position: int, out: Path) -> Path:
+    label = images.pictures[samples.image[position]].label
     folder = out / file_name(samples.name) / (label or "unlabelled").replace("/", "-")
-    return folder / f"{samples.row[place]:08d}.png"
+    return folder / f"{samples.row[position]:08d}.png"
 
 
 def _note(pixels: int) -> str:

@@ -94,13 +94,13 @@ def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed
     """
     order = [hash64(seed, "share", digest) for digest in digests]
     members: dict[str | None, list[int]] = {}
-    for place, name in enumerate(classes):
-        members.setdefault(name, []).append(place)
+    for position, name in enumerate(classes):
+        members.setdefault(name, []).append(position)
     counts = np.zeros(len(digests), dtype=np.int64)
     names = sorted(members, key=lambda name: hash64(seed, "class", str(name)))
     for share, name in zip(_split(n, len(names)), names, strict=True):
-        own = sorted(members[name], key=lambda place: order[place])
-        counts[own] = _split(share, len(own))
+        positions = sorted(members[name], key=lambda position: order[position])
+        counts[positions] = _split(share, len(positions))
     return counts
 
 
@@ -119,28 +119,29 @@ def choose_pictures(pictures: Sequence[Picture], plan: Plan) -> IntArray:
     places = np.arange(len(pictures))
     if plan.pictures is None:
         return places
-    classes: list[str] = [each.label or "" for each in pictures]
+    classes: list[str] = [picture.label or "" for picture in pictures]
     if plan.labels == "entry16":
-        own = category_labels([each.label for each in pictures], [p.category for p in pictures])
-        classes, places = [str(each) for each in own], np.flatnonzero(own != NONE)
+        labels = [picture.label for picture in pictures]
+        categories = category_labels(labels, [picture.category for picture in pictures])
+        classes, places = [str(number) for number in categories], np.flatnonzero(categories != NONE)
     if plan.labels == "none":
         classes = [""] * len(pictures)
     if plan.pictures > len(places):
         raise UsageError(f"pictures must be at most {len(places)}, got {plan.pictures}.")
 
-    def order(place: int) -> tuple[int, str]:
-        name = pictures[place].name
+    def order(position: int) -> tuple[int, str]:
+        name = pictures[position].name
         return hash64(plan.seed, "picture", _stem(name)), name
 
     members: dict[str, list[int]] = {}
-    for place in sorted(places.tolist(), key=order):
-        members.setdefault(classes[place], []).append(place)
+    for position in sorted(places.tolist(), key=order):
+        members.setdefault(classes[position], []).append(position)
     turns = sorted(
-        (turn, hash64(plan.seed, "class", name), place)
-        for name, own in members.items()
-        for turn, place in enumerate(own)
+        (turn, hash64(plan.seed, "class", name), position)
+        for name, positions in members.items()
+        for turn, position in enumerate(positions)
     )
-    return np.array(sorted(place for _, _, place in turns[: plan.pictures]), dtype=np.int64)
+    return np.array(sorted(position for _, _, position in turns[: plan.pictures]), dtype=np.int64)
 
 
 def _stem(name: str) -> str:
@@ -153,13 +154,13 @@ def usable_pictures(images: ImageSet, plan: Plan) -> IntArray:
     """Return the places of the pictures that can be drawn: with "entry16", those of the 16."""
     if plan.labels != "entry16":
         return np.arange(len(images))
-    found = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
-    if not len(found):
+    positions = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
+    if not len(positions):
         raise UsageError(
             "No picture belongs to the 16 categories: give pictures labelled with ImageNet's"
             f" WordNet ids or with {CATEGORIES[0]}, {CATEGORIES[1]}, …, or use --labels native."
         )
-    return found
+    return positions
 
 
 def counts_of(images: ImageSet, plan: Plan) -> Counts:
@@ -167,13 +168,13 @@ def counts_of(images: ImageSet, plan: Plan) -> Counts:
     classes: Sequence[str | None] = images.labels
     places = usable_pictures(images, plan)
     if plan.labels == "entry16":
-        classes = [str(place) for place in category_labels(images.labels, images.categories)]
+        classes = [str(number) for number in category_labels(images.labels, images.categories)]
     if plan.labels == "none" or not plan.balanced:
         classes = [None] * len(images)
     counts = np.zeros(len(images), dtype=np.int64)
     counts[places] = allocate(
-        [images.digests[place] for place in places],
-        [classes[int(place)] for place in places],
+        [images.digests[position] for position in places],
+        [classes[int(position)] for position in places],
         plan.n,
         plan.seed,
     )
@@ -263,20 +264,20 @@ def _from_severity(
     """Return parameters in the entry's own units; where it has none, in px of each picture."""
     if entry.reference_side is not None:
         return resolve(entry, samples.severity, {}, entry.reference_side, random)
-    sides = np.array([min(images.sizes[place]) for place in samples.image])
+    sides = np.array([min(images.sizes[position]) for position in samples.image])
     values: dict[str, FloatArray] = {}
     for side in np.unique(sides):
-        own = resolve(entry, samples.severity, {}, int(side), random)
-        for name, value in own.items():
+        resolved = resolve(entry, samples.severity, {}, int(side), random)
+        for name, value in resolved.items():
             values[name] = np.where(sides == side, value, values.get(name, value))
     return values
 
 
 def keys_of(images: ImageSet, places: IntArray) -> Tensor:
     """Return the 64-bit keys of the pictures at these places."""
-    distinct, which = np.unique(places, return_inverse=True)
-    keys = named_keys([images.digests[place] for place in distinct], len(distinct))
-    return keys[torch.from_numpy(which)]
+    distinct, inverse = np.unique(places, return_inverse=True)
+    keys = named_keys([images.digests[position] for position in distinct], len(distinct))
+    return keys[torch.from_numpy(inverse)]
 
 
 def mildest(entry: Entry) -> float:

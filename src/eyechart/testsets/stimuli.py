@@ -25,7 +25,7 @@ from eyechart.testsets.samples import IntArray, Samples
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.ruler import CleanDescription, Ruler
 
-CHUNK_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
+CLEAN_PIXELS = {"cpu": 32 * 224 * 224, "cuda": 512 * 224 * 224}
 """How many pixels of clean pictures are held at once."""
 
 JPEG_AT_ONCE = 128
@@ -46,7 +46,7 @@ class CorruptedImages:
     the visual change, 0 where there is no change to measure.
     """
 
-    pictures: Tensor
+    images: Tensor
     delta_v: Tensor
     pixels: Tensor
     scales: int
@@ -70,7 +70,7 @@ class CleanImages:
     jpeg: int | None = None
 
     def make(self, samples: Samples, read: Tensor | None = None) -> CorruptedImages:
-        """Return the pictures of these rows, all of one corruption and all from this chunk.
+        """Return the pictures of these rows, all of one corruption and all of these images.
 
         `read`: the corrupted pictures, uint8 (B, 3, H, W), where they are not made but come from
         files.
@@ -125,8 +125,8 @@ def as_jpeg(pictures: Tensor, quality: int) -> Tensor:
     out = torch.empty_like(pictures)
     levels, result = pictures.numpy(), out.numpy()
 
-    def work(place: int) -> None:
-        result[place] = planes_of(through_jpeg(pixels_of(levels[place]), quality))
+    def work(position: int) -> None:
+        result[position] = planes_of(through_jpeg(pixels_of(levels[position]), quality))
 
     on_all_cores(work, range(len(levels)))
     return out
@@ -137,13 +137,13 @@ def group_by_size(
 ) -> list[IntArray]:
     """Return the pictures in groups of one size, each small enough to be held at once."""
     by_size: dict[tuple[int, int], list[int]] = {}
-    for place in sorted({int(each) for each in used}):
-        by_size.setdefault(images.sizes[place], []).append(place)
-    chunks = []
+    for position in sorted({int(image) for image in used}):
+        by_size.setdefault(images.sizes[position], []).append(position)
+    blocks = []
     for (height, width), places in by_size.items():
-        size = max(1, CHUNK_PIXELS.get(device.type, CHUNK_PIXELS["cpu"]) // (height * width))
-        chunks += [np.array(places[start : start + size]) for start in range(0, len(places), size)]
-    return chunks
+        size = max(1, CLEAN_PIXELS.get(device.type, CLEAN_PIXELS["cpu"]) // (height * width))
+        blocks += [np.array(places[start : start + size]) for start in range(0, len(places), size)]
+    return blocks
 
 
 def read_clean_images(images: ImageSet, places: IntArray, device: torch.device) -> Tensor | None:
@@ -165,7 +165,7 @@ def describe_clean_images(
     jpeg: int | None,
 ) -> CleanImages:
     """Return the pictures at `places` (rising) with the clean side of their visual change."""
-    keys = named_keys([images.digests[place] for place in places], len(places))
+    keys = named_keys([images.digests[position] for position in places], len(places))
     description = None if clean is None else ruler.describe(clean)
     return CleanImages(places, clean, keys, ruler, description, device, seed, jpeg)
 
@@ -173,21 +173,23 @@ def describe_clean_images(
 def samples_of(groups: Sequence[Samples], places: IntArray) -> Iterator[tuple[Samples, IntArray]]:
     """Yield, for each corruption, its rows with pictures among `places`, and where they were."""
     for samples in groups:
-        own = np.flatnonzero(np.isin(samples.image, places))
-        if len(own):
-            yield samples.take(own), own
+        positions = np.flatnonzero(np.isin(samples.image, places))
+        if len(positions):
+            yield samples.take(positions), positions
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedSamples:
-    """Rows of one corruption and one chunk, and their pictures where these come from files.
+    """Samples of one corruption with their clean images, and corrupted ones that are read.
+
+    `from_files`: the corrupted images, uint8 (B, 3, H, W), None where they are made here.
 
     `unreadable`: rows whose files could not be read, which are not among `samples`, and `why`.
     """
 
-    chunk: CleanImages
+    clean_images: CleanImages
     samples: Samples
-    read: Tensor | None
+    from_files: Tensor | None
     unreadable: Samples
     why: tuple[str, ...] = ()
 
@@ -207,18 +209,25 @@ def iterate_samples(
     ]
     with ThreadPoolExecutor(1, "eyechart-files") as reader:
         coming: Future[LoadedSamples] | None = None
-        clean_images = _iterate_blocks(images, [places for _, places in blocks], plan, device)
-        for (groups, _), chunk in zip(blocks, clean_images, strict=True):
-            for samples, _ in samples_of(groups, chunk.places):
+        loaded = _iterate_blocks(images, [places for _, places in blocks], plan, device)
+        for (groups, _), clean_images in zip(blocks, loaded, strict=True):
+            for samples, _ in samples_of(groups, clean_images.places):
                 if images.files is None:
-                    yield _as_it_is(chunk, samples)
+                    yield _as_it_is(clean_images, samples)
                     continue
                 for part in _pieces(samples, AHEAD.get(device.type, AHEAD["cpu"])):
-                    ready, coming = coming, reader.submit(_read, images, chunk, part)
+                    ready, coming = coming, reader.submit(_read, images, clean_images, part)
                     if ready is not None:
                         yield ready.result()
         if coming is not None:
             yield coming.result()
+
+
+def split_into_batches(samples: Samples, device: torch.device) -> Iterator[Samples]:
+    """Yield the samples in batches that are corrupted together."""
+    size = BATCH.get(device.type, BATCH["cpu"])
+    for start in range(0, len(samples), size):
+        yield samples.take(np.arange(start, min(start + size, len(samples))))
 
 
 def _pieces(samples: Samples, most: int) -> Iterator[Samples]:
@@ -227,20 +236,20 @@ def _pieces(samples: Samples, most: int) -> Iterator[Samples]:
         yield samples.take(places)
 
 
-def _as_it_is(chunk: CleanImages, samples: Samples) -> LoadedSamples:
-    return LoadedSamples(chunk, samples, None, samples.take(np.empty(0, dtype=np.int64)))
+def _as_it_is(clean_images: CleanImages, samples: Samples) -> LoadedSamples:
+    return LoadedSamples(clean_images, samples, None, samples.take(np.empty(0, dtype=np.int64)))
 
 
-def _read(images: ImageSet, chunk: CleanImages, samples: Samples) -> LoadedSamples:
+def _read(images: ImageSet, clean_images: CleanImages, samples: Samples) -> LoadedSamples:
     if samples.entry is None:
-        return _as_it_is(chunk, samples)
+        return _as_it_is(clean_images, samples)
     assert images.files is not None
-    found = images.files.read(
+    files = images.files.read(
         samples.entry.name, samples.severity.astype(np.int64).tolist(), samples.image.tolist()
     )
-    good, bad = np.flatnonzero(found.good), np.flatnonzero(~found.good)
-    pictures = found.pictures if chunk.device.type == "cpu" else found.pictures.pin_memory()
-    return LoadedSamples(chunk, samples.take(good), pictures, samples.take(bad), found.why)
+    good, bad = np.flatnonzero(files.good), np.flatnonzero(~files.good)
+    pictures = files.pictures if clean_images.device.type == "cpu" else files.pictures.pin_memory()
+    return LoadedSamples(clean_images, samples.take(good), pictures, samples.take(bad), files.why)
 
 
 def iterate_clean_images(

@@ -26,10 +26,10 @@ from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import check_same, write_settings
 from eyechart.images.imageset import ImageSet, load_images
 from eyechart.testsets.coverage import Coverage, coverage_of
-from eyechart.testsets.manifest import SCHEMA, VERSION, from_table, to_table
+from eyechart.testsets.manifest import SCHEMA, VERSION, Measured, from_table, to_table
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan, names_of
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
-from eyechart.testsets.stimuli import BATCH, iterate_clean_images, samples_of
+from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
 from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
@@ -80,10 +80,10 @@ class TestSet:
 
     def ranges(self, corruption: str) -> str:
         """Return in words from what to what the parameters of a corruption go."""
-        maps = [dict(own) for own in self._of(corruption)["parameters"].to_pylist()]
+        maps = [dict(parameters) for parameters in self._of(corruption)["parameters"].to_pylist()]
         parts = []
         for name in maps[0]:
-            values = [own[name] for own in maps]
+            values = [parameters[name] for parameters in maps]
             parts.append(f"{name} {min(values):.4g} to {max(values):.4g}")
         return ", ".join(parts)
 
@@ -94,11 +94,11 @@ class TestSet:
             return self
         known = [*self.corruptions, CLEAN]
         names = [name if name in known else f"{self.plan.suite}/{name}" for name in corruptions]
-        for given, name in zip(corruptions, names, strict=True):
+        for asked, name in zip(corruptions, names, strict=True):
             if name not in known:
-                raise unknown_name("corruption of the test set", given, known)
-        own = self.table.filter(pc.is_in(self.table["corruption"], pa.array(names)))
-        return replace(self, table=own)
+                raise unknown_name("corruption of the test set", asked, known)
+        rows = self.table.filter(pc.is_in(self.table["corruption"], pa.array(names)))
+        return replace(self, table=rows)
 
     def _of(self, corruption: str) -> pa.Table:
         name = as_text(corruption, "corruption")
@@ -190,9 +190,9 @@ def draw(
     )
     plan.check()
     where = find_device(device)
-    own = images if isinstance(images, ImageSet) else load_images(images, stimulus)
+    image_set = images if isinstance(images, ImageSet) else load_images(images, stimulus)
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
-        return make_testset(own, plan, where, Path(folder), no_advance)
+        return make_testset(image_set, plan, where, Path(folder), no_advance)
 
 
 def make_testset(
@@ -207,16 +207,16 @@ def make_testset(
 
 
 def keep_testset(
-    images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, step: Advance
+    images: ImageSet, plan: Plan, device: torch.device, folder: Path, target: Path, *, step: Advance
 ) -> TestSet:
     """Make a test set as `make_testset` does, write it to `target`, and remove its parts.
 
     Only within `lock_file(target)`: others may have made it, or be making it.
     """
-    made = make_testset(images, plan, device, folder, step)
-    made.save(target)
-    remove_parts(folder, made.table["corruption"].unique().to_pylist())
-    return made
+    testset = make_testset(images, plan, device, folder, step)
+    testset.save(target)
+    remove_parts(folder, testset.table["corruption"].unique().to_pylist())
+    return testset
 
 
 def remove_parts(folder: Path, names: Sequence[str] = ()) -> None:
@@ -244,18 +244,20 @@ def _make(
     pending = [samples.take(np.flatnonzero(~np.isin(samples.row, done))) for samples in groups]
     step(sum(map(len, groups)) - sum(map(len, pending)), "")
     left = [samples for samples in pending if len(samples)]
-    for chunk in iterate_clean_images(images, left, plan, device) if left else ():
-        for samples, _ in samples_of(left, chunk.places):
+    for clean_images in iterate_clean_images(images, left, plan, device) if left else ():
+        for samples, _ in samples_of(left, clean_images.places):
             if samples.name in reach:
-                own = reach[samples.name].take(samples.row - first[samples.name])
-                samples = find_values(images, chunk, samples, own, plan, step)
-            for start in range(0, len(samples), BATCH[device.type]):
-                end = min(start + BATCH[device.type], len(samples))
-                part = samples.take(np.arange(start, end))
-                made = chunk.make(part)
-                change, pixels = made.delta_v.cpu().numpy(), made.pixels.cpu().numpy()
-                table = to_table(images, plan, part, change, pixels, made.scales)
-                parts.write(part.name, table)
+                part_reach = reach[samples.name].take(samples.row - first[samples.name])
+                samples = find_values(images, clean_images, samples, part_reach, plan)
+                step(len(samples), "")
+            for part in split_into_batches(samples, device):
+                corrupted = clean_images.make(part)
+                measured = Measured(
+                    corrupted.delta_v.cpu().numpy(),
+                    corrupted.pixels.cpu().numpy(),
+                    corrupted.scales,
+                )
+                parts.write(part.name, to_table(images, plan, part, measured))
                 step(len(part), "")
     parts.merge()
     tables = [parts.read(samples.name) for samples in groups]
@@ -296,7 +298,7 @@ def header_of(images: ImageSet) -> dict[str, Any]:
         "stimulus": images.stimulus.name,
         "images": images.digest,
         "pictures": len(images),
-        "damaged": [each.name for each in images.damaged],
+        "damaged": [picture.name for picture in images.damaged],
         "versions": versions(),
     }
 

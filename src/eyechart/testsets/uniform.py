@@ -27,7 +27,12 @@ from eyechart.testsets.samples import (
     severities_of,
     with_values,
 )
-from eyechart.testsets.stimuli import BATCH, CleanImages, iterate_clean_images, samples_of
+from eyechart.testsets.stimuli import (
+    CleanImages,
+    iterate_clean_images,
+    samples_of,
+    split_into_batches,
+)
 
 CLOSE = 0.004
 """How near Δv has to come to what was drawn: a sixth of a bin."""
@@ -50,6 +55,7 @@ def draw_targets(
     names: Sequence[str],
     count: int,
     edges: FloatArray,
+    *,
     seed: int,
 ) -> FloatArray:
     """Return a Δv for `count` of the rows, spread evenly over the bins; NaN for other rows.
@@ -60,27 +66,27 @@ def draw_targets(
     spread = np.array([hash64(seed, "target", name) / 2**64 for name in names])
     target = np.full(len(low), np.nan)
     able = np.array([(high > start) & (low < end) for start, end in pairwise(edges)])
-    for place, chosen in _share_out(able, count, names, seed):
-        first = np.maximum(edges[place], low[chosen])
-        last = np.minimum(edges[place + 1], high[chosen])
+    for bin_number, chosen in _share_out(able, count, names, seed):
+        first = np.maximum(edges[bin_number], low[chosen])
+        last = np.minimum(edges[bin_number + 1], high[chosen])
         target[chosen] = first + spread[chosen] * (last - first)
     return target
 
 
 def choose_levels(
-    found: FloatArray, names: Sequence[str], count: int, edges: FloatArray, seed: int
+    delta_v: FloatArray, names: Sequence[str], count: int, edges: FloatArray, seed: int
 ) -> IntArray:
-    """Return for each row which of its Δv in `found` (levels × rows) it is to have; −1 for none.
+    """Return for each row which of its Δv in `delta_v` (levels × rows) it is to have; −1 for none.
 
     The counterpart of `draw_targets` where strength has a few levels only.
     """
-    chosen = np.full(found.shape[1], -1)
+    chosen = np.full(delta_v.shape[1], -1)
     with np.errstate(invalid="ignore"):
-        inside = (found >= edges[0]) & (found <= edges[-1])
-    place_of = np.where(inside, np.searchsorted(edges[1:-1], found, side="right"), -1)
-    able = np.array([(place_of == place).any(axis=0) for place in range(len(edges) - 1)])
-    for place, own in _share_out(able, count, names, seed):
-        chosen[own] = (place_of[:, own] == place).argmax(axis=0)
+        inside = (delta_v >= edges[0]) & (delta_v <= edges[-1])
+    place_of = np.where(inside, np.searchsorted(edges[1:-1], delta_v, side="right"), -1)
+    able = np.array([(place_of == bin_number).any(axis=0) for bin_number in range(len(edges) - 1)])
+    for bin_number, chosen_rows in _share_out(able, count, names, seed):
+        chosen[chosen_rows] = (place_of[:, chosen_rows] == bin_number).argmax(axis=0)
     return chosen
 
 
@@ -101,15 +107,15 @@ def _share_out(
     left = min(count, int(free.sum()))
     quota = _quotas(reached[order], left)
     while left and len(order):
-        for place, most in zip(order.tolist(), quota.tolist(), strict=True):
-            rows = np.flatnonzero(able[place] & free)
+        for bin_number, most in zip(order.tolist(), quota.tolist(), strict=True):
+            rows = np.flatnonzero(able[bin_number] & free)
             rows = rows[np.argsort(chance[rows])][: min(most, left)]
             free[rows] = False
             left -= len(rows)
             if len(rows):
-                yield place, rows
+                yield bin_number, rows
         # a second round, and more, among bins that still have rows
-        order = order[[bool((able[place] & free).any()) for place in order]]
+        order = order[[bool((able[bin_number] & free).any()) for bin_number in order]]
         quota = np.full(len(order), max(1, -(-left // max(len(order), 1))))
 
 
@@ -117,9 +123,9 @@ def _quotas(reached: IntArray, count: int) -> IntArray:
     """Return even shares of `count` for bins, none more than the bin has rows, rarest last."""
     quota = np.zeros(len(reached), dtype=np.int64)
     left = count
-    for number, place in enumerate(np.argsort(reached, kind="stable")):
-        quota[place] = min(int(reached[place]), -(-left // (len(reached) - number)))
-        left -= int(quota[place])
+    for number, bin_number in enumerate(np.argsort(reached, kind="stable")):
+        quota[bin_number] = min(int(reached[bin_number]), -(-left // (len(reached) - number)))
+        left -= int(quota[bin_number])
     return quota
 
 
@@ -147,23 +153,23 @@ def find_strengths(
         if step % 2:
             share = (target[rows] - below[rows]) / np.maximum(above[rows] - below[rows], 1e-9)
             middle = low[rows] + np.clip(share, 0.05, 0.95) * (high[rows] - low[rows])
-        found = measure(rows, middle)
-        under = found < target[rows]
-        _replace(low, below, rows[under], middle[under], found[under])
-        _replace(high, above, rows[~under], middle[~under], found[~under])
-        closer = np.abs(found - target[rows]) < np.abs(nearest[rows] - target[rows])
-        _replace(best, nearest, rows[closer], middle[closer], found[closer])
+        delta_v = measure(rows, middle)
+        under = delta_v < target[rows]
+        _replace(low, below, rows[under], middle[under], delta_v[under])
+        _replace(high, above, rows[~under], middle[~under], delta_v[~under])
+        closer = np.abs(delta_v - target[rows]) < np.abs(nearest[rows] - target[rows])
+        _replace(best, nearest, rows[closer], middle[closer], delta_v[closer])
     return best, nearest
 
 
 def _replace(
-    place: FloatArray,
+    severity: FloatArray,
     value: FloatArray,
     rows: NDArray[np.int64],
-    new_place: FloatArray,
+    new_severity: FloatArray,
     new_value: FloatArray,
 ) -> None:
-    place[rows], value[rows] = new_place, new_value
+    severity[rows], value[rows] = new_severity, new_value
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,30 +193,30 @@ def find_reach(
     images: ImageSet, pools: Sequence[Samples], plan: Plan, device: torch.device, step: Advance
 ) -> dict[str, Reach]:
     """Return what every row of the pools can reach, and the targets of those that are used."""
-    found = {
+    delta_v = {
         pool.name: np.full((len(severities_of(entry)), len(pool)), np.nan)
         for pool in pools if (entry := pool.entry) is not None
     }  # fmt: skip
-    for chunk in iterate_clean_images(images, pools, plan, device):
-        for samples, places in samples_of(pools, chunk.places):
+    for clean_images in iterate_clean_images(images, pools, plan, device):
+        for samples, places in samples_of(pools, clean_images.places):
             assert samples.entry is not None
-            own = found[samples.name]
+            reached = delta_v[samples.name]
             for level, severity in reversed(list(enumerate(severities_of(samples.entry)))):
                 if severity:
                     at = np.full(len(samples), severity)
-                    own[level, places] = measure_at(images, chunk, samples, at, plan)
+                    reached[level, places] = measure_at(images, clean_images, samples, at, plan)
                 elif plan.jpeg is not None:
                     # stored as JPEG, the picture itself is not without change
                     clean = replace(samples, severity=np.zeros(len(samples)), values={})
-                    own[level, places] = measure(chunk, clean)
+                    reached[level, places] = measure(clean_images, clean)
                 else:
                     # severity 0 is the picture itself
-                    own[level, places] = own[-1, places] * 0
+                    reached[level, places] = reached[-1, places] * 0
             step(len(samples), "")
-    return {pool.name: _aim(images, pool, found[pool.name], plan) for pool in pools}
+    return {pool.name: _aim(images, pool, delta_v[pool.name], plan) for pool in pools}
 
 
-def _aim(images: ImageSet, pool: Samples, found: FloatArray, plan: Plan) -> Reach:
+def _aim(images: ImageSet, pool: Samples, delta_v: FloatArray, plan: Plan) -> Reach:
     """Return the targets of a pool from its Δv at the severities that were looked at."""
     assert pool.entry is not None
     names = [
@@ -220,20 +226,20 @@ def _aim(images: ImageSet, pool: Samples, found: FloatArray, plan: Plan) -> Reac
     severities = severities_of(pool.entry)
     edges = np.linspace(*plan.delta_v, TARGET_BINS + 1)
     if len(severities) == 2:
-        target = draw_targets(found[0], found[1], names, plan.n, edges, plan.seed)
-        _check_reach(pool, plan, target, found)
-        return Reach(found[0], found[1], target, np.full(len(pool), np.nan))
-    chosen = choose_levels(found, names, plan.n, edges, plan.seed)
+        target = draw_targets(delta_v[0], delta_v[1], names, plan.n, edges, seed=plan.seed)
+        _check_reach(pool, plan, target, delta_v)
+        return Reach(delta_v[0], delta_v[1], target, np.full(len(pool), np.nan))
+    chosen = choose_levels(delta_v, names, plan.n, edges, plan.seed)
     used, rows = chosen >= 0, np.arange(len(pool))
-    target = np.where(used, found[chosen, rows], np.nan)
-    _check_reach(pool, plan, target, found)
-    return Reach(found[0], found[-1], target, np.where(used, severities[chosen], np.nan))
+    target = np.where(used, delta_v[chosen, rows], np.nan)
+    _check_reach(pool, plan, target, delta_v)
+    return Reach(delta_v[0], delta_v[-1], target, np.where(used, severities[chosen], np.nan))
 
 
-def _check_reach(pool: Samples, plan: Plan, target: FloatArray, found: FloatArray) -> None:
+def _check_reach(pool: Samples, plan: Plan, target: FloatArray, delta_v: FloatArray) -> None:
     if np.isnan(target).all():
         low, high = plan.delta_v
-        seen = found[~np.isnan(found)]
+        seen = delta_v[~np.isnan(delta_v)]
         reach = f"from {seen.min():.2f} to {seen.max():.2f}" if len(seen) else "nowhere"
         raise UsageError(
             f"{pool.name} reaches no Δv between {low:g} and {high:g} on these pictures, only"
@@ -242,33 +248,32 @@ def _check_reach(pool: Samples, plan: Plan, target: FloatArray, found: FloatArra
 
 
 def find_values(
-    images: ImageSet, chunk: CleanImages, samples: Samples, reach: Reach, plan: Plan, step: Advance
+    images: ImageSet, clean_images: CleanImages, samples: Samples, reach: Reach, plan: Plan
 ) -> Samples:
-    """Return rows of one chunk with the strengths that bring Δv to its targets."""
+    """Return rows of one clean_images with the strengths that bring Δv to its targets."""
     assert samples.entry is not None
 
     def measure_some(rows: IntArray, severity: FloatArray) -> FloatArray:
-        return measure_at(images, chunk, samples.take(rows), severity, plan)
+        return measure_at(images, clean_images, samples.take(rows), severity, plan)
 
     severity = reach.severity
     if np.isnan(severity).any():
         severity, _ = find_strengths(
             reach.target, mildest(samples.entry), reach.lowest, reach.highest, measure_some
         )
-    step(len(samples), "")
     return with_values(images, replace(samples, severity=severity), plan.seed)
 
 
 def measure_at(
-    images: ImageSet, chunk: CleanImages, samples: Samples, severity: FloatArray, plan: Plan
+    images: ImageSet, clean_images: CleanImages, samples: Samples, severity: FloatArray, plan: Plan
 ) -> FloatArray:
     """Return Δv of these rows at these severities."""
-    return measure(chunk, with_values(images, replace(samples, severity=severity), plan.seed))
+    return measure(
+        clean_images, with_values(images, replace(samples, severity=severity), plan.seed)
+    )
 
 
-def measure(chunk: CleanImages, samples: Samples) -> FloatArray:
+def measure(clean_images: CleanImages, samples: Samples) -> FloatArray:
     """Return Δv of these rows, made a batch at a time."""
-    size = BATCH.get(chunk.device.type, BATCH["cpu"])
-    starts = range(0, len(samples), size)
-    parts = (samples.take(np.arange(start, min(start + size, len(samples)))) for start in starts)
-    return np.concatenate([chunk.make(part).delta_v.cpu().numpy() for part in parts])
+    parts = split_into_batches(samples, clean_images.device)
+    return np.concatenate([clean_images.make(part).delta_v.cpu().numpy() for part in parts])

@@ -71,14 +71,16 @@ class Photographs:
         """Return the picture as models saw it."""
         picture = self._find(row["picture"][0].as_py(), row["digest"][0].as_py())
         images = load_pictures([picture], picture.name, self.stimulus)
-        (draws,) = from_table(row, images, self.plan.entries())
+        (samples,) = from_table(row, images, self.plan.entries())
         levels, keys = images.batch([0]), named_keys(images.digests, 1)
         # without a description of the clean image Δv, which is known, is not measured again
-        chunk = CleanImages(
+        clean_images = CleanImages(
             np.zeros(1, dtype=np.int64), levels, keys, find_ruler(self.plan.definition), None, CPU,
             self.plan.seed, self.plan.jpeg,
         )  # fmt: skip
-        return checked(levels[0] if draws.entry is None else chunk.make(draws).pictures[0], row)
+        if samples.entry is not None:
+            levels = clean_images.make(samples).images
+        return checked(levels[0], row)
 
     def clean(self, row: pa.Table) -> Tensor:
         """Return the clean picture as models saw it."""

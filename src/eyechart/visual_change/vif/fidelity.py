@@ -16,7 +16,7 @@ from eyechart.visual_change.vif.mixture import covariance, decompose, log_terms,
 from eyechart.visual_change.vif.pyramid import count_scales, subbands
 from eyechart.visual_change.vif.statistics import CleanStatistics, Scale, join
 
-CHUNK_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
+CLEAN_PIXELS = {"cpu": 4 * 224 * 224, "cuda": 256 * 224 * 224}
 """How many pixels are worked on at once: what fits a CPU's cache, what fills a GPU."""
 
 MOST_PICTURES = 16_384
@@ -137,7 +137,7 @@ def _kept(clean: CleanStatistics, part: slice, corrupted: Tensor) -> Tensor:
 def _each_part(grey: Tensor, work: Callable[[slice], Result]) -> list[Result]:
     """Return what `work` makes of each part of the batch, on all cores if on a CPU."""
     count, pixels = len(grey), grey[0].numel()
-    fitting = CHUNK_PIXELS.get(grey.device.type, CHUNK_PIXELS["cpu"]) // pixels
+    fitting = CLEAN_PIXELS.get(grey.device.type, CLEAN_PIXELS["cpu"]) // pixels
     size = min(max(1, fitting), MOST_PICTURES)
     parts = [slice(start, min(start + size, count)) for start in range(0, count, size)]
     results: dict[int, Result] = {}
