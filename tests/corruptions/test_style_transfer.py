@@ -18,7 +18,7 @@ from eyechart.suites.assets import VARIABLE, read_styles
 from eyechart.suites.suite import find_entry
 from eyechart.testsets.plan import Plan
 from eyechart.training import style_transfer
-from eyechart.training.style_transfer import Judge
+from eyechart.training.style_transfer import Features
 from photographs import photographs
 
 EXTRA = "imagenet-c-extra"
@@ -185,7 +185,7 @@ def test_a_file_that_is_none_is_one_sentence(tmp_path, monkeypatch, content):
 
 def test_features_are_those_before_each_halving():
     model = load_model("test_style_transfer:pyramid", torch.device("cpu"), trust=True)
-    judge = Judge(model, torch.device("cpu"))
+    judge = Features(model, torch.device("cpu"))
     batch = torch.rand(2, 3, 64, 64)
     found = judge(batch)
     assert {depth: tuple(own.shape[1:]) for depth, own in found.items()} == {
@@ -227,7 +227,7 @@ with torch.random.fork_rng():
 def test_a_layer_that_is_used_several_times_counts_where_a_depth_ends():
     model = load_model("test_style_transfer:reusing", torch.device("cpu"), trust=True)
     batch = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(2))
-    found = Judge(model, torch.device("cpu"))(batch)
+    found = Features(model, torch.device("cpu"))(batch)
     with torch.no_grad():
         stages = reusing.stages(model.preprocessing.on_unit(batch))
         # what a stage made is last seen after the next one's first activation
@@ -283,7 +283,7 @@ def test_what_is_learnt_brings_pictures_nearer_to_the_style_and_keeps_them_where
     after.rename(before)
     assert run(*words(home, "--steps", 250)).status == 0
     model = load_model("test_style_transfer:pyramid", torch.device("cpu"), trust=True)
-    judge = Judge(model, torch.device("cpu"))
+    judge = Features(model, torch.device("cpu"))
     contents = Cutouts(load_images(home / "photos", "native"), 64, torch.device("cpu"))(8, "x")
     looks = Cutouts(load_images(home / "looks", "native"), 64, torch.device("cpu"))(8, "y")
     apart = {}
@@ -323,7 +323,7 @@ def test_what_cannot_be_trained_is_one_sentence(run, home, more, part):
 
 
 def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypatch):
-    trained = style_transfer._Run._learn
+    trained = style_transfer._StyleTraining._learn
 
     def stopped(own):
         if own.done == 2:
@@ -331,8 +331,8 @@ def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypat
         trained(own)
 
     with monkeypatch.context() as patch:
-        patch.setattr(style_transfer, "SAVE_EVERY", -1)
-        patch.setattr(style_transfer._Run, "_learn", stopped)
+        patch.setattr("eyechart.training.state.SAVE_EVERY", -1)
+        patch.setattr(style_transfer._StyleTraining, "_learn", stopped)
         assert run(*words(home, "--steps", 4)).status == 130
     assert (home / "style.state").exists()
     told = run(*words(home, "--steps", 4), "--stimulus", 72)
@@ -344,12 +344,12 @@ def test_a_training_of_another_size_or_judge_is_another_one(run, home, monkeypat
 
 
 def test_a_training_that_diverges_at_its_end_writes_no_network(run, home, monkeypatch):
-    usual = style_transfer._Run._loss
+    usual = style_transfer._StyleTraining._loss
 
     def broken(own, *given):
         return usual(own, *given) * (float("nan") if own.done == 2 else 1)
 
-    monkeypatch.setattr(style_transfer._Run, "_loss", broken)
+    monkeypatch.setattr(style_transfer._StyleTraining, "_loss", broken)
     assert_refused(run(*words(home, "--steps", 3)), "diverged", "lower rate")
     assert not (home / "style.pt").exists()
 

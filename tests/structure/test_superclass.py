@@ -39,8 +39,7 @@ from eyechart.structure.superclasses import (
     sort_pictures,
     with_seen_test,
 )
-from eyechart.training.loop import Start, train
-from eyechart.training.mixture import Mixture
+from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import Recipe
 from trainable import CPU, SIDE
 
@@ -508,7 +507,7 @@ def small():
 def trained(data, path, **recipe):
     start = Start(small(), base="nowhere:none")
     own = Recipe(**{"epochs": 2, "batch": 8, "rate": 0.1, **recipe})
-    train(start, data, Mixture(), own, CPU, path, NoProgress())
+    train(Training(start, data, own), CPU, path, NoProgress())
     return read_checkpoint(path).weights
 
 

@@ -15,7 +15,7 @@ from eyechart.core.progress import NoProgress
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.suites.suite import find_entry
-from eyechart.training import blocks, loop
+from eyechart.training import blocks, loop, state
 from eyechart.training.data import training_data
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
@@ -55,7 +55,8 @@ def train(data, path, network="small", mixture=NOISE, progress=None, steps=STEPS
     """Return the weights at the end of a training; what is not said is as usual here."""
     own = Recipe(**{**USUAL, **recipe})
     start = loop.new_network(f"trainable:{network}", data, 0, steps)
-    loop.train(start, data, mixture, own, CPU, Path(path), progress or NoProgress())
+    training = loop.Training(start, data, own, mixture)
+    loop.train(training, CPU, Path(path), progress or NoProgress())
     return read_checkpoint(Path(path)).weights
 
 
@@ -72,6 +73,6 @@ class Slow:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    loop.SAVE_EVERY = 0.0
+    state.SAVE_EVERY = 0.0
     blocks.BLOCK_PIXELS = {"cpu": 2 * 8 * SIDE * SIDE}
     torch.save(train(data_of(sys.argv[1]), sys.argv[2], sys.argv[3], progress=Slow()), sys.argv[4])

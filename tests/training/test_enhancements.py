@@ -23,8 +23,7 @@ from eyechart.testsets.plan import Plan
 from eyechart.training import enhancements
 from eyechart.training.data import Transform, training_data
 from eyechart.training.enhancements import Comparison, Enhancement, usual_enhancements
-from eyechart.training.loop import train
-from eyechart.training.mixture import Mixture
+from eyechart.training.loop import Training, train
 from eyechart.training.recipe import Recipe
 from textures import save_textures
 
@@ -222,9 +221,9 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
         sizes.append(len(batch))
         return equalise(batch)
 
-    def watched(start, own, *more):
-        given.append(own)
-        return train(start, own, *more)
+    def watched(training, *more):
+        given.append(training.data)
+        return train(training, *more)
 
     monkeypatch.setattr(enhancements, "CLAHE", Transform("clahe", note))
     monkeypatch.setattr(enhancements, "train", watched)
@@ -242,14 +241,14 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
     assert [own.whole for own in given] == [None] and sizes == [48, *[8] * 6]
     plain = training_data(load_images(tmp_path / "equalised", "native"))
     start = enhancements._tuned_start(asked, model, plain)
-    train(start, plain, Mixture(), recipe, CPU, tmp_path / "plain.pt", NoProgress())
+    train(Training(start, plain, recipe), CPU, tmp_path / "plain.pt", NoProgress())
     made, expected = (read_checkpoint(path).weights for path in
                       (tmp_path / "out" / "clahe.pt", tmp_path / "plain.pt"))  # fmt: skip
     assert all(torch.equal(made[key], own) for key, own in expected.items())
     # a training with images as they are is another one
     with pytest.raises(UsageError, match="transform: clahe, now None"):
         start = enhancements._tuned_start(asked, model, data)
-        train(start, data, Mixture(), recipe, CPU, tmp_path / "out" / "clahe.pt", NoProgress())
+        train(Training(start, data, recipe), CPU, tmp_path / "out" / "clahe.pt", NoProgress())
 
 
 @pytest.mark.slow

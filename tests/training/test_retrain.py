@@ -38,8 +38,7 @@ from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import Change
 from eyechart.training.data import training_data
-from eyechart.training.loop import Start, train
-from eyechart.training.mixture import Mixture
+from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import PICTURES, RECIPE, data_for, on_clean
 from interrupting import stopping
@@ -73,7 +72,7 @@ def home(tmp_path_factory):
     start = Start(deepcopy(tinted_contrasts.untrained), base="tinted_contrasts:untrained")
     recipe = Recipe(epochs=20, batch=32, rate=0.05, weight_decay=0, schedule="cosine", flip=0)
     data = training_data(load_images(folder / "train", "native"))
-    train(start, data, Mixture(), recipe, CPU, folder / "standard.pt", NoProgress())
+    train(Training(start, data, recipe), CPU, folder / "standard.pt", NoProgress())
     return folder
 
 

@@ -155,7 +155,7 @@ def test_a_training_that_crashed_goes_on_from_where_it_was_last_written_down(
     def crash():
         raise MemoryError
 
-    monkeypatch.setattr(loop, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr("eyechart.training.state.SAVE_EVERY", 0.0)
     monkeypatch.setattr(blocks, "BLOCK_PIXELS", {"cpu": 2 * 8 * SIDE * SIDE})
     path, told = tmp_path / "net.pt", Stopping(6, crash)
     with pytest.raises(MemoryError):
@@ -543,7 +543,7 @@ def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, t
     path = tmp_path / "net.pt"
     start = loop.new_network("trainable:small", data, 0, STEPS)
     recipe = Recipe(epochs=2, batch=8)
-    loop.train(start, data, NOISE, recipe, CPU, path, loop_silent())
+    loop.train(loop.Training(start, data, recipe, NOISE), CPU, path, loop_silent())
     model = load_model(str(path), CPU, trust=True)
     assert model.class_names == data.class_names == ("blue", "green", "grey", "red")
     assert model.trained_on == (NOISE_NAME,)
@@ -568,7 +568,8 @@ def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_p
     base = load_model(str(path), CPU, trust=True)
     start = loop.Start(base.module, "", str(path), (), base.preprocessing, base.trained_on)
     more = Mixture((find_entry("contrast", None),))
-    loop.train(start, data, more, Recipe(epochs=1, batch=8), CPU, tmp_path / "b.pt", loop_silent())
+    training = loop.Training(start, data, Recipe(epochs=1, batch=8), more)
+    loop.train(training, CPU, tmp_path / "b.pt", loop_silent())
     found = load_model(str(tmp_path / "b.pt"), CPU, trust=True)
     assert found.trained_on == (NOISE_NAME, "contrast")
     assert found.class_names == base.class_names

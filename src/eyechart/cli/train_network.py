@@ -104,7 +104,7 @@ def network(
     from eyechart.models.preprocessing import Preprocessing
     from eyechart.training.data import mean_and_deviation, training_data
     from eyechart.training.distributed import for_first, is_first_process, own_device
-    from eyechart.training.loop import new_network, train
+    from eyechart.training.loop import Training, new_network, train
     from eyechart.training.mixture import Mixture
     from eyechart.training.recipe import Recipe
 
@@ -133,7 +133,8 @@ def network(
             data = training_data(train_set)
             test = None if test_set is None else training_data(test_set, data.class_names, least=1)
             steps = Preprocessing(None, *mean_and_deviation(data))
-            train(new_network(arch, data, seed, steps), data, mixture, recipe, where, out, progress)
+            start = new_network(arch, data, seed, steps)
+            train(Training(start, data, recipe, mixture), where, out, progress)
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: what was learnt is beside {out}; the same command goes on from there.",

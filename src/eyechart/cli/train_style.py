@@ -76,7 +76,9 @@ def style_transfer(
             )
         )
         try:
-            made = train_style_transfer(judge, contents, looks, recipe, where, out, bars)
+            made = train_style_transfer(
+                judge, contents, looks, recipe, device=where, path=out, progress=bars
+            )
         except KeyboardInterrupt:
             raise Stop(
                 f"Stopped: what was learnt is beside {out}; the same command goes on from there.",

@@ -26,7 +26,7 @@ from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled, mean_and_deviation
-from eyechart.training.loop import Start, new_network, settings_of, train
+from eyechart.training.loop import Start, Training, new_network, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 from eyechart.training.state import is_finished
@@ -164,28 +164,22 @@ class Trainer:
 
     def check(self, job: Job) -> None:
         """Raise a UsageError if the checkpoint of a job is there and of another configuration."""
-        settings = settings_of(
-            self._start(job.seed), self.data, job.mixture, self._recipe(job.seed)
-        )
-        is_finished(job.path(self.out), settings)
+        is_finished(job.path(self.out), self._training(job).settings())
 
     def begin(self) -> None:
         """Raise a UsageError if there is nothing to train."""
         self._start(self.study.seeds[0])
 
-    def _recipe(self, seed: int) -> Recipe:
-        return replace(self.study.recipe, seed=seed)
+    def _training(self, job: Job) -> Training:
+        recipe = replace(self.study.recipe, seed=job.seed)
+        return Training(self._start(job.seed), self.data, recipe, job.mixture)
 
     def __call__(self, job: Job, step: Advance) -> None:
         """Make one training, if it is not made; `step` is told of every picture."""
         self.held = self.held or Held(self.data, self.device)
-        recipe = self._recipe(job.seed)
         path = job.path(self.out)
         path.parent.mkdir(parents=True, exist_ok=True)
-        train(
-            self._start(job.seed), self.data, job.mixture, recipe, self.device, path,
-            JointProgress(step), self.held,
-        )  # fmt: skip
+        train(self._training(job), self.device, path, JointProgress(step), self.held)
 
     def _start(self, seed: int) -> Start:
         if self.study.network:

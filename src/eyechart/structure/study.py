@@ -24,8 +24,7 @@ from eyechart.structure.kinds import Kinds
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled, mean_and_deviation
-from eyechart.training.loop import new_network, train
-from eyechart.training.mixture import Mixture
+from eyechart.training.loop import Training, new_network, train
 from eyechart.training.recipe import Recipe
 
 
@@ -151,7 +150,7 @@ def _train_and_test(
         preprocessing = Preprocessing(None, *mean_and_deviation(data))
     start = new_network(study.network, data, job.seed, preprocessing)
     recipe = replace(study.recipe, seed=job.seed)
-    train(start, data, Mixture(), recipe, device, path, progress)
+    train(Training(start, data, recipe), device, path, progress)
     write_parquet(_answers(path, job.fold, kinds.data, device), predictions)
 
 

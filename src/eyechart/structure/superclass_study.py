@@ -25,8 +25,7 @@ from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.structure.superclass_pictures import Split
 from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled
-from eyechart.training.loop import Start, train
-from eyechart.training.mixture import Mixture
+from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, start_of, trainable
 
@@ -95,7 +94,7 @@ def run_superclasses(
         if not path.exists():
             # predictions of a network that somebody deleted since
             parts.drop(ANSWERS)
-        train(start, data.train, Mixture(), recipe, device, path, progress)
+        train(Training(start, data.train, recipe), device, path, progress)
         start.module.load_state_dict(dict(read_checkpoint(path).weights))
         tuned = Model(
             spec,

@@ -19,8 +19,9 @@ def for_first(lock: AbstractContextManager[None]) -> AbstractContextManager[None
 
 @dataclass(frozen=True)
 class World:
-    """Which of how many processes this is."""
+    """Which of how many processes this is, and its device."""
 
+    device: torch.device
     rank: int = 0
     count: int = 1
 
@@ -29,19 +30,21 @@ class World:
         """Whether this process writes files and shows progress."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module, device: torch.device) -> nn.Module:
+    def wrap(self, module: nn.Module) -> nn.Module:
         """Return the module whose gradients are averaged over all processes."""
         if self.count == 1:
             return module
-        return DistributedDataParallel(module, [device] if device.type == "cuda" else None)
+        return DistributedDataParallel(
+            module, [self.device] if self.device.type == "cuda" else None
+        )
 
-    def any(self, flag: bool, device: torch.device) -> bool:
+    def any(self, flag: bool) -> bool:
         """Return whether the flag is set in any process."""
         if self.count == 1:
             return flag
-        told = torch.tensor([float(flag)], device=device)
-        distributed.all_reduce(told)
-        return bool(told.item())
+        n_set = torch.tensor([float(flag)], device=self.device)
+        distributed.all_reduce(n_set)
+        return bool(n_set.item())
 
     def wait(self) -> None:
         """Wait for all processes to come here."""
@@ -72,13 +75,13 @@ def own_device(device: torch.device) -> torch.device:
 def joined(device: torch.device) -> Iterator[World]:
     """Give this process's place among those that torchrun started; alone without torchrun."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        yield World()
+        yield World(device)
         return
     outer = distributed.is_initialized()
     if not outer:
         distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
     try:
-        yield World(distributed.get_rank(), distributed.get_world_size())
+        yield World(device, distributed.get_rank(), distributed.get_world_size())
     finally:
         if not outer:
             distributed.destroy_process_group()

@@ -30,8 +30,7 @@ from eyechart.scores.evaluation import Evaluation
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.testsets.samples import choose_pictures
 from eyechart.training.data import Labelled, Transform, mean_and_deviation, training_data
-from eyechart.training.loop import Start, new_network, train
-from eyechart.training.mixture import Mixture
+from eyechart.training.loop import Start, Training, new_network, train
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, data_for, refuse_softmax, start_of, trainable
 from eyechart.training.sources import Sources, load_labelled
@@ -256,17 +255,17 @@ def _train_all(
     seed = asked.recipe.seed
     if model is None:
         first = new_network(asked.network, data, seed, steps)
-        train(first, data, Mixture(), asked.recipe, device, asked.path(STANDARD), progress)
+        train(Training(first, data, asked.recipe), device, asked.path(STANDARD), progress)
     for each in asked.enhancements:
         path = asked.path(each.name)
         if each.recipe is not None:
             start = _tuned_start(asked, model, data)
             # streamed: all images at once, equalised, may not fit into memory
             own = replace(data, transform=CLAHE) if each.equalised else data
-            train(start, own, Mixture(), each.recipe, device, path, progress)
+            train(Training(start, own, each.recipe), device, path, progress)
         elif each.network and model is None:
             other = new_network(each.network, data, seed, steps)
-            train(other, data, Mixture(), asked.recipe, device, path, progress)
+            train(Training(other, data, asked.recipe), device, path, progress)
 
 
 def _tuned_start(asked: Comparison, model: Model | None, data: Labelled) -> Start:

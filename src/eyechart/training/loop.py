@@ -5,12 +5,10 @@ network batch by batch.
 """
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
+from eyechart.core.run_folder import Settings
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
 from eyechart.models.last_layer import find_last_layer
 from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, lay_out
@@ -31,16 +30,7 @@ from eyechart.training.data import Held, Labelled
 from eyechart.training.distributed import World, joined
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
-from eyechart.training.state import (
-    interrupt_noticed,
-    is_finished,
-    read_state,
-    state_path,
-    write_state,
-)
-
-SAVE_EVERY = 60.0
-"""Seconds between two states on disk."""
+from eyechart.training.state import TrainingState, is_finished, state_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +59,45 @@ def new_network(name: str, data: Labelled, seed: int, steps: Preprocessing) -> S
     return Start(module, name, "", data.class_names, steps)
 
 
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What is trained, on which images, with which corruptions, and how.
+
+    Begin again with a module as it was at first, not with one that a training has changed.
+    """
+
+    start: Start
+    data: Labelled
+    recipe: Recipe
+    mixture: Mixture = field(default_factory=Mixture)
+
+    def check(self) -> None:
+        """Raise a UsageError unless this can be trained."""
+        self.recipe.check()
+        self.recipe.check_crop(self.data.size)
+        self.mixture.check()
+        if not any(True for _ in self.start.module.parameters()):
+            raise UsageError("The network has no parameters, so there is nothing to train.")
+
+    def settings(self) -> dict[str, object]:
+        """Return all that decides a training, as plain values, what users set first."""
+        steps, data, recipe = self.start.preprocessing, self.data, self.recipe
+        identity = identity_of(self.start.module)
+        return {
+            **recipe.settings(),
+            **self.mixture.settings(),
+            "stimulus": data.images.stimulus.name,
+            "size": list(data.size),
+            "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
+            "data": data.fingerprint,
+            "transform": None if data.transform is None else data.transform.name,
+            # recipes of everything say nothing of what is tuned, so this has to tell them apart
+            "start": identity if recipe.tune == "all" else f"{recipe.tune} layer of {identity}",
+        }
+
+
 def train(
-    start: Start,
-    data: Labelled,
-    mixture: Mixture,
-    recipe: Recipe,
+    training: Training,
     device: torch.device,
     path: Path,
     progress: Progress,
@@ -83,15 +107,10 @@ def train(
 
     A training that was stopped goes on from the file beside it that ends in .state; one that is
     finished is not done again; one with another configuration is refused. Under torchrun all
-    processes share every batch. `held`: the data, if it is on the device already. Begin again with
-    the module as it was at first, not with the one that a training has changed.
+    processes share every batch. `held`: the data, if it is on the device already.
     """
-    recipe.check()
-    recipe.check_crop(data.size)
-    mixture.check()
-    if not any(True for _ in start.module.parameters()):
-        raise UsageError("The network has no parameters, so there is nothing to train.")
-    settings = settings_of(start, data, mixture, recipe)
+    training.check()
+    settings, recipe = training.settings(), training.recipe
     if is_finished(path, settings):
         return path
     with joined(device) as world, _exact(recipe.deterministic, device):
@@ -102,46 +121,21 @@ def train(
             )
         forked = [device] if device.type == "cuda" else []
         with torch.random.fork_rng(devices=forked):
-            ready = held or Held(data, device)
-            run = _Run(start, ready, mixture, recipe, path, settings, world)
+            run = _Run(training, held or Held(training.data, device), path, settings, world)
             run.go(progress)
         world.wait()
     return path
-
-
-def settings_of(start: Start, data: Labelled, mixture: Mixture, recipe: Recipe) -> dict[str, Any]:
-    """Return all that decides a training, as plain values, what users set first."""
-    steps = start.preprocessing
-    identity = identity_of(start.module)
-    return {
-        **recipe.settings(),
-        **mixture.settings(),
-        "stimulus": data.images.stimulus.name,
-        "size": list(data.size),
-        "preprocessing": {**asdict(steps), "mean": list(steps.mean), "std": list(steps.std)},
-        "data": data.fingerprint,
-        "transform": None if data.transform is None else data.transform.name,
-        # recipes of everything say nothing of what is tuned, so this has to tell one from the other
-        "start": identity if recipe.tune == "all" else f"{recipe.tune} layer of {identity}",
-    }
 
 
 class _Run:
     """One training: the module, its optimiser, and how many steps are done."""
 
     def __init__(
-        self,
-        start: Start,
-        held: Held,
-        mixture: Mixture,
-        recipe: Recipe,
-        path: Path,
-        settings: dict[str, Any],
-        world: World,
+        self, training: Training, held: Held, path: Path, settings: Settings, world: World
     ) -> None:
+        start, recipe, device = training.start, training.recipe, held.device
         self.start, self.recipe, self.path = start, recipe, path
-        self.settings, self.world, self.device = settings, world, held.device
-        device = held.device
+        self.settings, self.world, self.device = settings, world, device
         self.layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
         self.module = start.module.to(device, torch.float32)
         lay_out(self.module, self.layout)
@@ -153,13 +147,17 @@ class _Run:
             nesterov=recipe.nesterov,
             fused=device.type == "cuda" or None,
         )
-        self.blocks = Blocks(held, mixture, recipe, world)
+        self.blocks = Blocks(held, training.mixture, recipe, world)
         self.batch, self.steps = self.blocks.batch, self.blocks.steps
-        self.done = read_state(path, settings, self.module, self.optimiser)
-        self.saved = time.monotonic()
-        self.between_steps = True
+        self.block: Iterator[tuple[Tensor, Tensor]] = iter(())
+        self.state = TrainingState(path, settings, self.module, self.optimiser)
         self.loss = torch.zeros(())
         self.classes = int(held.data.labels.max()) + 1
+
+    @property
+    def done(self) -> int:
+        """The number of steps that are done."""
+        return self.state.n_done
 
     def _tuned(self, held: Held) -> list[nn.Parameter]:
         """Return the parameters that are learnt; no others get gradients."""
@@ -175,34 +173,32 @@ class _Run:
     def go(self, progress: Progress) -> None:
         """Train from where it stands to the end, and write the checkpoint."""
         total = self.recipe.epochs * self.steps
-        step = progress.begin(f"training {self.path.stem}", total * self.batch)
-        step(self.done * self.batch, "")
-        wrapped = self.world.wrap(self.module, self.device)
+        advance = progress.begin(f"training {self.path.stem}", total * self.batch)
+        advance(self.done * self.batch, "")
+        wrapped = self.world.wrap(self.module)
         # in training, normalisations would follow the pictures even where no weight does
         self.module.train(self.recipe.tune == "all")
-        with interrupt_noticed() as interrupted:
-            try:
-                while self.done < total:
-                    for pictures, labels in self.blocks.after(self.done):
-                        self.between_steps = False
-                        self._learn(wrapped, pictures, labels)
-                        self.done += 1
-                        self.between_steps = True
-                        step(self.batch, "")
-                        if self.world.any(interrupted(), self.device):
-                            raise KeyboardInterrupt
-                        if time.monotonic() - self.saved > SAVE_EVERY:
-                            self._save()
-                    self._check()
-            except KeyboardInterrupt:
-                # in the middle of a step weights are neither those before nor those after it
-                if self.between_steps:
-                    self._save()
-                raise
+        self.state.run(
+            total,
+            self._next_batch,
+            lambda batch: self._learn(wrapped, *batch),
+            lambda: advance(self.batch, ""),
+            self.world,
+        )
+        self._check()
         if self.world.is_first:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             write_checkpoint(self._checkpoint(), self.path)
             state_path(self.path).unlink(missing_ok=True)
+
+    def _next_batch(self) -> tuple[Tensor, Tensor]:
+        """Return the batch of the next step; before the next block the loss is looked at."""
+        batch = next(self.block, None)
+        if batch is None:
+            self._check()
+            self.block = self.blocks.after(self.done)
+            batch = next(self.block)
+        return batch
 
     def _learn(self, module: nn.Module, pictures: Tensor, labels: Tensor) -> None:
         """Make one step of SGD."""
@@ -237,8 +233,8 @@ class _Run:
             drawn = mixing_weights(recipe.mixup, count, recipe.seed, self.done, self.world.rank)
             weights = drawn.to(unit.device)
             partner = torch.randperm(len(unit), device=unit.device)
-            each = weights[:, None, None, None]
-            unit = each * unit + (1 - each) * unit[partner]
+            shares = weights[:, None, None, None]
+            unit = shares * unit + (1 - shares) * unit[partner]
             scores = self._scores(module, unit, steps)
             losses = weights * cross_entropy(scores, labels, reduction="none")
             losses += (1 - weights) * cross_entropy(scores, labels[partner], reduction="none")
@@ -277,12 +273,6 @@ class _Run:
         return UsageError(
             f"The network failed on a batch {tuple(ready.shape)}: {in_one_line(error)}."
         )
-
-    def _save(self) -> None:
-        if self.world.is_first:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            write_state(self.path, self.settings, self.done, self.module, self.optimiser)
-        self.saved = time.monotonic()
 
     def _check(self) -> None:
         """Refuse to go on with a loss that is no number, or to end with such weights."""

@@ -31,7 +31,7 @@ from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import CLEAN_ACCURACY, Change, changes_of
 from eyechart.training.data import Labelled, refuse_shared, training_data
 from eyechart.training.distributed import is_first_process
-from eyechart.training.loop import Start, train
+from eyechart.training.loop import Start, Training, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 
@@ -120,7 +120,8 @@ def retrain(
     refuse_softmax(model, test)
     data = data_for(model, pictures, () if asked.task.plan.labels == ENTRY16 else test.labels)
     path = asked.out / CHECKPOINT
-    train(start_of(model, asked.spec), data, asked.mixture, asked.recipe, device, path, progress)
+    training = Training(start_of(model, asked.spec), data, asked.recipe, asked.mixture)
+    train(training, device, path, progress)
     if not is_first_process():
         return None
     both = [load(asked.spec), load(str(path))]

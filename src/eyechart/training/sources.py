@@ -55,6 +55,7 @@ def load_labelled(
     every: int,
     stimulus: str,
     progress: Progress,
+    *,
     kept: Collection[str | None] | None = None,
     leave_out: Path | None = None,
     n_classes: int | None = None,

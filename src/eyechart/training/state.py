@@ -1,12 +1,16 @@
-"""Where a training stands: a file beside the checkpoint, from which it goes on to the same end."""
+"""The steps of a training: state beside the checkpoint, from which it goes on to the same end.
+
+What a step learns is in `loop` and in `style_transfer`.
+"""
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TypeVar
 
 from torch import nn
 from torch.optim import Optimizer
@@ -16,8 +20,13 @@ from eyechart.core.files import write_torch
 from eyechart.core.run_folder import Settings, first_change
 from eyechart.core.signals import RECEIVED
 from eyechart.models.checkpoint import load, read_checkpoint
+from eyechart.training.distributed import World
 
 SUFFIX = ".state"
+SAVE_EVERY = 60.0
+"""Seconds between two states on disk."""
+
+Batch = TypeVar("Batch")
 
 
 def state_path(path: Path) -> Path:
@@ -25,7 +34,7 @@ def state_path(path: Path) -> Path:
     return path.with_suffix(SUFFIX)
 
 
-def is_finished(path: Path, settings: Mapping[str, Any]) -> bool:
+def is_finished(path: Path, settings: Settings) -> bool:
     """Return whether the checkpoint is there; one of another configuration is refused."""
     if not path.exists():
         return False
@@ -35,33 +44,81 @@ def is_finished(path: Path, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def write_state(
-    path: Path, settings: Mapping[str, Any], step: int, module: nn.Module, optimiser: Optimizer
-) -> None:
-    """Write all that is needed to go on after so many steps."""
-    held = {
-        "settings": dict(settings),
-        "step": step,
-        "weights": module.state_dict(),
-        "optimiser": optimiser.state_dict(),
-    }
-    write_torch(held, state_path(path))
+class TrainingState:
+    """A module and its optimiser, and after how many steps of a training: the one loop over steps.
 
+    Whatever stops it, it goes on from the file beside `path` to the same end.
+    """
 
-def read_state(
-    path: Path, settings: Mapping[str, Any], module: nn.Module, optimiser: Optimizer
-) -> int:
-    """Bring module and optimiser to where they were, and return after how many steps that was."""
-    where = state_path(path)
-    if not where.exists():
-        return 0
-    held = load(where)
-    if "settings" not in held:
-        raise UsageError(f"{where} is no state of a training: delete it to begin anew.")
-    check_same_training(where, held["settings"], settings)
-    module.load_state_dict(held["weights"])
-    optimiser.load_state_dict(held["optimiser"])
-    return int(held["step"])
+    def __init__(
+        self, path: Path, settings: Settings, module: nn.Module, optimiser: Optimizer
+    ) -> None:
+        self.path, self.settings = path, settings
+        self.module, self.optimiser = module, optimiser
+        self.n_done = self._resume()
+        self.saved_at = time.monotonic()
+
+    def run(
+        self,
+        n_steps: int,
+        prepare: Callable[[], Batch],
+        learn: Callable[[Batch], None],
+        advance: Callable[[], None],
+        world: World,
+    ) -> None:
+        """Make all steps that are left.
+
+        Args:
+            n_steps: Number of steps in all.
+            prepare: Returns the batch of the step after `n_done`.
+            learn: Changes the module.
+            advance: Called after every step.
+            world: The processes that share the training; the first one writes.
+        """
+        is_between_steps = True
+        with interrupt_noticed() as interrupted:
+            try:
+                while self.n_done < n_steps:
+                    batch = prepare()
+                    is_between_steps = False
+                    learn(batch)
+                    self.n_done += 1
+                    is_between_steps = True
+                    advance()
+                    if world.any(interrupted()):
+                        raise KeyboardInterrupt
+                    if time.monotonic() - self.saved_at > SAVE_EVERY:
+                        self._save(world)
+            except KeyboardInterrupt:
+                # in the middle of a step weights are neither those before nor those after it
+                if is_between_steps:
+                    self._save(world)
+                raise
+
+    def _resume(self) -> int:
+        """Bring module and optimiser to where they were, and return after how many steps."""
+        path = state_path(self.path)
+        if not path.exists():
+            return 0
+        held = load(path)
+        if "settings" not in held:
+            raise UsageError(f"{path} is no state of a training: delete it to begin anew.")
+        check_same_training(path, held["settings"], self.settings)
+        self.module.load_state_dict(held["weights"])
+        self.optimiser.load_state_dict(held["optimiser"])
+        return int(held["step"])
+
+    def _save(self, world: World) -> None:
+        if world.is_first:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            held = {
+                "settings": dict(self.settings),
+                "step": self.n_done,
+                "weights": self.module.state_dict(),
+                "optimiser": self.optimiser.state_dict(),
+            }
+            write_torch(held, state_path(self.path))
+        self.saved_at = time.monotonic()
 
 
 def check_same_training(path: Path, old: Settings, new: Settings) -> None:

@@ -5,34 +5,30 @@ of the style, and so that at every depth features have the style's statistics (H
 2017). Some pictures get their own statistics, and are to come out as they are.
 """
 
-import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, l1_loss, mse_loss
 
 from eyechart.core.errors import UsageError
-from eyechart.core.files import write_torch
 from eyechart.core.progress import Progress
 from eyechart.core.randomness import hash64
+from eyechart.core.run_folder import Settings
 from eyechart.corruptions.style import Styles, StyleTransfer, statistics, with_statistics
 from eyechart.images.imageset import ImageSet
-from eyechart.models.checkpoint import load
 from eyechart.models.model import Model
 from eyechart.training.augment import generator
-from eyechart.training.state import check_same_training, interrupt_noticed, state_path
+from eyechart.training.distributed import World
+from eyechart.training.state import TrainingState
 
 DEPTHS = (2, 4, 8, 16)
 """How much smaller than the picture the features are that are looked at."""
 
 CONTENT_DEPTH = 8
-SAVE_EVERY = 60.0
-"""Seconds between two states on disk."""
-
 LEAST = 8
 """Pictures that are needed at least, of either kind."""
 
@@ -68,7 +64,7 @@ class StyleRecipe:
             raise UsageError("Weights must not be below 0, and same_share must be in [0, 1).")
 
 
-class Judge:
+class Features:
     """A model's features at several depths: of each, the last layer before the next smaller one."""
 
     def __init__(self, model: Model, device: torch.device) -> None:
@@ -87,7 +83,7 @@ class Judge:
         order: list[tuple[int, nn.Module, int]] = []
         calls: Counter[nn.Module] = Counter()
 
-        def note(module: nn.Module, _: Any, output: Any) -> None:
+        def note(module: nn.Module, _: object, output: object) -> None:
             calls[module] += 1
             if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2]:
                 order.append((round(side / output.shape[2]), module, calls[module]))
@@ -129,16 +125,18 @@ class Judge:
         return found
 
 
-def _keep(found: dict[int, Tensor], depth: int, call: int) -> Any:
+def _keep(
+    features: dict[int, Tensor], depth: int, call: int
+) -> Callable[[nn.Module, object, Tensor], None]:
     """Return a hook that keeps what a layer makes when it is called the `call`-th time."""
     calls = 0
 
-    def keep(module: nn.Module, _: Any, output: Tensor) -> None:
+    def keep(module: nn.Module, _: object, output: Tensor) -> None:
         nonlocal calls
         calls += 1
         if calls == call:
             # in float32: deviations of half-precision features would be rough
-            found[depth] = output.float()
+            features[depth] = output.float()
 
     return keep
 
@@ -184,6 +182,7 @@ def train_style_transfer(
     contents: ImageSet,
     styles: ImageSet,
     recipe: StyleRecipe,
+    *,
     device: torch.device,
     path: Path,
     progress: Progress,
@@ -193,7 +192,7 @@ def train_style_transfer(
     A training that was stopped goes on from the file beside `path` that ends in .state.
     """
     recipe.check()
-    judge = Judge(model, device)
+    features = Features(model, device)
     settings = {
         **asdict(recipe),
         "model": f"{model.name} {model.identity}",
@@ -204,66 +203,51 @@ def train_style_transfer(
     # weights are drawn on the CPU, whatever the device
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(hash64("style transfer", recipe.seed) >> 1)
-        run = _Run(judge, contents, styles, recipe, device, path, settings)
-    run.go(progress)
+        run = _StyleTraining(
+            features,
+            Cutouts(contents, recipe.side, device),
+            Cutouts(styles, recipe.side, device),
+            recipe,
+            device,
+        )
+    run.go(path, settings, progress)
     return run.styles()
 
 
-class _Run:
+class _StyleTraining:
     """One training: the network, its optimiser, and how many steps are done."""
 
     def __init__(
         self,
-        judge: Judge,
-        contents: ImageSet,
-        styles: ImageSet,
+        features: Features,
+        contents: Cutouts,
+        looks: Cutouts,
         recipe: StyleRecipe,
         device: torch.device,
-        path: Path,
-        settings: dict[str, Any],
     ) -> None:
-        self.judge, self.recipe, self.device = judge, recipe, device
-        self.contents = Cutouts(contents, recipe.side, device)
-        self.looks = Cutouts(styles, recipe.side, device)
+        self.features, self.contents, self.looks = features, contents, looks
+        self.recipe, self.device = recipe, device
         self.network = StyleTransfer().to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), recipe.rate)
-        self.path, self.settings = path, settings
-        self.done, self.saved = self._resume(), time.monotonic()
+        self.done = 0
 
-    def _resume(self) -> int:
-        where = state_path(self.path)
-        if not where.exists():
-            return 0
-        held = load(where)
-        check_same_training(where, held.get("settings", {}), self.settings)
-        self.network.load_state_dict(held["weights"])
-        self.optimiser.load_state_dict(held["optimiser"])
-        return int(held["step"])
-
-    def _save(self) -> None:
-        held = {
-            "settings": self.settings,
-            "step": self.done,
-            "weights": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
-        }
-        write_torch(held, state_path(self.path))
-        self.saved = time.monotonic()
-
-    def go(self, progress: Progress) -> None:
+    def go(self, path: Path, settings: Settings, progress: Progress) -> None:
         """Train from where it stands to the end."""
-        step = progress.begin("training a style transfer", self.recipe.steps)
-        step(self.done, "")
-        with interrupt_noticed() as interrupted:
-            while self.done < self.recipe.steps:
-                self._learn()
-                self.done += 1
-                step(1, "")
-                if interrupted():
-                    self._save()
-                    raise KeyboardInterrupt
-                if time.monotonic() - self.saved > SAVE_EVERY:
-                    self._save()
+        state = TrainingState(path, settings, self.network, self.optimiser)
+        advance = progress.begin("training a style transfer", self.recipe.steps)
+        advance(state.n_done, "")
+
+        def learn(step: int) -> None:
+            self.done = step
+            self._learn()
+
+        state.run(
+            self.recipe.steps,
+            lambda: state.n_done,
+            learn,
+            lambda: advance(1, ""),
+            World(self.device),
+        )
 
     def _learn(self) -> None:
         recipe = self.recipe
@@ -293,12 +277,12 @@ class _Run:
         means, deviations = statistics(self.network.encoder(looks))
         made = self.network(contents, means, deviations, amounts)
         with torch.no_grad():
-            wanted, style = self.judge(contents), self.judge(looks)
+            wanted, style = self.features(contents), self.features(looks)
             plain = wanted[CONTENT_DEPTH]
             share = amounts.reshape(-1, 1, 1, 1)
             full = with_statistics(plain, *statistics(style[CONTENT_DEPTH]))
             goal = (1 - share) * plain + share * full
-        found = self.judge(made)
+        found = self.features(made)
         # of every depth alike: features are larger in some than in others
         loss = mse_loss(found[CONTENT_DEPTH], goal) / goal.var().clamp_min(1e-6)
         part = amounts[:, None]
