@@ -484,9 +484,9 @@ def test_pictures_without_the_trait_are_counted_and_one_is_named(tmp_path):
 def test_some_of_the_pictures_keep_all_that_belongs_to_them(tmp_path):
     where = write_rows(tmp_path, colours(2), tinted)
     whole = training_data(ec.load_images(where, "native"))
-    assert whole.whole is not None
+    assert whole.pixels is not None
     # as where memory is short: pictures are read from their files as they are needed
-    read = replace(whole, whole=None)
+    read = replace(whole, pixels=None)
     places = [30, 3, 17, 3, 0]
     for data in (whole, read):
         some = data.take(places)
@@ -500,7 +500,7 @@ def test_some_of_the_pictures_keep_all_that_belongs_to_them(tmp_path):
         ]
         assert some.fingerprint != data.fingerprint
     assert whole.take(places).fingerprint == read.take(places).fingerprint
-    assert read.take(places).whole is None
+    assert read.take(places).pixels is None
 
 
 def test_answers_to_blocks_are_those_to_single_pictures(tmp_path, monkeypatch):

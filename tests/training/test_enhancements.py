@@ -22,7 +22,7 @@ from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
 from eyechart.training import enhancements
 from eyechart.training.data import Transform, training_data
-from eyechart.training.enhancements import Comparison, Enhancement, usual_enhancements
+from eyechart.training.enhancements import Enhancement, EnhancementStudy, usual_enhancements
 from eyechart.training.loop import Training, train
 from eyechart.training.recipe import Recipe
 from textures import save_textures
@@ -209,7 +209,7 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
     monkeypatch.setattr("eyechart.images.imageset.KEPT_SHARE", 0.0)
     images = load_images(home / "train", "native")
     data = training_data(images)
-    assert data.whole is None and not images.kept
+    assert data.pixels is None and not images.kept
     for place, own in enumerate(images.pictures):
         path = tmp_path / "equalised" / own.name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -231,14 +231,14 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
     recipe = Recipe(epochs=1, batch=8, rate=0.05)
     tuned = Enhancement("CLAHE", "clahe", recipe=recipe, equalised=True)
     model = load_model(str(home / "out" / "standard.pt"), CPU, half=False, trust=True)
-    asked = Comparison(
+    asked = EnhancementStudy(
         str(home / "out" / "standard.pt"), recipe, (tuned,), Task(Plan(), Fit()), tmp_path / "out",
         is_pretrained=True,
     )  # fmt: skip
     asked.out.mkdir()
     enhancements._train_all(asked, model, data, CPU, NoProgress())
     # once the first images are looked at, at most 64; then come the batches
-    assert [own.whole for own in given] == [None] and sizes == [48, *[8] * 6]
+    assert [own.pixels for own in given] == [None] and sizes == [48, *[8] * 6]
     plain = training_data(load_images(tmp_path / "equalised", "native"))
     start = enhancements._tuned_start(asked, model, plain)
     train(Training(start, plain, recipe), CPU, tmp_path / "plain.pt", NoProgress())

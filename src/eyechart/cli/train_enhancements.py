@@ -30,7 +30,7 @@ from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
     from eyechart.models.model import Model
-    from eyechart.training.enhancements import Compared
+    from eyechart.training.enhancements import EnhancementResults
 
 USUAL_EPOCHS, USUAL_RATE, USUAL_SCHEDULE = 40, 0.1, "step"
 
@@ -122,7 +122,7 @@ def enhancements(
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.plan import Plan
     from eyechart.training.enhancements import (
-        Comparison,
+        EnhancementStudy,
         compare_enhancements,
         usual_enhancements,
     )
@@ -151,7 +151,7 @@ def enhancements(
         raise UsageError("Name every network, noise and weight once.")
     plan = Plan(suite, seed=seed, corruptions=tuple(corruption or ()), jpeg=jpeg, pictures=pictures)
     task = Task(plan, Fit(replicates=replicates), humans=None)
-    asked = Comparison(arch, recipe, tuple(chosen), task, out, pretrained, baseline)
+    asked = EnhancementStudy(arch, recipe, tuple(chosen), task, out, pretrained, baseline)
     asked.check()
     note_left_out(plan.left_out())
     where = find_device(device)
@@ -175,7 +175,7 @@ def enhancements(
     print(f"Written: {written}, which eyechart report and compare take.")
 
 
-def _show(compared: "Compared", arch: str, epochs: int) -> None:
+def _show(compared: "EnhancementResults", arch: str, epochs: int) -> None:
     from rich import box
     from rich.table import Table
 

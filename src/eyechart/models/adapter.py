@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import Registry
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.request import Request
+
+Untyped = Any
+"""Objects of the zoos' packages, most of which declare no types."""
 
 
 @dataclass(frozen=True)

@@ -41,23 +41,23 @@ class Card:
 
     def request(self, asked: Request) -> Request:
         """Return what was asked for, filled up with what is said here."""
-        said = {
+        settings = {
             key: getattr(self, key)
             for key in ("half", "prompt", "class_names")
             if getattr(asked, key) is None
         }
-        return replace(asked, **said)
+        return replace(asked, **settings)
 
     def apply(self, model: Model) -> Model:
         """Return the model, which is changed, with all that is said of it."""
-        said = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
+        steps = {key: value for key in STEPS if (value := getattr(self, key)) is not None}
         if model.fixed_side and self.side not in (None, model.side):
             raise UsageError(
                 f"{model.name} takes pictures of {model.side} × {model.side} pixels, but its"
                 f" sidecar says {self.side}: leave out the side in {self.path}."
             )
-        if said:
-            model.preprocessing = replace(model.preprocessing, **said)
+        if steps:
+            model.preprocessing = replace(model.preprocessing, **steps)
             model.mark(model.preprocessing)
         if self.outputs is not None:
             model.use_map(self.outputs)
@@ -74,13 +74,13 @@ KEYS = tuple(field.name for field in fields(Card) if field.name != "path")
 def read_card(path: Path) -> Card:
     """Return what a YAML file says; an entry that makes no sense is an error."""
     data = _read(path)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in data.items():
         name = str(key)
         if name not in KEYS:
             raise unknown_name(f"entry in {path}", name, KEYS)
-        found[name] = READERS[name](value, name, path)
-    return Card(path, **found)
+        values[name] = READERS[name](value, name, path)
+    return Card(path, **values)
 
 
 def _read(path: Path) -> dict[object, object]:
@@ -89,8 +89,8 @@ def _read(path: Path) -> dict[object, object]:
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except ValueError as error:
-        what = " ".join(str(error).split()).rstrip(".")
-        raise UsageError(f"{path} is not well-formed YAML: {what}.") from None
+        message = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"{path} is not well-formed YAML: {message}.") from None
     if not isinstance(data, dict):
         raise UsageError(
             f"{path} must hold any of side, mean and std, and more of a model, got {data!r}."

@@ -58,7 +58,7 @@ class Checkpoint:
 def write_checkpoint(checkpoint: Checkpoint, path: Path) -> None:
     """Write the file, whole or not at all; weights go to the CPU."""
     weights = {name: value.detach().cpu().clone() for name, value in checkpoint.weights.items()}
-    held = {each.name: getattr(checkpoint, each.name) for each in fields(checkpoint)}
+    held = {column.name: getattr(checkpoint, column.name) for column in fields(checkpoint)}
     write_torch({MARK: VERSION, **held, "weights": weights}, path)
 
 
@@ -97,15 +97,15 @@ def is_checkpoint(held: object) -> bool:
 
 def checkpoint_of(held: Mapping[str, Any], path: Path) -> Checkpoint:
     """Return the checkpoint that a file holds."""
-    names = [each.name for each in fields(Checkpoint)]
+    names = [field_.name for field_ in fields(Checkpoint)]
     if held[MARK] != VERSION or any(name not in held for name in names):
         raise UsageError(
             f"{path} was written by another version of eyechart: train again, or use that version."
         )
-    found = {name: held[name] for name in names}
+    values = {name: held[name] for name in names}
     for name in ("class_names", "trained_on", "mean", "std"):
-        found[name] = tuple(found[name])
-    return Checkpoint(**found)
+        values[name] = tuple(values[name])
+    return Checkpoint(**values)
 
 
 def model_of(checkpoint: Checkpoint, name: str, request: Request, load_base: LoadBase) -> Model:
@@ -177,6 +177,8 @@ def _fill(module: torch.nn.Module, checkpoint: Checkpoint, name: str) -> None:
     try:
         module.load_state_dict(dict(checkpoint.weights))
     except RuntimeError as error:
-        what = " ".join(str(error).split())[:120]
-        own = checkpoint.network or checkpoint.base
-        raise UsageError(f"The weights in {name} are not those of {own} ({what}…).") from None
+        message = " ".join(str(error).split())[:120]
+        network = checkpoint.network or checkpoint.base
+        raise UsageError(
+            f"The weights in {name} are not those of {network} ({message}…)."
+        ) from None

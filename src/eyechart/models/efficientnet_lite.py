@@ -75,8 +75,8 @@ class EfficientNetLite(nn.Module):
         before = STEM
         for stage in STAGES:
             after = _scaled_channels(stage.channels, size.width)
-            for place in range(_scaled_repeats(stage, size.depth)):
-                stride = stage.stride if place == 0 else 1
+            for number in range(_scaled_repeats(stage, size.depth)):
+                stride = stage.stride if number == 0 else 1
                 blocks.append(Block(before, after, stage.expansion, stride, stage.kernel))
                 before = after
         self.stem = _layer(3, STEM, kernel=3, stride=2)

@@ -99,7 +99,7 @@ def _load_pickle(path: Path, name: str, request: Request, load_base: LoadBase) -
     if is_checkpoint(held):
         return model_of(checkpoint_of(held, path), name, request, load_base)
     if isinstance(held, nn.Module):
-        return from_object(held, name, request, own=True)
+        return from_object(held, name, request, is_new=True)
     raise UsageError(
         f"{path} holds an object of type {type(held).__name__}, not a model: if these are weights,"
         " write a small Python file that builds the model and loads them, and give it as"
@@ -143,7 +143,7 @@ def _load_exported(path: Path, name: str, identity: str, request: Request) -> Mo
             f"{path} was exported for pictures of {height} × {width} pixels, but a square is"
             " needed: export it for others, or with dynamic height and width."
         )
-    side = next((each for each in (height, width) if isinstance(each, int)), None)
+    side = next((length for length in (height, width) if isinstance(length, int)), None)
     least, most = _batch_limits(program, example.shape[0])
     return Model(
         name,

@@ -67,8 +67,10 @@ def load_model(
         as_text(prompt, "prompt")
     names = None if class_names is None else as_texts(class_names, "class_names")
     maps = [
-        each if isinstance(each, LabelMap) else find_map(as_path(each, "Each of label_maps"))
-        for each in as_list(label_maps, "label_maps")
+        label_map
+        if isinstance(label_map, LabelMap)
+        else find_map(as_path(label_map, "Each of label_maps"))
+        for label_map in as_list(label_maps, "label_maps")
     ]
     model = _load(spec, Request(where, half, trust, prompt, names, download=download))
     model.offer_maps(maps)
@@ -77,7 +79,7 @@ def load_model(
 
 def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
     if not isinstance(spec, str):
-        return from_object(spec, name_of(spec), request, own=False)
+        return from_object(spec, name_of(spec), request, is_new=False)
     as_path(spec, "A model")
     if spec in NAMED:
         return NAMED[spec](request.device, request.dtype)
@@ -117,21 +119,21 @@ def _from_file(name: str, kind: str, request: Request, card: Card | None = None)
     """Return the model in a file of some kind, as a sidecar beside it says, and a card of it."""
     path = Path(name)
     sidecar = path.with_suffix(CARDS[0])
-    said = [card] if card is not None else []
-    if sidecar.exists() and not any(sidecar.samefile(own.path) for own in said):
-        own = read_card(sidecar)
-        if own.model is not None and not _is_same(path, sidecar, own.model):
+    cards = [card] if card is not None else []
+    if sidecar.exists() and not any(sidecar.samefile(sidecar_card.path) for sidecar_card in cards):
+        sidecar_card = read_card(sidecar)
+        if sidecar_card.model is not None and not _is_same(path, sidecar, sidecar_card.model):
             raise UsageError(
                 f"Beside {path} lies a card of another model, {sidecar}: rename the one or the"
                 " other."
             )
-        said.insert(0, own)
-    for each in said:
-        request = each.request(request)
+        cards.insert(0, sidecar_card)
+    for model_card in cards:
+        request = model_card.request(request)
     is_torch = kind == TORCH
     model = load_file(name, request, _load) if is_torch else ADAPTERS[kind].load(name, request)
-    for each in said:
-        _name_outputs(each.apply(model), each)
+    for model_card in cards:
+        _name_outputs(model_card.apply(model), model_card)
     return model
 
 
@@ -195,10 +197,10 @@ def _check_prefix(prefix: str, name: str) -> None:
 
 def refuse_unused(maps: Sequence[LabelMap], models: Sequence[Model]) -> None:
     """Refuse a label map that none of the models uses, once they have all been called."""
-    for own in maps:
-        if not any(model.label_map is own for model in models):
+    for label_map in maps:
+        if not any(model.label_map is label_map for model in models):
             raise UsageError(
-                f"The label map {own.source} has {own.length:,} lines, but the models have"
-                f" {' and '.join(sorted({f'{model.classes:,}' for model in models}))} outputs: give"
-                " a map with a line for each, or none."
+                f"The label map {label_map.source} has {label_map.length:,} lines, but the models"
+                f" have {' and '.join(sorted({f'{model.classes:,}' for model in models}))} outputs:"
+                " give a map with a line for each, or none."
             )

@@ -29,17 +29,17 @@ def import_object(spec: str, classes_too: bool = False) -> tuple[object, bool]:
         )
     module_name, attribute, call = match.groups()
     with _current_directory_importable():
-        found = _attribute(_module(module_name), attribute)
+        target = _attribute(_module(module_name), attribute)
         if call:
-            if not callable(found):
+            if not callable(target):
                 raise UsageError(f"'{spec}' cannot be called: leave out the ().")
             try:
-                return found(), True
+                return target(), True
             except (Exception, SystemExit) as error:
                 raise UsageError(f"'{spec}' failed: {in_one_line(error)}.") from error
-    if isinstance(found, type) and not classes_too:
+    if isinstance(target, type) and not classes_too:
         raise UsageError(f"'{spec}' is a class, not a model: write '{spec}()' to make one.")
-    return found, False
+    return target, False
 
 
 def is_importable(name: str) -> bool:
@@ -67,16 +67,16 @@ def _module(name: str) -> ModuleType:
 
 
 def _attribute(module: ModuleType, path: str) -> object:
-    found: object = module
+    target: object = module
     for name in path.split("."):
-        if not hasattr(found, name):
-            owner = getattr(found, "__name__", type(found).__name__)
+        if not hasattr(target, name):
+            owner = getattr(target, "__name__", type(target).__name__)
             known = [key for key, value in vars(module).items() if _may_be_model(key, value)]
-            if found is module and known:
+            if target is module and known:
                 raise unknown_name(f"attribute of '{owner}'", name, known)
             raise UsageError(f"There is no '{name}' in '{owner}'.")
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
 def _may_be_model(name: str, value: object) -> bool:

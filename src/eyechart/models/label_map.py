@@ -85,22 +85,22 @@ def map_of(entries: list[str], source: str) -> LabelMap:
 
     An entry is a WordNet id, a number of ImageNet's classes, any other name, or "" or "-".
     """
-    kept = [(place, entry) for place, entry in enumerate(entries) if entry not in NOTHING]
+    kept = [(position, entry) for position, entry in enumerate(entries) if entry not in NOTHING]
     if len(kept) < 2:
         raise UsageError(f"{source} must name at least 2 outputs, it names {len(kept)}.")
-    found: dict[int, int] = {}
-    for place, entry in kept:
+    outputs: dict[int, int] = {}
+    for position, entry in kept:
         number = _class_of(entry)
         if number is None:
             continue
-        if number in found:
+        if number in outputs:
             raise UsageError(
-                f"{source} names {entry} in lines {found[number] + 1} and {place + 1}: an output"
-                " that means nothing here is a line with - alone."
+                f"{source} names {entry} in lines {outputs[number] + 1} and {position + 1}: an"
+                " output that means nothing here is a line with - alone."
             )
-        found[number] = place
-    if len(found) == CLASSES:
-        picked = tuple(found[number] for number in range(CLASSES))
+        outputs[number] = position
+    if len(outputs) == CLASSES:
+        picked = tuple(outputs[number] for number in range(CLASSES))
         return LabelMap(source, len(entries), picked)
     places, names = zip(*kept, strict=True)
     return LabelMap(source, len(entries), places, names)

@@ -24,7 +24,7 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
     """
     called: list[nn.Module] = []
 
-    def note(layer: nn.Module, given: object, made: object) -> None:
+    def note(layer: nn.Module, inputs: object, output: object) -> None:
         called.append(layer)
 
     names: dict[nn.Module, str] = {
@@ -52,13 +52,13 @@ def find_last_layer(module: nn.Module, ready: Tensor) -> str:
             f" {tuple(getattr(scores, 'shape', ())) or type(scores).__name__}."
         )
     refuse_probabilities(scores)
-    found = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
-    if not found:
+    candidates = [part for part in called if _outputs(part) == scores.shape[1] and names[part]]
+    if not candidates:
         raise UsageError(
             f"No linear layer or convolution makes the {scores.shape[1]:,} class scores of the"
             " network, so it has no last layer that could be tuned or replaced: give one that has."
         )
-    return names[found[-1]]
+    return names[candidates[-1]]
 
 
 def _outputs(part: nn.Module) -> int:
@@ -89,9 +89,9 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
     new = new.to(weight.device, weight.dtype).train(old.training)
     # a network may hold the same layer in several of its parts
     for part in module.modules():
-        for own, child in list(part.named_children()):
+        for child_name, child in list(part.named_children()):
             if child is old:
-                setattr(part, own, new)
+                setattr(part, child_name, new)
 
 
 def fit_last_layer(module: nn.Module, weights: Mapping[str, Tensor], outputs: int) -> None:
@@ -99,9 +99,11 @@ def fit_last_layer(module: nn.Module, weights: Mapping[str, Tensor], outputs: in
 
     Otherwise it stays as it is.
     """
-    own = module.state_dict()
-    others = [name for name in weights if name in own and own[name].shape != weights[name].shape]
-    layers = {name.rpartition(".")[0] for name in others}
+    known = module.state_dict()
+    misshapen = [
+        name for name in weights if name in known and known[name].shape != weights[name].shape
+    ]
+    layers = {name.rpartition(".")[0] for name in misshapen}
     if len(layers) == 1:
         (name,) = layers
         if name and _outputs(module.get_submodule(name)):

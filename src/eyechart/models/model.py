@@ -188,16 +188,16 @@ class Model:
 
     def _settle(self, outputs: int) -> None:
         """Decide what so many outputs stand for, once, at the first call."""
-        own = self.label_map or next((m for m in self._offered if m.length == outputs), None)
-        if own is not None and own.length != outputs:
+        label_map = self.label_map or next((m for m in self._offered if m.length == outputs), None)
+        if label_map is not None and label_map.length != outputs:
             raise UsageError(
-                f"The label map {own.source} has {own.length:,} lines, but the model '{self.name}'"
-                f" {outputs:,} outputs: give a map with a line for each."
+                f"The label map {label_map.source} has {label_map.length:,} lines, but the model"
+                f" '{self.name}' {outputs:,} outputs: give a map with a line for each."
             )
-        if own is not None:
-            self.label_map, self.class_names = own, own.names
-            self.mark(own.picked, own.names)
-        self.classes = outputs if own is None else len(own.picked)
+        if label_map is not None:
+            self.label_map, self.class_names = label_map, label_map.names
+            self.mark(label_map.picked, label_map.names)
+        self.classes = outputs if label_map is None else len(label_map.picked)
         if self.class_names is not None and len(self.class_names) != self.classes:
             raise UsageError(
                 f"{len(self.class_names):,} class names were given, but the model '{self.name}' has"

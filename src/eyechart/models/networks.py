@@ -32,37 +32,37 @@ def build_network(name: str, classes: int) -> nn.Module:
         raise UsageError(f"A network needs at least 2 classes, got {classes}.")
     if name in NETWORKS:
         return NETWORKS[name](classes)
-    zoo, colon, own = name.partition(":")
-    if not colon or not own:
+    zoo, colon, architecture = name.partition(":")
+    if not colon or not architecture:
         known = [*NETWORKS, "timm:NAME", "torchvision:NAME", "module:function"]
         raise unknown_name("network", name, known)
     if zoo not in ZOOS:
         return _of_user(name, classes)
     if zoo == "timm":
         timm = need("timm", "timm")
-        if not timm.is_model(own):
-            raise unknown_name("timm network", own, timm.list_models())
-        network: nn.Module = timm.create_model(own, pretrained=False, num_classes=classes)
+        if not timm.is_model(architecture):
+            raise unknown_name("timm network", architecture, timm.list_models())
+        network: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=classes)
         return network
     models = need("torchvision.models", "torchvision")
-    if own not in models.list_models(module=models):
-        raise unknown_name("torchvision network", own, models.list_models(module=models))
-    made: nn.Module = models.get_model(own, weights=None, num_classes=classes)
-    return made
+    if architecture not in models.list_models(module=models):
+        raise unknown_name("torchvision network", architecture, models.list_models(module=models))
+    built: nn.Module = models.get_model(architecture, weights=None, num_classes=classes)
+    return built
 
 
 def _of_user(name: str, classes: int) -> nn.Module:
     make, _ = import_object(name, classes_too=True)
     try:
-        made = make(classes) if callable(make) and not isinstance(make, nn.Module) else None
+        network = make(classes) if callable(make) and not isinstance(make, nn.Module) else None
     except (Exception, SystemExit) as error:
         raise UsageError(f"'{name}' failed: {in_one_line(error)}.") from error
-    if not isinstance(made, nn.Module):
+    if not isinstance(network, nn.Module):
         raise UsageError(
             f"'{name}' must be a function that takes the number of classes and returns a"
-            f" torch.nn.Module, got {type(make if made is None else made).__name__}."
+            f" torch.nn.Module, got {type(make if network is None else network).__name__}."
         )
-    return made
+    return network
 
 
 def _convolution(inner: int, outer: int, side: int = 3, stride: int = 1) -> nn.Conv2d:
@@ -195,8 +195,8 @@ class ImageNetResNet(nn.Module):
         inner = 64
         for group, count in enumerate(repeats):
             width = 64 * 2**group
-            for place in range(count):
-                blocks.append(block(inner, width, 2 if group and not place else 1))
+            for number in range(count):
+                blocks.append(block(inner, width, 2 if group and not number else 1))
                 inner = block.expansion * width
         self.body = nn.Sequential(*blocks)
         self.head = nn.Linear(inner, classes)
@@ -240,8 +240,8 @@ class WideResNet(nn.Module):
         inner = 16
         for group, stride in enumerate((1, 2, 2)):
             outer = 16 * width * 2**group
-            for place in range((depth - 4) // 6):
-                blocks.append(_WideBlock(inner, outer, 1 if place else stride, dropout))
+            for number in range((depth - 4) // 6):
+                blocks.append(_WideBlock(inner, outer, 1 if number else stride, dropout))
                 inner = outer
         self.body = nn.Sequential(*blocks, nn.BatchNorm2d(inner), nn.ReLU(inplace=True))
         self.head = nn.Linear(inner, classes)
@@ -262,25 +262,25 @@ class _GridLayer(nn.Module):
 
     def __init__(self, inner: tuple[int, ...], outer: tuple[int, ...]) -> None:
         super().__init__()
-        near = [sum(inner[max(0, place - 1) : place + 2]) for place in range(len(inner))]
+        near = [sum(inner[max(0, number - 1) : number + 2]) for number in range(len(inner))]
         self.steps = nn.ModuleList(_step(one, two) for one, two in zip(near, outer, strict=True))
         self.same = inner == outer
 
     def forward(self, grids: list[Tensor]) -> list[Tensor]:
         """Return the features of each scale, the largest first."""
-        made = []
-        for place, step in enumerate(self.steps):
-            size = grids[place].shape[2:]
-            near = grids[max(0, place - 1) : place + 2]
+        new_grids = []
+        for number, step in enumerate(self.steps):
+            size = grids[number].shape[2:]
+            near = grids[max(0, number - 1) : number + 2]
             fitted = [
-                functional.adaptive_max_pool2d(each, size)
-                if each.shape[2] > size[0]
-                else functional.interpolate(each, size)
-                for each in near
+                functional.adaptive_max_pool2d(grid, size)
+                if grid.shape[2] > size[0]
+                else functional.interpolate(grid, size)
+                for grid in near
             ]
-            own = step(torch.cat(fitted, dim=1))
-            made.append(own + grids[place] if self.same else own)
-        return made
+            new_grid = step(torch.cat(fitted, dim=1))
+            new_grids.append(new_grid + grids[number] if self.same else new_grid)
+        return new_grids
 
 
 class Multigrid(nn.Module):
@@ -304,11 +304,11 @@ class Multigrid(nn.Module):
         """Return class scores (B, K)."""
         first = self.stem(pictures)
         grids = [first, _halved(first), _halved(_halved(first))]
-        for place, layer in enumerate(self.layers):
-            if place and place % self.depth == 0:
-                grids = [_halved(each) for each in grids]
+        for number, layer in enumerate(self.layers):
+            if number and number % self.depth == 0:
+                grids = [_halved(grid) for grid in grids]
             grids = layer(grids)
-        scores: Tensor = self.head(torch.cat([each.mean(dim=(2, 3)) for each in grids], dim=1))
+        scores: Tensor = self.head(torch.cat([grid.mean(dim=(2, 3)) for grid in grids], dim=1))
         return scores
 
 

@@ -10,23 +10,23 @@ from eyechart.models.model import Model, identity_of, in_one_line, prepared
 from eyechart.models.request import Request
 
 
-def from_object(found: object, name: str, request: Request, own: bool) -> Model:
-    """Return the model that a module or a function is; `own`: nobody else uses it."""
-    if isinstance(found, nn.Module):
-        return _from_module(found, name, request, own)
-    if isinstance(found, type) or not callable(found):
-        kind = f"the class {found.__name__}" if isinstance(found, type) else type(found).__name__
+def from_object(target: object, name: str, request: Request, is_new: bool) -> Model:
+    """Return the model that a module or a function is; `is_new`: nobody else uses it."""
+    if isinstance(target, nn.Module):
+        return _from_module(target, name, request, is_new)
+    if isinstance(target, type) or not callable(target):
+        kind = f"the class {target.__name__}" if isinstance(target, type) else type(target).__name__
         raise UsageError(
             f"Model '{name}' must be a torch.nn.Module or a function on batches, got {kind}."
         )
-    return Model(name, found, request.device)
+    return Model(name, target, request.device)
 
 
-def _from_module(found: nn.Module, name: str, request: Request, own: bool) -> Model:
+def _from_module(target: nn.Module, name: str, request: Request, is_new: bool) -> Model:
     device, dtype = request.device, request.dtype
     try:
         # A module that the user goes on using must stay as it is, and where it is.
-        module = found if own else deepcopy(found)
+        module = target if is_new else deepcopy(target)
         identity = identity_of(module)
         return Model(name, prepared(module, device, dtype), device, identity=identity, dtype=dtype)
     except (torch.OutOfMemoryError, MemoryError):

@@ -16,10 +16,10 @@ def log_probabilities(scores: Tensor) -> Tensor:
     else is taken for logits. No probability is smaller than float32's tiniest, 1.2e-38.
     """
     scores = scores.float()
-    given = _are_probabilities(scores)
+    are_probabilities = _are_probabilities(scores)
     logarithms = scores.clamp(min=torch.finfo(torch.float32).tiny).log()
     # Both are computed, so that a GPU need not wait for the answer to "which".
-    return torch.where(given, logarithms, scores.log_softmax(dim=1))
+    return torch.where(are_probabilities, logarithms, scores.log_softmax(dim=1))
 
 
 def refuse_probabilities(scores: Tensor, name: str = "The network") -> None:

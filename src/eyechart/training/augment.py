@@ -13,9 +13,9 @@ def generator(*parts: str | int) -> torch.Generator:
     return torch.Generator().manual_seed(hash64("training", *parts) >> 1)
 
 
-def mirror(pictures: Tensor, which: Tensor) -> Tensor:
-    """Return the pictures, those in `which` (bool, one each) mirrored left to right."""
-    return torch.where(which.reshape(-1, 1, 1, 1), pictures.flip(3), pictures)
+def mirror(pictures: Tensor, is_mirrored: Tensor) -> Tensor:
+    """Return the pictures, those in `is_mirrored` (bool, one each) mirrored left to right."""
+    return torch.where(is_mirrored.reshape(-1, 1, 1, 1), pictures.flip(3), pictures)
 
 
 def shift(pictures: Tensor, offsets: Tensor, frame: int) -> Tensor:

@@ -74,19 +74,21 @@ class Blocks:
         first = begun - begun % self._together
         last = min(first + self._together, self.steps)
         order = self._draws(epoch)[0]
-        own = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
+        batches = order[: self.steps * self.batch].reshape(self.steps, self.batch)[first:last]
         column = torch.arange(self.batch)[self.world.rank :: self.world.count]
-        places = own[:, column].flatten()
-        there = places.to(self.held.device)
+        places = batches[:, column].flatten()
+        on_device = places.to(self.held.device)
         pictures = self._augmented(places, epoch)
-        which = torch.nonzero((column < self.corrupted).repeat(last - first))[:, 0]
-        if self.mixture.entries and len(which):
-            which = which.to(self.held.device)
-            keys = self.held.keys[there[which]]
-            pictures[which] = self.mixture.corrupt(pictures[which], keys, self.recipe.seed, epoch)
-        labels = self.held.labels[there]
-        for place in range(begun - first, last - first):
-            stretch = slice(place * len(column), (place + 1) * len(column))
+        corrupted = torch.nonzero((column < self.corrupted).repeat(last - first))[:, 0]
+        if self.mixture.entries and len(corrupted):
+            corrupted = corrupted.to(self.held.device)
+            keys = self.held.keys[on_device[corrupted]]
+            pictures[corrupted] = self.mixture.corrupt(
+                pictures[corrupted], keys, self.recipe.seed, epoch
+            )
+        labels = self.held.labels[on_device]
+        for number in range(begun - first, last - first):
+            stretch = slice(number * len(column), (number + 1) * len(column))
             yield pictures[stretch], labels[stretch]
 
     @property

@@ -38,22 +38,26 @@ def changes_of(evaluation: Evaluation) -> tuple[Change, ...]:
     pairs = []
     for space in before.spaces:
         other = after.space(space.space)
-        theirs = {} if other is None else _scores(other)
-        for (corruption, score), own in _scores(space).items():
-            if (corruption, score) in theirs:
-                pairs.append((space.space, corruption, score, own, theirs[corruption, score]))
+        scores_after = {} if other is None else _scores(other)
+        for (corruption, score), score_before in _scores(space).items():
+            if (corruption, score) in scores_after:
+                pairs.append(
+                    (space.space, corruption, score, score_before, scores_after[corruption, score])
+                )
     tests = [paired_difference(after, before) for *_, before, after in pairs]
-    corrected = holm([own.p_value for own in tests])
+    corrected = holm([test.p_value for test in tests])
     return tuple(
-        Change(*pair, own, float(p)) for pair, own, p in zip(pairs, tests, corrected, strict=True)
+        Change(*pair, test, float(p)) for pair, test, p in zip(pairs, tests, corrected, strict=True)
     )
 
 
 def _scores(space: SpaceScore) -> dict[tuple[str, str], Estimate]:
     """Return all scores of a label space by corruption and name."""
-    found = {}
+    scores = {}
     if space.clean_accuracy is not None:
-        found["", CLEAN_ACCURACY] = space.clean_accuracy
+        scores["", CLEAN_ACCURACY] = space.clean_accuracy
     for score in space.corruptions:
-        found |= {(score.corruption, name): own for name, own in values_of(score).items()}
-    return found
+        scores |= {
+            (score.corruption, name): estimate for name, estimate in values_of(score).items()
+        }
+    return scores

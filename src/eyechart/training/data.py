@@ -43,7 +43,7 @@ class Labelled:
     """Pictures of one size with their classes.
 
     `labels`: numbers of classes, (N,) int64. `keys`: (N,) int64, one per picture, from its digest.
-    `whole`: all pictures, uint8 (N, 3, H, W) on the CPU, where memory allows; otherwise they are
+    `pixels`: all pictures, uint8 (N, 3, H, W) on the CPU, where memory allows; otherwise they are
     read as they are needed. `transform`: what is done to images when they are
     trained with.
     """
@@ -52,7 +52,7 @@ class Labelled:
     labels: Tensor
     keys: Tensor
     class_names: tuple[str, ...]
-    whole: Tensor | None = None
+    pixels: Tensor | None = None
     transform: Transform | None = None
 
     def __len__(self) -> int:
@@ -65,18 +65,18 @@ class Labelled:
 
     def batch(self, places: Sequence[int]) -> Tensor:
         """Return pictures, uint8 (B, 3, H, W), at these places, as they were read."""
-        return self.images.batch(places) if self.whole is None else self.whole[list(places)]
+        return self.images.batch(places) if self.pixels is None else self.pixels[list(places)]
 
     def take(self, places: Sequence[int]) -> "Labelled":
         """Return some of the pictures, with all class names."""
-        own = torch.tensor(list(places), dtype=torch.int64)
-        whole = None if self.whole is None else self.whole[own]
+        positions = torch.tensor(list(places), dtype=torch.int64)
+        pixels = None if self.pixels is None else self.pixels[positions]
         return replace(
             self,
-            images=self.images.take(own.tolist()),
-            labels=self.labels[own],
-            keys=self.keys[own],
-            whole=whole,
+            images=self.images.take(positions.tolist()),
+            labels=self.labels[positions],
+            keys=self.keys[positions],
+            pixels=pixels,
         )
 
     @cached_property
@@ -92,19 +92,19 @@ class Held:
         self.data, self.device = data, device
         self.labels, self.keys = data.labels.to(device), data.keys.to(device)
         height, width = data.size
-        self.whole: Tensor | None = None
+        self.pixels: Tensor | None = None
         if device.type == "cpu":
-            self.whole = data.whole
+            self.pixels = data.pixels
         elif len(data) * 3 * height * width <= HELD_SHARE * free_memory(device):
-            self.whole = torch.empty(len(data), 3, height, width, dtype=torch.uint8, device=device)
+            self.pixels = torch.empty(len(data), 3, height, width, dtype=torch.uint8, device=device)
             for start in range(0, len(data), AT_ONCE):
                 stop = min(start + AT_ONCE, len(data))
-                self.whole[start:stop] = data.batch(range(start, stop)).to(device)
+                self.pixels[start:stop] = data.batch(range(start, stop)).to(device)
 
     def batch(self, places: Tensor) -> Tensor:
         """Return images, uint8 (B, 3, H, W), at these places (on the CPU), to train with."""
-        if self.whole is not None:
-            images = self.whole[places.to(self.device)]
+        if self.pixels is not None:
+            images = self.pixels[places.to(self.device)]
         else:
             images = self.data.batch(places.tolist()).to(self.device)
         # batch by batch: all of them at once may not fit into memory
@@ -129,8 +129,8 @@ def training_data(
     _check_counts(images.source, labels, least)
     places = torch.from_numpy(native_labels(labels, len(names), names))
     keys = named_keys(images.digests, len(images))
-    kept, whole = _gathered(images)
-    return Labelled(kept, places, keys, names, whole)
+    kept, pixels = _gathered(images)
+    return Labelled(kept, places, keys, names, pixels)
 
 
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
@@ -169,13 +169,13 @@ def _check_sizes(images: ImageSet) -> None:
 
 
 def _check_counts(source: str, labels: Sequence[str], least: int = LEAST) -> None:
-    few = [(name, count) for name, count in sorted(Counter(labels).items()) if count < least]
-    if few:
-        name, count = few[0]
-        others = f", and {len(few) - 1} more classes have as few" if len(few) > 1 else ""
+    too_small = [(name, count) for name, count in sorted(Counter(labels).items()) if count < least]
+    if too_small:
+        name, count = too_small[0]
+        more = f", and {len(too_small) - 1} more classes have as few" if len(too_small) > 1 else ""
         raise UsageError(
             f"Every class needs at least {least} pictures, {name!r} in {source} has"
-            f" {count}{others}: add pictures, or take the class out."
+            f" {count}{more}: add pictures, or take the class out."
         )
 
 
@@ -196,14 +196,14 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
         of_class.setdefault(label, set()).add(rank)
     chosen: set[int] = set()
     for name, known in of_class.items():
-        own = sorted(known)
-        if len(own) < LEAST and not lone:
+        ranks_of_class = sorted(known)
+        if len(ranks_of_class) < LEAST and not lone:
             raise UsageError(
                 f"All pictures of {name!r} in {images.source} are the same: add others, or take the"
                 " class out."
             )
-        cut = min(len(own) - 1, max(1, round(held_out * len(own))))
-        chosen |= set(own[:cut])
+        cut = min(len(ranks_of_class) - 1, max(1, round(held_out * len(ranks_of_class))))
+        chosen |= set(ranks_of_class[:cut])
     for name, known in of_class.items():
         if known <= chosen and not lone:
             raise UsageError(
@@ -211,7 +211,7 @@ def split(images: ImageSet, held_out: float = 0.2, lone: bool = False) -> tuple[
                 " among other classes too: take them out of all but one."
             )
     places = range(len(images))
-    train = [place for place in places if ranks[place] not in chosen]
+    train = [position for position in places if ranks[position] not in chosen]
     return images.take(train), images.take([p for p in places if ranks[p] in chosen])
 
 

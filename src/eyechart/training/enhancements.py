@@ -63,7 +63,7 @@ class Enhancement:
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class EnhancementScores:
     """What came of an enhancement; shares with intervals, mCE None where it cannot be had."""
 
     title: str
@@ -79,7 +79,7 @@ def usual_enhancements(
 
     `widths`, `weights`: of stability training, all pairs of which are tried.
     """
-    found = [
+    enhancements = [
         Enhancement(f"{TUNED}", "further", recipe=tuning),
         Enhancement("CLAHE", "clahe", recipe=tuning, equalised=True, defences=(CLAHE.name,)),
         Enhancement("non-local means", defences=("nlm",)),
@@ -88,14 +88,18 @@ def usual_enhancements(
         for weight in weights:
             recipe = replace(tuning, stability=weight, stability_width=width)
             title = f"stability training, noise {width:g}, weight {weight:g}"
-            found.append(Enhancement(title, f"stability-{width:g}-{weight:g}", recipe=recipe))
-    found.append(Enhancement(TEN_CROP, defences=(TEN_CROP,)))
-    found += [Enhancement(name, f"network-{place}", name) for place, name in enumerate(larger, 1)]
-    return found
+            enhancements.append(
+                Enhancement(title, f"stability-{width:g}-{weight:g}", recipe=recipe)
+            )
+    enhancements.append(Enhancement(TEN_CROP, defences=(TEN_CROP,)))
+    enhancements += [
+        Enhancement(name, f"network-{number}", name) for number, name in enumerate(larger, 1)
+    ]
+    return enhancements
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class EnhancementStudy:
     """What is to be compared: the standard network and enhancements of it.
 
     `network`: its architecture, or if `is_pretrained` a model as `load_model` takes it, which is
@@ -114,9 +118,9 @@ class Comparison:
     def check(self) -> None:
         """Raise a UsageError unless it can be done."""
         self.recipe.check()
-        for each in self.enhancements:
-            if each.recipe is not None:
-                each.recipe.check()
+        for enhancement in self.enhancements:
+            if enhancement.recipe is not None:
+                enhancement.recipe.check()
         self.task.check()
         if self.baseline in (AUTO, NONE, PEOPLE):
             raise UsageError(
@@ -131,7 +135,7 @@ class Comparison:
         settings = {
             "kind": "enhancements",
             "network": self.network,
-            "enhancements": [each.title for each in self.enhancements],
+            "enhancements": [enhancement.title for enhancement in self.enhancements],
             # None, as in records of a version that had no choice
             "pretrained": self.is_pretrained or None,
             "baseline": None if baseline is None else baseline.name,
@@ -144,7 +148,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class EnhancementResults:
     """What came out: a row for each enhancement, the standard network first.
 
     `evaluations`: by the folder that each is in. `baseline`: whose errors mCE divides by. `notes`:
@@ -152,7 +156,7 @@ class Compared:
     """
 
     evaluations: dict[Path, Evaluation]
-    rows: tuple[Row, ...]
+    rows: tuple[EnhancementScores, ...]
     baseline: str
     notes: tuple[str, ...]
 
@@ -170,13 +174,13 @@ class _Baseline:
             return list(models), models[0].name
         if self.model is None:
             return list(models), self.wanted
-        known = any(each.name == self.model.name for each in models)
+        known = any(model.name == self.model.name for model in models)
         return [*models, *([] if known else [self.model])], self.model.name
 
 
 def compare_enhancements(
-    asked: Comparison, sources: Sources, load: Load, device: torch.device, progress: Progress
-) -> Compared:
+    asked: EnhancementStudy, sources: Sources, load: Load, device: torch.device, progress: Progress
+) -> EnhancementResults:
     """Train what is missing in the folder, test everything, and return both.
 
     `load`: loads models that are given with their weights, and the checkpoints that are made here.
@@ -191,10 +195,12 @@ def compare_enhancements(
         model, data = None, _from_scratch(asked, pictures, test)
     asked.open(baseline.model)
     _train_all(asked, model, data, device, progress)
-    return _test_all(asked, sources, test, baseline, load, device, progress)
+    return _test_all(asked, sources, test, baseline, load=load, device=device, progress=progress)
 
 
-def _baseline(asked: Comparison, test: ImageSet, load: Load, device: torch.device) -> _Baseline:
+def _baseline(
+    asked: EnhancementStudy, test: ImageSet, load: Load, device: torch.device
+) -> _Baseline:
     """Return the baseline; what cannot be one is an error now, before anything is trained."""
     if asked.baseline == STANDARD:
         return _Baseline(STANDARD)
@@ -207,31 +213,33 @@ def _baseline(asked: Comparison, test: ImageSet, load: Load, device: torch.devic
     return _Baseline(name)
 
 
-def _from_scratch(asked: Comparison, pictures: ImageSet, test: ImageSet) -> Labelled:
+def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -> Labelled:
     """Return what networks are trained with, if they can be."""
     data = training_data(pictures)
     # rather now than after everything is trained
-    strange = sorted({str(each) for each in test.labels} - set(data.class_names))
+    strange = sorted({str(enhancement) for enhancement in test.labels} - set(data.class_names))
     if strange:
         raise UsageError(
             f"{pictures.source} has no pictures of the class {strange[0]!r}, which {test.source}"
             " has: add some, or take the class out."
         )
-    for each in asked.enhancements:
-        if each.network:
-            build_network(each.network, len(data.class_names))
+    for enhancement in asked.enhancements:
+        if enhancement.network:
+            build_network(enhancement.network, len(data.class_names))
     return data
 
 
 def _pretrained(
-    asked: Comparison, pictures: ImageSet, test: ImageSet, load: Load, device: torch.device
+    asked: EnhancementStudy, pictures: ImageSet, test: ImageSet, load: Load, device: torch.device
 ) -> tuple[Model, Labelled]:
     """Return the standard network, and what it is trained further with, if that can be done."""
     model = load(asked.network, half=False)
     trainable(model)
-    others = [load(each.network) for each in asked.enhancements if each.network]
-    check_models([model, *others], test, device)
-    check_labels(asked.task.plan, [model, *others], test)
+    larger = [
+        load(enhancement.network) for enhancement in asked.enhancements if enhancement.network
+    ]
+    check_models([model, *larger], test, device)
+    check_labels(asked.task.plan, [model, *larger], test)
     refuse_softmax(model, test)
     return model, data_for(model, pictures, test.labels)
 
@@ -244,7 +252,7 @@ def _chosen(test: ImageSet, task: Task) -> ImageSet:
 
 
 def _train_all(
-    asked: Comparison,
+    asked: EnhancementStudy,
     model: Model | None,
     data: Labelled,
     device: torch.device,
@@ -256,19 +264,19 @@ def _train_all(
     if model is None:
         first = new_network(asked.network, data, seed, steps)
         train(Training(first, data, asked.recipe), device, asked.path(STANDARD), progress)
-    for each in asked.enhancements:
-        path = asked.path(each.name)
-        if each.recipe is not None:
+    for enhancement in asked.enhancements:
+        path = asked.path(enhancement.name)
+        if enhancement.recipe is not None:
             start = _tuned_start(asked, model, data)
             # streamed: all images at once, equalised, may not fit into memory
-            own = replace(data, transform=CLAHE) if each.equalised else data
-            train(Training(start, own, each.recipe), device, path, progress)
-        elif each.network and model is None:
-            other = new_network(each.network, data, seed, steps)
+            tuning_data = replace(data, transform=CLAHE) if enhancement.equalised else data
+            train(Training(start, tuning_data, enhancement.recipe), device, path, progress)
+        elif enhancement.network and model is None:
+            other = new_network(enhancement.network, data, seed, steps)
             train(Training(other, data, asked.recipe), device, path, progress)
 
 
-def _tuned_start(asked: Comparison, model: Model | None, data: Labelled) -> Start:
+def _tuned_start(asked: EnhancementStudy, model: Model | None, data: Labelled) -> Start:
     """Return the standard network to be trained further, a copy of its own."""
     if model is not None:
         return start_of(model, asked.network)
@@ -280,42 +288,49 @@ def _tuned_start(asked: Comparison, model: Model | None, data: Labelled) -> Star
 
 
 def _test_all(
-    asked: Comparison,
+    asked: EnhancementStudy,
     sources: Sources,
     test: ImageSet,
     baseline: _Baseline,
+    *,
     load: Load,
     device: torch.device,
     progress: Progress,
-) -> Compared:
+) -> EnhancementResults:
     """Test every network; ten crops on uncropped images, where the others see cropped ones."""
     standard = load(asked.network if asked.is_pretrained else str(asked.path(STANDARD)))
     apart = [
-        each
-        for each in asked.enhancements
-        if TEN_CROP in each.defences and sources.stimulus == CROPPED
+        enhancement
+        for enhancement in asked.enhancements
+        if TEN_CROP in enhancement.defences and sources.stimulus == CROPPED
     ]
-    near = [each for each in asked.enhancements if each not in apart]
-    models = [standard, *(_load(asked, each, standard, load) for each in near)]
-    own, divisor = baseline.among(models)
+    near = [enhancement for enhancement in asked.enhancements if enhancement not in apart]
+    models = [standard, *(_load(asked, enhancement, standard, load) for enhancement in near)]
+    tested, divisor = baseline.among(models)
     folder = asked.out / EVALUATION
-    found = run_task(replace(asked.task, baseline=divisor), own, test, device, folder, progress)
-    evaluations = {folder: found}
-    rows = {STANDARD: _row(found, standard.name, STANDARD)}
-    for each, model in zip(near, models[1:], strict=True):
-        rows[each.title] = _row(found, model.name, each.title)
+    evaluation = run_task(
+        replace(asked.task, baseline=divisor), tested, test, device, folder, progress
+    )
+    evaluations = {folder: evaluation}
+    rows = {STANDARD: _row(evaluation, standard.name, STANDARD)}
+    for enhancement, model in zip(near, models[1:], strict=True):
+        rows[enhancement.title] = _row(evaluation, model.name, enhancement.title)
     notes = []
     if apart:
         folder = asked.out / EVALUATION_UNCROPPED
-        found, note = _test_uncropped(asked, sources, standard, baseline, device, folder, progress)
-        evaluations[folder] = found
+        evaluation, note = _test_uncropped(
+            asked, sources, standard, baseline, device=device, folder=folder, progress=progress
+        )
+        evaluations[folder] = evaluation
         notes.append(note)
         name = apply_defences(standard, [TEN_CROP]).name
-        rows |= {each.title: _row(found, name, each.title) for each in apart}
-    defences = read_defences([name for each in near for name in each.defences])
+        rows |= {
+            enhancement.title: _row(evaluation, name, enhancement.title) for enhancement in apart
+        }
+    defences = read_defences([name for enhancement in near for name in enhancement.defences])
     crops = crop_of_crop_note(defences, test.sizes)
-    order = [STANDARD, *(each.title for each in asked.enhancements)]
-    return Compared(
+    order = [STANDARD, *(enhancement.title for enhancement in asked.enhancements)]
+    return EnhancementResults(
         evaluations,
         tuple(rows[title] for title in order),
         asked.network if baseline.wanted == STANDARD else divisor,
@@ -324,10 +339,11 @@ def _test_all(
 
 
 def _test_uncropped(
-    asked: Comparison,
+    asked: EnhancementStudy,
     sources: Sources,
     standard: Model,
     baseline: _Baseline,
+    *,
     device: torch.device,
     folder: Path,
     progress: Progress,
@@ -356,20 +372,20 @@ def _test_uncropped(
     return run_task(task, models, images, device, folder, progress), note
 
 
-def _load(asked: Comparison, each: Enhancement, standard: Model, load: Load) -> Model:
+def _load(asked: EnhancementStudy, enhancement: Enhancement, standard: Model, load: Load) -> Model:
     model = standard
-    if each.network and asked.is_pretrained:
-        model = load(each.network)
-    elif each.network or each.recipe is not None:
-        model = load(str(asked.path(each.name)))
-    return apply_defences(model, each.defences)
+    if enhancement.network and asked.is_pretrained:
+        model = load(enhancement.network)
+    elif enhancement.network or enhancement.recipe is not None:
+        model = load(str(asked.path(enhancement.name)))
+    return apply_defences(model, enhancement.defences)
 
 
-def _row(found: Evaluation, name: str, title: str) -> Row:
-    model = next(each for each in found.models if each.name == name)
+def _row(evaluation: Evaluation, name: str, title: str) -> EnhancementScores:
+    model = next(candidate for candidate in evaluation.models if candidate.name == name)
     space = model.spaces[0]
     clean = None if space.clean_accuracy is None else complement(space.clean_accuracy)
-    own = space.normalised
-    if own is None:
-        return Row(title, clean, None, None)
-    return Row(title, clean, own.mce, own.relative_mce)
+    errors = space.normalised
+    if errors is None:
+        return EnhancementScores(title, clean, None, None)
+    return EnhancementScores(title, clean, errors.mce, errors.relative_mce)

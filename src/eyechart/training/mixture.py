@@ -83,9 +83,12 @@ class Mixture:
         """Return the mixture with the visual change of its severities, where it is needed."""
         if self.delta_v is None:
             return self
-        own, mine = pictures[:LOOKED_AT], keys[:LOOKED_AT]
+        first_images, first_keys = pictures[:LOOKED_AT], keys[:LOOKED_AT]
         return replace(
-            self, tables=tuple(_changes(entry, own, mine, self.delta_v) for entry in self.entries)
+            self,
+            tables=tuple(
+                _changes(entry, first_images, first_keys, self.delta_v) for entry in self.entries
+            ),
         )
 
     def corrupt(self, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
@@ -97,30 +100,36 @@ class Mixture:
             return pictures
         salt = hash64(seed, "which corruption", draw)
         chance = ImageRandom(keys, [salt] * len(keys), keys.device).scalar("which")
-        which = np.minimum((chance * len(self.entries)).astype(np.int64), len(self.entries) - 1)
+        entry_of_image = np.minimum(
+            (chance * len(self.entries)).astype(np.int64), len(self.entries) - 1
+        )
         if len(self.entries) == 1:
             return self._by(0, pictures, keys, seed, draw)
         result = pictures.clone()
-        for place in np.unique(which):
-            own = torch.from_numpy(np.flatnonzero(which == place)).to(pictures.device)
-            result[own] = self._by(int(place), pictures[own], keys[own], seed, draw)
+        for number in np.unique(entry_of_image):
+            positions = torch.from_numpy(np.flatnonzero(entry_of_image == number)).to(
+                pictures.device
+            )
+            result[positions] = self._by(
+                int(number), pictures[positions], keys[positions], seed, draw
+            )
         return result
 
-    def _by(self, place: int, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
-        entry = self.entries[place]
+    def _by(self, number: int, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
+        entry = self.entries[number]
         random = draw_random(entry, keys, seed, [draw] * len(keys), pictures.device)
-        severity, given = self._strengths(place, random)
-        return corrupt_batch(pictures, entry, severity, given, keys, seed, draw, assets_of(entry))
+        severity, values = self._strengths(number, random)
+        return corrupt_batch(pictures, entry, severity, values, keys, seed, draw, assets_of(entry))
 
-    def _strengths(self, place: int, random: ImageRandom) -> tuple[Values, dict[str, Values]]:
+    def _strengths(self, number: int, random: ImageRandom) -> tuple[Values, dict[str, Values]]:
         if self.severity is not None:
             return draw_severities(random, *self.severity), {}
         if self.delta_v is not None:
-            changes = np.array(self.tables[place])
+            changes = np.array(self.tables[number])
             low, high = self.delta_v
             wanted = low + (min(high, changes[-1]) - low) * random.scalar("visual change")
             return np.interp(wanted, changes, KNOTS), {}
-        return draw_strengths(self.entries[place], random)
+        return draw_strengths(self.entries[number], random)
 
 
 def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
@@ -128,8 +137,8 @@ def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tup
     means: list[float] = []
     for severity in KNOTS:
         strengths = np.full(len(pictures), severity)
-        made = corrupt_batch(pictures, entry, strengths, {}, keys, 0, 0, assets_of(entry))
-        means.append(float(measure_change(pictures, made).delta_v.nanmean()))
+        corrupted = corrupt_batch(pictures, entry, strengths, {}, keys, 0, 0, assets_of(entry))
+        means.append(float(measure_change(pictures, corrupted).delta_v.nanmean()))
     rising = np.maximum.accumulate(means)
     if not rising[-1] > wanted[0]:
         raise UsageError(

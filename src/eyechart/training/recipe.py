@@ -105,11 +105,11 @@ class Recipe:
 
         So recipes are the same as before there was a choice.
         """
-        own = {**asdict(self), "milestones": list(self.milestones)}
+        settings = {**asdict(self), "milestones": list(self.milestones)}
         if self.tune == "all":
-            del own["tune"]
-        own["mixup_per_image"] = self.mixup_per_image or None
-        return own
+            del settings["tune"]
+        settings["mixup_per_image"] = self.mixup_per_image or None
+        return settings
 
 
 LIMITS = (

@@ -125,10 +125,10 @@ def retrain(
     if not is_first_process():
         return None
     both = [load(asked.spec), load(str(path))]
-    found = run_task(asked.task, both, test, device, asked.out / EVALUATION, progress)
-    changes = changes_of(found)
-    notes = (*found.warnings, *_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
-    return Retrained(path, replace(found, warnings=notes), changes)
+    evaluation = run_task(asked.task, both, test, device, asked.out / EVALUATION, progress)
+    changes = changes_of(evaluation)
+    notes = (*evaluation.warnings, *_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
+    return Retrained(path, replace(evaluation, warnings=notes), changes)
 
 
 def trainable(model: Model) -> nn.Module:
@@ -149,7 +149,7 @@ def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> 
     listed = find_images(asked.train_images, asked.out)
     most = min(asked.pictures, len(listed))
     plan = Plan(seed=asked.recipe.seed, pictures=most)
-    chosen = [listed[place] for place in choose_pictures(listed, plan)]
+    chosen = [listed[position] for position in choose_pictures(listed, plan)]
     step = progress.begin("pictures to train with", len(chosen))
     notes = unread_notes(asked.train_images, asked.out)
     return load_pictures(chosen, str(asked.train_images), test.stimulus.name, step, notes)
@@ -166,8 +166,8 @@ def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()
     if kept is not None:
         outputs = kept.length
     names = {
-        int(place) if kept is None else kept.picked[int(place)]: label
-        for place, label in zip(places, pictures.labels, strict=True)
+        int(position) if kept is None else kept.picked[int(position)]: label
+        for position, label in zip(places, pictures.labels, strict=True)
         if label is not None
     }
     return training_data(pictures, [names.get(n, f"output {n}") for n in range(outputs)])
@@ -187,8 +187,8 @@ def start_of(model: Model, spec: str) -> Start:
         raise
     except Exception as error:
         raise UsageError(f"{model.name} cannot be copied: {in_one_line(error)}.") from error
-    about = ("", base, ()) if held is None else (held.network, held.base, held.class_names)
-    return Start(module, *about, model.preprocessing, model.trained_on)
+    names = ("", base, ()) if held is None else (held.network, held.base, held.class_names)
+    return Start(module, *names, model.preprocessing, model.trained_on)
 
 
 def _checkpoint_at(spec: str) -> Checkpoint | None:
@@ -221,8 +221,9 @@ def _on_number(asked: Retraining, data: Labelled) -> list[str]:
 def on_clean(changes: Sequence[Change], rate: float) -> list[str]:
     """Return a sentence for each label space in which clean accuracy fell, by more than chance."""
     return [
-        f"{own.space}: clean accuracy fell by {-own.difference.difference:.3f}: a lower --rate than"
-        f" {rate:g}, or more pictures, may keep it; networks without normalisation need far less."
-        for own in changes
-        if own.score == CLEAN_ACCURACY and own.difference.interval[1] < 0
+        f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: a lower"
+        f" --rate than {rate:g}, or more pictures, may keep it; networks without normalisation need"
+        " far less."
+        for change in changes
+        if change.score == CLEAN_ACCURACY and change.difference.interval[1] < 0
     ]

@@ -38,8 +38,8 @@ class Sources:
         )
         classes = self.n_classes
         if self.train_images is None:
-            whole = load(self.images, "pictures", self.every, n_classes=classes)
-            train, test = split(whole, self.held_out)
+            images = load(self.images, "pictures", self.every, n_classes=classes)
+            train, test = split(images, self.held_out)
         else:
             train = load(self.train_images, "pictures to train with", self.every, n_classes=classes)
             kept = {picture.label for picture in train.pictures}

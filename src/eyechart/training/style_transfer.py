@@ -79,7 +79,7 @@ class Features:
     def _find(self, device: torch.device) -> dict[int, tuple[nn.Module, int]]:
         """Return the layer of each depth, and at which of its calls: one layer may have several."""
         side = 128
-        found: dict[int, tuple[nn.Module, int]] = {}
+        layers: dict[int, tuple[nn.Module, int]] = {}
         order: list[tuple[int, nn.Module, int]] = []
         calls: Counter[nn.Module] = Counter()
 
@@ -88,33 +88,33 @@ class Features:
             if isinstance(output, Tensor) and output.ndim == 4 and output.shape[2]:
                 order.append((round(side / output.shape[2]), module, calls[module]))
 
-        handles = [each.register_forward_hook(note) for each in self.module.modules()]
+        handles = [part.register_forward_hook(note) for part in self.module.modules()]
         try:
             with torch.no_grad():
                 self.module(torch.zeros(1, 3, side, side, device=device))
         except Exception as error:
-            what = " ".join(str(error).split())
+            message = " ".join(str(error).split())
             raise UsageError(
-                f"The model cannot be used on pictures of {side} px ({what}): choose another."
+                f"The model cannot be used on pictures of {side} px ({message}): choose another."
             ) from None
         finally:
             for handle in handles:
                 handle.remove()
         for depth, module, call in order:
             if depth in DEPTHS and not isinstance(module, nn.Conv2d):
-                found[depth] = module, call
-        if CONTENT_DEPTH not in found:
+                layers[depth] = module, call
+        if CONTENT_DEPTH not in layers:
             raise UsageError(
                 "The model has no features an eighth as large as the picture: choose a"
                 " convolutional one."
             )
-        return found
+        return layers
 
     def __call__(self, pictures: Tensor) -> dict[int, Tensor]:
         """Return the features of pictures (B, 3, H, W) in 0…1 at each depth."""
-        found: dict[int, Tensor] = {}
+        features: dict[int, Tensor] = {}
         handles = [
-            module.register_forward_hook(_keep(found, depth, call))
+            module.register_forward_hook(_keep(features, depth, call))
             for depth, (module, call) in self.layers.items()
         ]
         try:
@@ -122,7 +122,7 @@ class Features:
         finally:
             for handle in handles:
                 handle.remove()
-        return found
+        return features
 
 
 def _keep(
@@ -149,22 +149,24 @@ class Cutouts:
             raise UsageError(
                 f"{images.source} has {len(images)} pictures, {LEAST} are needed at least."
             )
-        self.pictures = [_at_least(images.batch([place])[0], side) for place in range(len(images))]
+        self.pictures = [
+            _at_least(images.batch([number])[0], side) for number in range(len(images))
+        ]
         self.side, self.device = side, device
 
     def __call__(self, count: int, *parts: str | int) -> Tensor:
         """Return so many cut-outs, float32 (B, 3, side, side) in 0…1."""
         chance = generator(*parts)
-        made = []
-        for which in torch.randint(len(self.pictures), (count,), generator=chance).tolist():
-            own = self.pictures[which]
+        cutouts = []
+        for number in torch.randint(len(self.pictures), (count,), generator=chance).tolist():
+            picture = self.pictures[number]
             top, left = (
                 int(torch.randint(room - self.side + 1, (), generator=chance))
-                for room in own.shape[1:]
+                for room in picture.shape[1:]
             )
-            cut = own[:, top : top + self.side, left : left + self.side]
-            made.append(cut.flip(2) if int(torch.randint(2, (), generator=chance)) else cut)
-        return torch.stack(made).to(self.device).float() / 255
+            cut = picture[:, top : top + self.side, left : left + self.side]
+            cutouts.append(cut.flip(2) if int(torch.randint(2, (), generator=chance)) else cut)
+        return torch.stack(cutouts).to(self.device).float() / 255
 
 
 def _at_least(picture: Tensor, side: int) -> Tensor:
@@ -172,9 +174,9 @@ def _at_least(picture: Tensor, side: int) -> Tensor:
     shorter = min(picture.shape[1:])
     if shorter >= side:
         return picture
-    size = [max(side, round(each * side / shorter)) for each in picture.shape[1:]]
-    made = interpolate(picture[None].float(), size, mode="bilinear")[0]
-    return made.round().clamp(0, 255).to(torch.uint8)
+    size = [max(side, round(length * side / shorter)) for length in picture.shape[1:]]
+    enlarged = interpolate(picture[None].float(), size, mode="bilinear")[0]
+    return enlarged.round().clamp(0, 255).to(torch.uint8)
 
 
 def train_style_transfer(
@@ -275,28 +277,28 @@ class _StyleTraining:
     def _loss(self, contents: Tensor, looks: Tensor, amounts: Tensor, same: int) -> Tensor:
         recipe = self.recipe
         means, deviations = statistics(self.network.encoder(looks))
-        made = self.network(contents, means, deviations, amounts)
+        painted = self.network(contents, means, deviations, amounts)
         with torch.no_grad():
             wanted, style = self.features(contents), self.features(looks)
             plain = wanted[CONTENT_DEPTH]
             share = amounts.reshape(-1, 1, 1, 1)
             full = with_statistics(plain, *statistics(style[CONTENT_DEPTH]))
             goal = (1 - share) * plain + share * full
-        found = self.features(made)
+        features = self.features(painted)
         # of every depth alike: features are larger in some than in others
-        loss = mse_loss(found[CONTENT_DEPTH], goal) / goal.var().clamp_min(1e-6)
+        loss = mse_loss(features[CONTENT_DEPTH], goal) / goal.var().clamp_min(1e-6)
         part = amounts[:, None]
-        for depth, own in style.items():
-            scale = own.var().clamp_min(1e-6) * len(style)
-            each = zip(
-                *(statistics(features) for features in (found[depth], wanted[depth], own)),
+        for depth, target in style.items():
+            scale = target.var().clamp_min(1e-6) * len(style)
+            pairs = zip(
+                *(statistics(values) for values in (features[depth], wanted[depth], target)),
                 strict=True,
             )
-            for one, before, after in each:
+            for one, before, after in pairs:
                 goal_of = (1 - part) * before + part * after
                 loss = loss + recipe.style_weight * mse_loss(one, goal_of) / scale
         if same:
-            loss = loss + recipe.same_weight * l1_loss(made[:same], contents[:same])
+            loss = loss + recipe.same_weight * l1_loss(painted[:same], contents[:same])
         return loss
 
     @torch.no_grad()
@@ -305,10 +307,10 @@ class _StyleTraining:
         network = self.network.eval()
         pairs = []
         side = self.recipe.side
-        for own in self.looks.pictures:
-            top, left = ((room - side) // 2 for room in own.shape[1:])
-            cut = own[:, top : top + side, left : left + side]
+        for picture in self.looks.pictures:
+            top, left = ((room - side) // 2 for room in picture.shape[1:])
+            cut = picture[:, top : top + side, left : left + side]
             features = network.encoder(cut[None].to(self.device).float() / 255)
             pairs.append(statistics(features))
-        means, deviations = (torch.cat(each).cpu() for each in zip(*pairs, strict=True))
+        means, deviations = (torch.cat(statistic).cpu() for statistic in zip(*pairs, strict=True))
         return Styles(network, means, deviations)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ from torch.nn.functional import normalize
 
 from eyechart.core.errors import UsageError
 from eyechart.labels.imagenet import class_names
-from eyechart.models.adapter import need
+from eyechart.models.adapter import Untyped, need
 from eyechart.models.adapters.hf_models import (
     is_repository,
     options_for,
@@ -62,7 +61,7 @@ class ZeroShot(nn.Module):
 class Pictures(nn.Module):
     """The picture side of a model of transformers'."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Untyped) -> None:
         super().__init__()
         self.tower = model.vision_model
         self.projection = model.visual_projection
@@ -124,7 +123,7 @@ def _from_open_clip(
         encoded = _encode(texts, lambda some: model.encode_text(tokenizer(some).to(request.device)))
     steps = _open_clip_steps(spec, model.visual.preprocess_cfg)
     module = ZeroShot(model.visual, encoded, _scale(model))
-    return finished(spec, module, request, steps, labels=names, also=repr(texts), whole=model)
+    return finished(spec, module, request, steps, labels=names, also=repr(texts), network=model)
 
 
 def _named(package: ModuleType, name: str) -> tuple[str, str]:
@@ -141,7 +140,7 @@ def _named(package: ModuleType, name: str) -> tuple[str, str]:
     return base, weights or known[0]
 
 
-def _open_clip_steps(spec: str, config: dict[str, Any]) -> Preprocessing:
+def _open_clip_steps(spec: str, config: dict[str, Untyped]) -> Preprocessing:
     size = config["size"]
     height, width = (size, size) if isinstance(size, int) else size
     red, green, blue = config["mean"]
@@ -175,7 +174,7 @@ def _from_transformers(
 
         encoded = _encode(texts, encode)
     module = ZeroShot(Pictures(model), encoded, _scale(model))
-    return finished(spec, module, request, steps, labels=names, also=repr(texts), whole=model)
+    return finished(spec, module, request, steps, labels=names, also=repr(texts), network=model)
 
 
 def _encode(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
@@ -188,5 +187,5 @@ def _encode(texts: list[str], encode: Callable[[list[str]], Tensor]) -> Tensor:
         return torch.cat(parts)
 
 
-def _scale(model: Any) -> float:
+def _scale(model: Untyped) -> float:
     return float(model.logit_scale.detach().exp())

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.models.adapter import need
+from eyechart.models.adapter import Untyped, need
 from eyechart.models.adapters.loading import finished, interpolation, square, zoo
 from eyechart.models.adapters.outputs import Scores
 from eyechart.models.model import Model
@@ -41,7 +41,7 @@ def load_classifier(name: str, prefix: str, request: Request) -> Model:
             name, **options, weights_only=not request.trust
         ).float()
         steps = steps_of(spec, processor)
-    labels = [str(network.config.id2label[place]) for place in range(network.config.num_labels)]
+    labels = [str(network.config.id2label[number]) for number in range(network.config.num_labels)]
     return finished(spec, Scores(network), request, steps, labels=labels)
 
 
@@ -83,7 +83,7 @@ def is_repository(spec: str, name: str) -> bool:
     return True
 
 
-def steps_of(spec: str, processor: Any) -> Preprocessing:
+def steps_of(spec: str, processor: Untyped) -> Preprocessing:
     """Return what a processor does to a stimulus.
 
     Each kind of processor has settings of its own, so what counts is what it makes of plain
@@ -93,7 +93,7 @@ def steps_of(spec: str, processor: Any) -> Preprocessing:
         _processed(processor, colour) for colour in ((0, 0, 0), (255, 255, 255), (255, 0, 0))
     )
     height, width = black.shape[1:]
-    low, high, seen = (made[:, height // 2, width // 2] for made in (black, white, red))
+    low, high, seen = (values[:, height // 2, width // 2] for values in (black, white, red))
     reverse = bool(np.allclose(seen, [low[0], low[1], high[2]], atol=1e-4))
     if not reverse and not np.allclose(seen, [high[0], low[1], low[2]], atol=1e-4):
         raise UsageError(f"The processor of {spec} mixes colours, which eyechart cannot do.")
@@ -110,22 +110,22 @@ def steps_of(spec: str, processor: Any) -> Preprocessing:
     )
 
 
-def _processed(processor: Any, colour: tuple[int, int, int]) -> np.ndarray[Any, Any]:
+def _processed(processor: Untyped, colour: tuple[int, int, int]) -> NDArray[np.float64]:
     picture = Image.new("RGB", (STIMULUS, STIMULUS), colour)
-    made = np.asarray(processor(images=picture, return_tensors="np")["pixel_values"])
-    return made.reshape(made.shape[-3:]).astype(np.float64)
+    values = np.asarray(processor(images=picture, return_tensors="np")["pixel_values"])
+    return values.reshape(values.shape[-3:]).astype(np.float64)
 
 
-def _channels(values: np.ndarray[Any, Any]) -> Channels:
+def _channels(values: NDArray[np.float64]) -> Channels:
     # Seven digits are what the processor's own float32 keeps.
     red, green, blue = (round(float(value), 7) for value in values)
     return (red, green, blue)
 
 
-def _resampling(processor: Any) -> str:
-    given = getattr(processor, "resample", None)
-    if given is None:
+def _resampling(processor: Untyped) -> str:
+    resample = getattr(processor, "resample", None)
+    if resample is None:
         return "bicubic"
-    if isinstance(given, int):
-        return PIL_RESAMPLING[int(given)]
-    return interpolation(str(getattr(given, "value", given)))
+    if isinstance(resample, int):
+        return PIL_RESAMPLING[int(resample)]
+    return interpolation(str(getattr(resample, "value", resample)))

@@ -51,13 +51,16 @@ def zoo(spec: str, request: Request, repository: bool = False) -> Iterator[None]
 def _sentence(spec: str, request: Request, error: BaseException, repository: bool) -> UsageError:
     chain = list(_causes(error))
     kinds = {kind.__name__ for cause in chain for kind in type(cause).__mro__}
-    said = " ".join(str(cause) for cause in chain)
-    if not request.trust and "Unsupported global" in said:
+    message = " ".join(str(cause) for cause in chain)
+    if not request.trust and "Unsupported global" in message:
         return UsageError(
             f"The weights of {spec} lie in a file that could run code when read: add --trust if you"
             " trust whoever made it."
         )
-    if kinds & {"UnpicklingError", "SafetensorError", "EOFError"} or "PytorchStreamReader" in said:
+    if (
+        kinds & {"UnpicklingError", "SafetensorError", "EOFError"}
+        or "PytorchStreamReader" in message
+    ):
         return UsageError(
             f"The file of weights of {spec} is damaged or only half there: get it once more."
         )
@@ -140,14 +143,14 @@ def finished(
     promise: float | None = None,
     labels: Sequence[str] | None = None,
     also: str = "",
-    whole: nn.Module | None = None,
+    network: nn.Module | None = None,
 ) -> Model:
     """Return the zoo's module as a `Model`, identified by its weights and all that is said here.
 
     `labels`: what the zoo says of its outputs, None: they are ImageNet's. `also`: what else its
-    answers depend on. `whole`: what the module is a part of, if all of that counts.
+    answers depend on. `network`: what the module is a part of, if all of that counts.
     """
-    digest = hashlib.sha256(identity_of(whole or module).encode())
+    digest = hashlib.sha256(identity_of(network or module).encode())
     label_map, names = meaning_of(labels, spec) if labels is not None else (None, None)
     digest.update(repr((steps, names, also)).encode())
     model = Model(

@@ -3,14 +3,14 @@
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.models.adapter import need
+from eyechart.models.adapter import Untyped, need
 from eyechart.models.files import Batches, read_model
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.preprocessing import Preprocessing
@@ -44,7 +44,7 @@ def load(name: str, request: Request) -> Model:
             f"{path} takes pictures of {height} × {width} pixels, but a square is needed: export it"
             " for one, or with dynamic height and width."
         )
-    side = next((each for each in (height, width) if isinstance(each, int)), None)
+    side = next((length for length in (height, width) if isinstance(length, int)), None)
     answer = Session(session, source, channels_last)
     batch = shape[0] if isinstance(shape[0], int) else None
     return Model(
@@ -60,11 +60,11 @@ def load(name: str, request: Request) -> Model:
 class Session:
     """An ONNX session as a function on batches (B, 3, H, W) of floats."""
 
-    def __init__(self, session: Any, source: Any, channels_last: bool) -> None:
+    def __init__(self, session: Untyped, source: Untyped, channels_last: bool) -> None:
         self.session, self.channels_last = session, channels_last
         self.source, self.dtype = source.name, NUMBERS[source.type]
         outputs = session.get_outputs()
-        flat = [own for own in outputs if len(own.shape or ()) == 2]
+        flat = [output for output in outputs if len(output.shape or ()) == 2]
         self.target = (flat or outputs)[0].name
 
     def __call__(self, pictures: Tensor) -> object:
@@ -78,11 +78,11 @@ class Session:
         return torch.from_numpy(scores) if isinstance(scores, np.ndarray) else scores
 
 
-def _open(runtime: Any, path: Path, device: torch.device) -> Any:
+def _open(runtime: ModuleType, path: Path, device: torch.device) -> Untyped:
     options = runtime.SessionOptions()
     options.log_severity_level = QUIET
     options.intra_op_num_threads = torch.get_num_threads()
-    providers: list[Any] = ["CPUExecutionProvider"]
+    providers: list[str | tuple[str, dict[str, int]]] = ["CPUExecutionProvider"]
     if device.type == "cuda" and "CUDAExecutionProvider" in runtime.get_available_providers():
         providers.insert(0, ("CUDAExecutionProvider", {"device_id": device.index or 0}))
     try:
@@ -94,10 +94,10 @@ def _open(runtime: Any, path: Path, device: torch.device) -> Any:
         ) from error
 
 
-def _only_input(path: Path, session: Any) -> Any:
+def _only_input(path: Path, session: Untyped) -> Untyped:
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
-        shapes = ", ".join(str(tuple(own.shape)) for own in inputs)
+        shapes = ", ".join(str(tuple(source.shape)) for source in inputs)
         raise UsageError(
             f"{path} must take one batch of pictures (B, 3, H, W) or (B, H, W, 3), but it takes"
             f" {shapes}: export it with one such input."
@@ -110,7 +110,7 @@ def _only_input(path: Path, session: Any) -> Any:
     return inputs[0]
 
 
-def _layout(path: Path, shape: list[Any]) -> tuple[list[Any], bool]:
+def _layout(path: Path, shape: list[int | str | None]) -> tuple[list[int | str | None], bool]:
     """Return the shape as (B, 3, H, W), and whether the channels come last."""
     if shape[1] == 3 or (not isinstance(shape[1], int) and shape[3] != 3):
         return shape, False

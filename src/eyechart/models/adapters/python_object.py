@@ -8,5 +8,5 @@ from eyechart.models.request import Request
 
 def load(name: str, request: Request) -> Model:
     """Return the model that `module:attribute` or `module:factory()` names."""
-    found, made = import_object(name)
-    return from_object(found, name, request, own=made)
+    target, is_new = import_object(name)
+    return from_object(target, name, request, is_new=is_new)

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,14 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.models.adapter import need
-from eyechart.models.adapters.tflite_logits import with_logits
+from eyechart.models.adapter import Untyped, need
 from eyechart.models.files import Batches, read_model
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
 
-Numbers = NDArray[Any]
+Numbers = NDArray[Untyped]
 
 SOFTMAX_STEP = 1 / 256
 """The step in which TensorFlow Lite writes probabilities in 8 bits."""
@@ -33,7 +31,7 @@ class Tensor8:
     """An input or output: its place, its kind of numbers, and x = scale · (q − zero)."""
 
     index: int
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Untyped]
     scale: float
     zero: int
 
@@ -47,8 +45,8 @@ class Tensor8:
         if self.dtype.kind == "f":
             return real.astype(self.dtype)
         ends = np.iinfo(self.dtype)
-        whole = np.rint(real / self.scale + self.zero)
-        return np.clip(whole, ends.min, ends.max).astype(self.dtype)
+        levels = np.rint(real / self.scale + self.zero)
+        return np.clip(levels, ends.min, ends.max).astype(self.dtype)
 
     def read(self, held: Numbers) -> Numbers:
         """Return what the tensor holds as real numbers, float32."""
@@ -106,7 +104,7 @@ def raw_levels(source: Tensor8, side: int | None) -> Preprocessing:
 class Lite:
     """An interpreter as a function on batches (n, 3, H, W) of floats, always of the same n."""
 
-    def __init__(self, interpreter: Any, source: Tensor8, shape: tuple[int, ...]) -> None:
+    def __init__(self, interpreter: Untyped, source: Tensor8, shape: tuple[int, ...]) -> None:
         self.interpreter, self.source = interpreter, source
         self.target = _described(interpreter.get_output_details()[0])
         self.shape: tuple[int, ...] = ()
@@ -158,7 +156,7 @@ def _silent() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _open(path: Path, content: bytes) -> Any:
+def _open(path: Path, content: bytes) -> Untyped:
     lite = import_module("ai_edge_litert.interpreter")
     try:
         with _silent():
@@ -170,12 +168,12 @@ def _open(path: Path, content: bytes) -> Any:
         ) from error
 
 
-def _only_input(path: Path, interpreter: Any) -> tuple[Tensor8, tuple[int, ...]]:
+def _only_input(path: Path, interpreter: Untyped) -> tuple[Tensor8, tuple[int, ...]]:
     """Return the input and its shape; a dimension that may be anything is −1."""
     inputs = interpreter.get_input_details()
     shape = tuple(int(size) for size in inputs[0]["shape_signature"]) if inputs else ()
     if len(inputs) != 1 or len(shape) != 4 or shape[3] not in (3, -1):
-        shapes = ", ".join(str(tuple(map(int, own["shape"]))) for own in inputs)
+        shapes = ", ".join(str(tuple(map(int, source["shape"]))) for source in inputs)
         raise UsageError(
             f"{path} must take one batch of pictures (B, H, W, 3), but it takes {shapes or 'none'}:"
             " convert it with one such input."
@@ -192,6 +190,45 @@ def _only_input(path: Path, interpreter: Any) -> tuple[Tensor8, tuple[int, ...]]
     return source, shape
 
 
-def _described(details: dict[str, Any]) -> Tensor8:
+def _described(details: dict[str, Untyped]) -> Tensor8:
     scale, zero = details["quantization"]
     return Tensor8(details["index"], np.dtype(details["dtype"]), float(scale), int(zero))
+
+
+def with_logits(content: bytes) -> bytes:
+    """Return the file with the softmax's input for its output, if it ends with a softmax.
+
+    In steps of 1/256 most classes get probability 0 and many answers are equally good; the logits,
+    in 8 bits too, tell them apart. Steps that only write numbers in another way may follow the
+    softmax. Nothing else is changed, and the file has the same length.
+    """
+    schema: Untyped = import_module("ai_edge_litert.schema_py_generated")
+    held = bytearray(content)
+    model = schema.Model.GetRootAs(held, 0)
+    graph = model.Subgraphs(0)
+    made_by = {
+        int(tensor): step
+        for step in map(graph.Operators, range(graph.OperatorsLength()))
+        for tensor in step.OutputsAsNumpy()
+    }
+    # A view: what is written here is written into the file.
+    outputs = graph.OutputsAsNumpy()
+    step = made_by.get(int(outputs[0]))
+    while step is not None and _kind(model, step) == schema.BuiltinOperator.QUANTIZE:
+        step = made_by.get(int(step.Inputs(0)))
+    if step is None or _kind(model, step) != schema.BuiltinOperator.SOFTMAX:
+        return content
+    options = schema.SoftmaxOptions()
+    table = step.BuiltinOptions()
+    options.Init(table.Bytes, table.Pos)
+    if options.Beta() != 1:
+        return content
+    outputs[0] = step.Inputs(0)
+    return bytes(held)
+
+
+def _kind(model: Untyped, step: Untyped) -> int:
+    """Return which of TensorFlow Lite's operators a step is."""
+    code = model.OperatorCodes(step.OpcodeIndex())
+    # Old files have only the one, new files may have only the other.
+    return max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))

@@ -4,10 +4,9 @@ The 224 px stimulus is resized to the model's input side, not cropped, then norm
 """
 
 from types import ModuleType
-from typing import Any
 
 from eyechart.core.errors import UsageError
-from eyechart.models.adapter import need
+from eyechart.models.adapter import Untyped, need
 from eyechart.models.adapters.loading import finished, interpolation, square, zoo
 from eyechart.models.adapters.outputs import unknown_of_many
 from eyechart.models.model import Model
@@ -31,7 +30,7 @@ def load(name: str, request: Request) -> Model:
     return finished(spec, network, request, steps(spec, config), labels=labels)
 
 
-def steps(spec: str, config: dict[str, Any]) -> Preprocessing:
+def steps(spec: str, config: dict[str, Untyped]) -> Preprocessing:
     """Return what timm's data configuration says, but for the crop, which the stimulus has had."""
     channels, height, width = config["input_size"]
     if channels != 3:
@@ -55,15 +54,15 @@ def _check(timm: ModuleType, name: str) -> None:
         raise unknown_of_many("timm model", name, known, f"timm.list_pretrained('{base}.*')")
 
 
-def _labels(timm: ModuleType, network: Any, outputs: int) -> list[str]:
+def _labels(timm: ModuleType, network: Untyped, outputs: int) -> list[str]:
     """Return what the outputs are called: as the weights say, or as ImageNet's larger sets do."""
     config = getattr(network, "pretrained_cfg", None) or {}
-    given = config.get("label_names")
-    if given and len(given) == outputs:
-        return [str(label) for label in given]
+    names = config.get("label_names")
+    if names and len(names) == outputs:
+        return [str(label) for label in names]
     subset = timm.data.infer_imagenet_subset(network)
     if subset and outputs != 1000:
         known = [str(label) for label in timm.data.ImageNetInfo(subset).label_names()]
         if len(known) == outputs:
             return known
-    return [f"LABEL_{place}" for place in range(outputs)]
+    return [f"LABEL_{number}" for number in range(outputs)]

@@ -4,9 +4,8 @@ The 224 px stimulus is resized to the weights' crop size, not cropped, then norm
 """
 
 from types import ModuleType
-from typing import Any
 
-from eyechart.models.adapter import need
+from eyechart.models.adapter import Untyped, need
 from eyechart.models.adapters.loading import finished, interpolation, zoo
 from eyechart.models.adapters.outputs import unknown_of_many
 from eyechart.models.model import Model
@@ -27,7 +26,7 @@ def load(name: str, request: Request) -> Model:
     return finished(spec, network, request, steps, promise=_promise(weights), labels=labels)
 
 
-def steps_of(transforms: Any) -> Preprocessing:
+def steps_of(transforms: Untyped) -> Preprocessing:
     """Return what the weights' transforms do, but for the crop, which the stimulus has had."""
     red, green, blue = transforms.mean
     spread_red, spread_green, spread_blue = transforms.std
@@ -39,7 +38,7 @@ def steps_of(transforms: Any) -> Preprocessing:
     )
 
 
-def _weights(models: ModuleType, base: str, wanted: str) -> Any:
+def _weights(models: ModuleType, base: str, wanted: str) -> Untyped:
     known = models.list_models(module=models)
     if base not in known:
         raise unknown_of_many("torchvision model", base, known, "torchvision.models.list_models()")
@@ -54,7 +53,7 @@ def _weights(models: ModuleType, base: str, wanted: str) -> Any:
     return enum[wanted]
 
 
-def _promise(weights: Any) -> float | None:
+def _promise(weights: Untyped) -> float | None:
     """Return the share of ImageNet's validation set that the makers say the weights get right."""
     percent = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     return None if percent is None else float(percent) / 100

@@ -29,11 +29,11 @@ def equalise_levels(levels: Tensor, clip: float = 2.0, tiles: int = 8) -> Tensor
     sides = (padded.shape[1] // tiles, padded.shape[2] // tiles)
     above, below, down = _neighbours(height, sides[0], tiles, levels.device)
     left, right, along = _neighbours(width, sides[1], tiles, levels.device)
-    own = levels.long()
+    numbers = levels.long()
     picture = torch.arange(len(levels), device=levels.device)[:, None, None]
 
     def look_up(row: Tensor, column: Tensor) -> Tensor:
-        return tables[picture, row[:, None], column, own]
+        return tables[picture, row[:, None], column, numbers]
 
     top = look_up(above, left) * (1 - along) + look_up(above, right) * along
     bottom = look_up(below, left) * (1 - along) + look_up(below, right) * along
@@ -86,7 +86,7 @@ def _neighbours(
     length: int, side: int, tiles: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the tiles before and behind each pixel of a line, and how far it is to the second."""
-    place = torch.arange(length, dtype=torch.float32, device=device) * (1 / side) - 0.5
-    before = place.floor()
+    position = torch.arange(length, dtype=torch.float32, device=device) * (1 / side) - 0.5
+    before = position.floor()
     behind = (before + 1).clamp_(max=tiles - 1)
-    return before.clamp(min=0).long(), behind.long(), place - before
+    return before.clamp(min=0).long(), behind.long(), position - before

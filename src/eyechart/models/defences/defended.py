@@ -71,8 +71,8 @@ class Defence:
     def __str__(self) -> str:
         """The name as users type it, with the settings that are not the usual ones."""
         usual = {setting.name: setting.usual for setting in DEFENCES[self.name].settings}
-        own = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
-        return f"{self.name}:{','.join(own)}" if own else self.name
+        unusual = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
+        return f"{self.name}:{','.join(unusual)}" if unusual else self.name
 
     def __call__(self, ask: Ask, pictures: Tensor) -> Tensor:
         """Return the scores that whoever is asked gives behind this defence."""
@@ -105,8 +105,8 @@ def clahe(model: Model, clip: float = 2.0, tiles: int = 8) -> Model:
 
 def non_local_means(model: Model, strength: float = 0.8, patch: int = 5, window: int = 13) -> Model:
     """Return a model whose pictures get their noise taken away first: see `denoise`."""
-    given = {"strength": strength, "patch": patch, "window": window}
-    return Defended(model, _checked("nlm", given))
+    settings = {"strength": strength, "patch": patch, "window": window}
+    return Defended(model, _checked("nlm", settings))
 
 
 def ten_crop(model: Model, share: float = 0.875, side: int = 224) -> Model:
@@ -141,7 +141,7 @@ def apply_defences(model: Model, names: Sequence[str | Defence]) -> Model:
 
 def read_defences(names: Sequence[str | Defence]) -> tuple[Defence, ...]:
     """Return the defences of these names; one that makes no sense is an error."""
-    return tuple(each if isinstance(each, Defence) else _read(each) for each in names)
+    return tuple(defence if isinstance(defence, Defence) else _read(defence) for defence in names)
 
 
 def split_name(name: str) -> tuple[str, str]:
@@ -154,18 +154,18 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def _read(text: str) -> Defence:
-    name, colon, settings = text.partition(":")
-    given: dict[str, float] = {}
-    for pair in settings.split(",") if colon else ():
+    name, colon, pairs = text.partition(":")
+    settings: dict[str, float] = {}
+    for pair in pairs.split(",") if colon else ():
         key, _, number = pair.partition("=")
         value = _number(number)
-        if key in given or value is None:
+        if key in settings or value is None:
             raise UsageError(
                 "A defence must be a name, or a name and its settings with a number each, such as"
                 f" clahe:clip=3,tiles=4, got '{text}'."
             )
-        given[key] = value
-    return _checked(name, given)
+        settings[key] = value
+    return _checked(name, settings)
 
 
 def _number(text: str) -> float | None:
@@ -175,12 +175,12 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _checked(name: str, given: Mapping[str, float]) -> Defence:
+def _checked(name: str, settings: Mapping[str, float]) -> Defence:
     known = {setting.name: setting for setting in DEFENCES[name].settings}
-    for key in given:
+    for key in settings:
         if key not in known:
             raise unknown_name(f"setting of the defence {name}", key, known)
-    filled = {key: given.get(key, setting.usual) for key, setting in known.items()}
+    filled = {key: settings.get(key, setting.usual) for key, setting in known.items()}
     return Defence(name, {key: known[key].read(value, name) for key, value in filled.items()})
 
 
@@ -190,11 +190,11 @@ def _before(change: Callable[..., Tensor], ask: Ask, pictures: Tensor, **setting
         return ask(change(pictures, **settings))
     changed: dict[int, Tensor] = {}
 
-    def work(place: int) -> None:
-        changed[place] = change(pictures[place : place + 1], **settings)
+    def work(position: int) -> None:
+        changed[position] = change(pictures[position : position + 1], **settings)
 
     on_all_cores(work, range(len(pictures)))
-    return ask(torch.cat([changed[place] for place in range(len(pictures))]))
+    return ask(torch.cat([changed[position] for position in range(len(pictures))]))
 
 
 def crop_of_crop_note(defences: Sequence[Defence], sizes: Sequence[tuple[int, int]]) -> str:
@@ -202,11 +202,11 @@ def crop_of_crop_note(defences: Sequence[Defence], sizes: Sequence[tuple[int, in
 
     `sizes`: height and width of the images, in px.
     """
-    for each in defences:
-        small = [own for own in sizes if not _is_larger(own, each.settings.get("side", 0))]
-        if each.name == "ten-crop" and small:
+    for defence in defences:
+        small = [size for size in sizes if not _is_larger(size, defence.settings.get("side", 0))]
+        if defence.name == "ten-crop" and small:
             return (
-                f"{each} takes crops of images of {min(small[0])} px, and resizes them; the"
+                f"{defence} takes crops of images of {min(small[0])} px, and resizes them; the"
                 " ImageNet-C paper takes its crops from uncropped images. So clean accuracy may"
                 " fall where the paper's rises: --stimulus uncropped gives it images of 256 px,"
                 " where the files have more."
@@ -240,7 +240,7 @@ def ten_views(pictures: Tensor, share: float, side: int = 224) -> Iterator[Tenso
     """
     size = pictures.shape[2:]
     is_larger = _is_larger(size, side)
-    height, width = (side if is_larger else max(round(share * own), 1) for own in size)
+    height, width = (side if is_larger else max(round(share * length), 1) for length in size)
     down, along = size[0] - height, size[1] - width
     corners = [(0, 0), (0, along), (down, 0), (down, along), (down // 2, along // 2)]
     for mirrored in (False, True):

@@ -44,8 +44,8 @@ def to_rgb(lab: Tensor) -> Tensor:
     y = (level / 2.55 + 16) / 116
     light = [_cube(y + (a - MIDDLE) / 500), _cube(y), _cube(y - (b - MIDDLE) / 200)]
     linear = torch.stack([_mixed(light, row) for row in _inverse()], dim=1).clamp_(0, 1)
-    shown = torch.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return (shown * 255).round_().to(torch.uint8)
+    encoded = torch.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return (encoded * 255).round_().to(torch.uint8)
 
 
 def _mixed(planes: "tuple[Tensor, ...] | list[Tensor]", shares: "tuple[float, ...]") -> Tensor:
@@ -74,8 +74,8 @@ def _matrix() -> tuple[tuple[int, ...], ...]:
 @cache
 def _inverse() -> tuple[tuple[float, ...], ...]:
     """The step from XYZ in parts of white to linear RGB."""
-    found = np.linalg.inv(np.array(MATRIX)) * np.array(WHITE)
-    return cast(tuple[tuple[float, ...], ...], tuple(map(tuple, found.tolist())))
+    inverse = np.linalg.inv(np.array(MATRIX)) * np.array(WHITE)
+    return cast(tuple[tuple[float, ...], ...], tuple(map(tuple, inverse.tolist())))
 
 
 @cache
@@ -85,5 +85,5 @@ def _tables(device: torch.device) -> tuple[Tensor, Tensor]:
     linear = torch.where(level <= 0.04045, level / 12.92, ((level + 0.055) / 1.055) ** 2.4)
     light = torch.arange(256 * FINE, dtype=torch.float64) / (255 * FINE)
     roots = torch.where(light > 216 / 24389, light ** (1 / 3), (24389 / 27 * light + 16) / 116)
-    whole = ((linear * 255 * FINE).round(), (roots * 2**ROOT).round())
-    return cast(tuple[Tensor, Tensor], tuple(table.int().to(device) for table in whole))
+    tables = ((linear * 255 * FINE).round(), (roots * 2**ROOT).round())
+    return cast(tuple[Tensor, Tensor], tuple(table.int().to(device) for table in tables))

@@ -54,11 +54,11 @@ def denoise(pictures: Tensor, strength: float = 0.8, patch: int = 5, window: int
     reach, half = window // 2, patch // 2
     channels, height, width = pictures.shape[1:]
     levels = _surrounded(pictures.float(), reach + half)
-    own = _part(levels, reach, reach, height + 2 * half, width + 2 * half)
+    centre = _part(levels, reach, reach, height + 2 * half, width + 2 * half)
     total, weights = torch.zeros_like(pictures, dtype=torch.float32), torch.zeros_like(variance)
     for down, along in product(range(window), repeat=2):
         other = _part(levels, down, along, height + 2 * half, width + 2 * half)
-        square = _summed((own - other).square_().sum(dim=1, keepdim=True), patch)
+        square = _summed((centre - other).square_().sum(dim=1, keepdim=True), patch)
         excess = square / (channels * patch**2) - 2 * variance
         weight = excess.div_(scale).clamp_(0, FARTHEST).neg_().exp_()
         total.addcmul_(weight, _part(other, half, half, height, width))
