@@ -1,7 +1,5 @@
 """The corruption style_transfer, its file, and the training of its network."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import torch
@@ -20,35 +18,9 @@ from eyechart.testsets.plan import Plan
 from eyechart.training import style_transfer
 from eyechart.training.style_transfer import Features
 from photographs import photographs
+from style_judges import pyramid, reusing
 
 EXTRA = "imagenet-c-extra"
-
-
-class Pyramid(nn.Module):
-    """Four halvings, and a score for each of three classes."""
-
-    def __init__(self):
-        super().__init__()
-        widths = (3, 8, 12, 16, 20)
-        self.layers = nn.Sequential(
-            *(
-                nn.Sequential(nn.Conv2d(one, two, 3, 2, 1), nn.ReLU())
-                for one, two in pairwise(widths)
-            )
-        )
-        self.head = nn.Linear(20, 3)
-
-    def forward(self, pictures):
-        return self.head(self.layers(pictures).mean(dim=(2, 3)))
-
-
-def made_pyramid():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return Pyramid().eval()
-
-
-pyramid = made_pyramid()
 
 
 def pictures(count=3, side=96):
@@ -184,7 +156,7 @@ def test_a_file_that_is_none_is_one_sentence(tmp_path, monkeypatch, content):
 
 
 def test_features_are_those_before_each_halving():
-    model = load_model("test_style_transfer:pyramid", torch.device("cpu"), trust=True)
+    model = load_model("style_judges:pyramid", torch.device("cpu"), trust=True)
     judge = Features(model, torch.device("cpu"))
     batch = torch.rand(2, 3, 64, 64)
     found = judge(batch)
@@ -196,36 +168,8 @@ def test_features_are_those_before_each_halving():
     assert torch.allclose(found[8], wanted)
 
 
-class Reusing(nn.Module):
-    """One activation after every layer, and halvings in the middle of a stage, as ResNets have."""
-
-    def __init__(self):
-        super().__init__()
-        self.relu = nn.ReLU()
-        widths = (3, 8, 12, 16, 20)
-        self.before = nn.ModuleList(nn.Conv2d(one, one, 1) for one in widths[:-1])
-        self.halve = nn.ModuleList(nn.Conv2d(*pair, 3, 2, 1) for pair in pairwise(widths))
-        self.head = nn.Linear(20, 3)
-
-    def stages(self, pictures):
-        """Return what comes out of each stage."""
-        found = []
-        for before, halve in zip(self.before, self.halve, strict=True):
-            pictures = self.relu(halve(self.relu(before(pictures))))
-            found.append(pictures)
-        return found
-
-    def forward(self, pictures):
-        return self.head(self.stages(pictures)[-1].mean(dim=(2, 3)))
-
-
-with torch.random.fork_rng():
-    torch.manual_seed(1)
-    reusing = Reusing().eval()
-
-
 def test_a_layer_that_is_used_several_times_counts_where_a_depth_ends():
-    model = load_model("test_style_transfer:reusing", torch.device("cpu"), trust=True)
+    model = load_model("style_judges:reusing", torch.device("cpu"), trust=True)
     batch = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(2))
     found = Features(model, torch.device("cpu"))(batch)
     with torch.no_grad():
@@ -255,7 +199,7 @@ def home(tmp_path):
 def words(home, *more):
     return (
         "train", "style-transfer", "--images", home / "photos", "--styles", home / "looks",
-        "--model", "test_style_transfer:pyramid", "--trust", "--side", 64, "--batch", 4,
+        "--model", "style_judges:pyramid", "--trust", "--side", 64, "--batch", 4,
         "--stimulus", "native", "--out", home / "style.pt", *more,
     )  # fmt: skip
 
@@ -282,7 +226,7 @@ def test_what_is_learnt_brings_pictures_nearer_to_the_style_and_keeps_them_where
     assert run(*words(home, "--steps", 1)).status == 0
     after.rename(before)
     assert run(*words(home, "--steps", 250)).status == 0
-    model = load_model("test_style_transfer:pyramid", torch.device("cpu"), trust=True)
+    model = load_model("style_judges:pyramid", torch.device("cpu"), trust=True)
     judge = Features(model, torch.device("cpu"))
     contents = Cutouts(load_images(home / "photos", "native"), 64, torch.device("cpu"))(8, "x")
     looks = Cutouts(load_images(home / "looks", "native"), 64, torch.device("cpu"))(8, "y")

@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-from torch import nn
 
 import eyechart as ec
 import small_models
@@ -21,69 +20,6 @@ SMALL = ("--n", 30, "--bins", 6, "--least", 3, "--replicates", 20, "--stimulus",
 def folder(tmp_path_factory):
     return save_pictures(tmp_path_factory.mktemp("pictures") / "photos", each=3)
 
-
-class Normalised(nn.Module):
-    """A network whose normalisation takes the statistics of the batch, whatever is asked of it."""
-
-    def __init__(self, classes=4):
-        super().__init__()
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            self.parts = nn.Sequential(
-                *(nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU()),
-                *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes)),
-            )
-
-    def train(self, mode=True):
-        return super().train(True)
-
-    def forward(self, pictures):
-        return self.parts(pictures)
-
-
-class FullyNormalised(Normalised):
-    """The same where a single image has no statistics at all."""
-
-    def __init__(self):
-        super().__init__()
-        self.parts = nn.Sequential(
-            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.BatchNorm1d(3), nn.Linear(3, 4)
-        )
-
-
-class Dropping(nn.Module):
-    def forward(self, pictures):
-        kept = nn.functional.dropout(pictures, 0.3, training=True)
-        return small_models.thousand(kept)
-
-
-class Flipping(nn.Module):
-    """Turns the sign of its scores at every call."""
-
-    def __init__(self):
-        super().__init__()
-        self.sign = 1
-
-    def forward(self, pictures):
-        self.sign = -self.sign
-        return self.sign * small_models.colours(pictures)
-
-
-def constant(pictures):
-    return torch.tensor([[0.1, 2.0, 0.3, 0.0]]).expand(len(pictures), 4)
-
-
-def nearly_constant(pictures):
-    """Always the second class, by scores that do depend on the image."""
-    return small_models.colours(pictures) + torch.tensor([0.0, 100.0, 0.0, 0.0])
-
-
-def chance(pictures):
-    return torch.rand(len(pictures), 4)
-
-
-normalised, fully_normalised = Normalised(), FullyNormalised()
-dropping, flipping = Dropping(), Flipping()
 
 DOUBTFUL = {
     "chance": "is not deterministic",
@@ -103,7 +39,7 @@ def notes_on(spec, images):
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_what_makes_scores_doubtful_is_told(name, folder):
     images = ec.load_images(folder, "native")
-    notes = notes_on(f"test_self_test:{name}", images)
+    notes = notes_on(f"doubtful_models:{name}", images)
     assert all(name in note for note in notes)
     assert [DOUBTFUL[name] in note for note in notes].count(True) == 1
 
@@ -117,7 +53,7 @@ def test_a_model_that_depends_on_the_image_alone_is_not_doubted(name, folder):
 def test_few_images_do(count, folder, tmp_path):
     images = ec.load_images(folder, "native").take(range(count))
     assert notes_on("small_models:thousand", images) == []
-    assert len(notes_on("test_self_test:flipping", images)) == 1
+    assert len(notes_on("doubtful_models:flipping", images)) == 1
 
 
 def test_images_of_several_sizes_do(tmp_path):
@@ -129,16 +65,16 @@ def test_images_of_several_sizes_do(tmp_path):
     (tmp_path / "larger").rmdir()
     images = ec.load_images(tmp_path, "native")
     assert len(set(images.sizes)) == 2
-    assert len(notes_on("test_self_test:fully_normalised", images)) == 1
+    assert len(notes_on("doubtful_models:fully_normalised", images)) == 1
 
 
 def test_images_of_one_label_may_all_get_one_class(tmp_path):
     images = ec.load_images(save_pictures(tmp_path, each=6, tints=("green",)), "native")
-    assert notes_on("test_self_test:nearly_constant", images) == []
+    assert notes_on("doubtful_models:nearly_constant", images) == []
 
 
 def test_doubts_stand_on_the_terminal_in_the_results_and_in_the_report(run, folder, tmp_path):
-    given = ("test_self_test:flipping", "small_models:colours", "--images", folder)
+    given = ("doubtful_models:flipping", "small_models:colours", "--images", folder)
     result = run("evaluate", *given, *SMALL, "--corruption", "blur", "--out", tmp_path / "out")
     assert result.status == 0, result.err
     sentence = "flipping is not deterministic"

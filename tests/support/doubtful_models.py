@@ -1,0 +1,70 @@
+"""Models whose scores do not depend on the image alone, named as `doubtful_models:…`."""
+
+import torch
+from torch import nn
+
+import small_models
+
+
+class Normalised(nn.Module):
+    """A network whose normalisation takes the statistics of the batch, whatever is asked of it."""
+
+    def __init__(self, classes=4):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.parts = nn.Sequential(
+                *(nn.Conv2d(3, 8, 3, 2), nn.BatchNorm2d(8), nn.ReLU()),
+                *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, classes)),
+            )
+
+    def train(self, mode=True):
+        return super().train(True)
+
+    def forward(self, pictures):
+        return self.parts(pictures)
+
+
+class FullyNormalised(Normalised):
+    """The same where a single image has no statistics at all."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.BatchNorm1d(3), nn.Linear(3, 4)
+        )
+
+
+class Dropping(nn.Module):
+    def forward(self, pictures):
+        kept = nn.functional.dropout(pictures, 0.3, training=True)
+        return small_models.thousand(kept)
+
+
+class Flipping(nn.Module):
+    """Turns the sign of its scores at every call."""
+
+    def __init__(self):
+        super().__init__()
+        self.sign = 1
+
+    def forward(self, pictures):
+        self.sign = -self.sign
+        return self.sign * small_models.colours(pictures)
+
+
+def constant(pictures):
+    return torch.tensor([[0.1, 2.0, 0.3, 0.0]]).expand(len(pictures), 4)
+
+
+def nearly_constant(pictures):
+    """Always the second class, by scores that do depend on the image."""
+    return small_models.colours(pictures) + torch.tensor([0.0, 100.0, 0.0, 0.0])
+
+
+def chance(pictures):
+    return torch.rand(len(pictures), 4)
+
+
+normalised, fully_normalised = Normalised(), FullyNormalised()
+dropping, flipping = Dropping(), Flipping()
