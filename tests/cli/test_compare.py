@@ -21,6 +21,7 @@ from eyechart.reports.terminal.leaderboard import board_tables, shown
 from eyechart.results.comparison import stand
 from eyechart.results.rankings import fixed_against_continuous, two_benchmarks
 from eyechart.results.runs import make_boards, read_run
+from eyechart.scores.registry import SCORES
 from small_models import save_pictures
 
 GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"
@@ -198,7 +199,7 @@ def test_no_number_is_cut_off_in_a_narrow_terminal(runs, width):
     assert max(map(len, printed.getvalue().splitlines())) <= width
     for name in ("clean_accuracy", "error", "r_p"):
         if name in standings.scores:
-            assert shown(standings.scores[name][GOOD], name) in printed.getvalue()
+            assert shown(standings.scores[name][GOOD], SCORES[name]) in printed.getvalue()
 
 
 def test_several_models_are_ranked_at_the_end_of_their_run(folder, tmp_path):

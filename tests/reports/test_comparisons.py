@@ -9,9 +9,10 @@ from scipy.stats import rankdata
 
 from changing import replace
 from eyechart.reports.html.report_page import render_report
-from eyechart.results.comparison import HIGHER_IS_BETTER, stand
+from eyechart.results.comparison import stand
 from eyechart.results.rankings import fixed_against_continuous, rank_in_ways
 from eyechart.results.runs import make_boards, read_run
+from eyechart.scores.registry import SCORES
 from report_pages import KINDS, Page, maker
 from report_runs import BLIND, DULL, SHARP
 from report_shelf import DASH, Shelf
@@ -47,7 +48,7 @@ def test_ranks_are_those_of_the_scores(any_page):
     for place, board in enumerate(boards_of(report)):
         standings, table = stand(board), page.table(f"leaderboard-{place}")
         values = overall_values(shelf, place, standings)
-        sign = -1 if HIGHER_IS_BETTER[standings.by] else 1
+        sign = -1 if SCORES[standings.by].higher_is_better else 1
         ranks = rankdata([sign * own for own in values.values()])
         expected = dict(zip(values, ranks, strict=True))
         column = table.heads.index("Rank")
@@ -108,7 +109,7 @@ def test_clearly_ahead_of_names_those_that_are_behind_by_more_than_chance(any_pa
     for place, board in enumerate(boards_of(report)):
         standings, table = stand(board), page.table(f"leaderboard-{place}")
         values, (_, corrected) = overall_values(shelf, place, standings), p_values_of(standings)
-        sign = 1 if HIGHER_IS_BETTER[standings.by] else -1
+        sign = 1 if SCORES[standings.by].higher_is_better else -1
         order = [row.model for row in table.rows]
         for row in table.rows:
             behind = [

@@ -16,7 +16,7 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.prepare import people_of
 from eyechart.pipeline.task import Task
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.evaluation import values_of
+from eyechart.scores.registry import values_of
 from eyechart.scores.scoring import (
     Fit,
     class_weights,

@@ -72,8 +72,7 @@ def compare(
     Published results are ranked with runs on the same images, and stand apart otherwise.
     """
     from eyechart.cli.tables import wide_console
-    from eyechart.core.registry import unknown_name
-    from eyechart.results.comparison import HIGHER_IS_BETTER, stand
+    from eyechart.results.comparison import check_rankable, stand
     from eyechart.results.published_rows import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run
 
@@ -81,8 +80,8 @@ def compare(
         raise UsageError(
             "Give the folder of at least one run, or --published NAME for published results."
         )
-    if by is not None and by not in HIGHER_IS_BETTER:
-        raise unknown_name("score", by, HIGHER_IS_BETTER)
+    if by is not None:
+        check_rankable(by)
     if out is not None and Path(out).exists() and not Path(out).is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     tables = choose_published(published or [], baseline)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from eyechart.scores.evaluation import Evaluation, SpaceScore
 
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
-METRICS = ("r_a", "r_p", "hmri_a", "hmri_p", "mrsi_a", "mrsi_p", "clean_accuracy")
 FAILED = 1
 
 
@@ -281,6 +280,7 @@ def human_names(given: list[str] | None) -> str | tuple[str, ...] | None:
 def parse_floor(text: str) -> tuple[str, float]:
     """Return the name and the number of NAME=NUMBER."""
     from eyechart.core.registry import unknown_name
+    from eyechart.scores.registry import OVERALL
 
     name, equals, number = text.partition("=")
     try:
@@ -289,8 +289,9 @@ def parse_floor(text: str) -> tuple[str, float]:
         floor = float("nan")
     if not equals or floor != floor:
         raise UsageError(f"--fail-under must be NAME=NUMBER, such as hmri_a=0.8, got '{text}'.")
-    if name not in METRICS:
-        raise unknown_name("score", name, METRICS)
+    known = [score.name for score in OVERALL if score.can_gate]
+    if name not in known:
+        raise unknown_name("score", name, known)
     return name, floor
 
 

@@ -8,9 +8,6 @@ import typer
 from eyechart.cli.overlap_output import check_latex, print_written, write_latex
 from eyechart.cli.paths import folder, folder_or_file
 
-NAMES = {"r_a": "R_a", "hmri_a": "HMRI_a", "mrsi_a": "MRSI_a"}
-NAMES |= {"r_p": "R_p", "hmri_p": "HMRI_p", "mrsi_p": "MRSI_p"}
-
 
 def table(
     folders: Annotated[
@@ -41,7 +38,7 @@ def table(
 
     check_latex(latex)
     rows = read_retrainings([Path(own) / TABLE for own in folders])
-    scores = [NAMES[name] for name in shown_scores(rows)]
+    scores = [score.title for score in shown_scores(rows)]
     head = [
         "model",
         "corruption",

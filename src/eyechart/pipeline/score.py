@@ -35,7 +35,6 @@ from eyechart.predictions.unreadable import left_out, read_rows
 from eyechart.results.runs import AUTO, HUMAN_BINS
 from eyechart.scores.by_class import ByClass
 from eyechart.scores.evaluation import (
-    PROPERTIES,
     TOO_FEW,
     CorruptionScore,
     Evaluation,
@@ -44,6 +43,7 @@ from eyechart.scores.evaluation import (
     Paired,
     SpaceScore,
 )
+from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import (
     Fit,
     class_weights,

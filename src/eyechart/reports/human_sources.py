@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from eyechart.scores.evaluation import PROPERTIES, Evaluation
+from eyechart.scores.evaluation import Evaluation
+from eyechart.scores.registry import PROPERTIES
 
 NONE = "no human reference"
 

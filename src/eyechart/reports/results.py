@@ -22,7 +22,6 @@ from eyechart.results.schema import RESULTS_FILE, SCHEMA_VERSION
 from eyechart.results.scores_file import SCORES_FILE, write_scores
 from eyechart.scores.by_class import ClassScore
 from eyechart.scores.evaluation import (
-    PROPERTIES,
     CorruptionScore,
     Evaluation,
     Experiment,
@@ -33,6 +32,7 @@ from eyechart.scores.evaluation import (
     SpaceScore,
     check_evaluation,
 )
+from eyechart.scores.registry import BASELINE, DECLARED, PROPERTIES, Score, find, values_of
 from eyechart.stats.estimate import Estimate
 
 CSV_FILE = "results.csv"
@@ -42,13 +42,6 @@ DIGITS = 6
 
 NUMBERS = re.compile(r"\[\n[-+.\deEnul,\s]*\]")
 """A list of numbers over several lines; in JSON no string has a line's end."""
-COLUMNS = (
-    "model", "space", "corruption", "property", "answers", "rate", "r", "r_low95", "r_high95",
-    "r_low83", "r_high83", "r_bound_low", "r_bound_high", "hmri", "hmri_low95", "hmri_high95",
-    "hmri_bound_low", "hmri_bound_high", "mrsi", "mrsi_low95", "mrsi_high95", "scenario",
-    "human_reference", "error", "error_low95", "error_high95", "baseline", "ce", "ce_low95",
-    "ce_high95", "relative_ce", "relative_ce_low95", "relative_ce_high95", "note", "trained_on",
-)  # fmt: skip
 
 
 def write_results(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
@@ -295,10 +288,30 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
+def csv_columns() -> tuple[str, ...]:
+    """Return the columns of results.csv: those of each score once, for accuracy and consistency."""
+    names = ["model", "space", "corruption", "property", "answers", "rate"]
+    for score in DECLARED:
+        if score.of_test:
+            continue
+        # what goes with the scores of curves stands behind them, what goes with CE before it
+        names += ["scenario", "human_reference"] if score.group != "curve" else []
+        names += ["baseline"] if BASELINE in score.needs else []
+        names += _score_columns(score)
+    return (*dict.fromkeys(names), "note", "trained_on")
+
+
+def _score_columns(score: Score) -> list[str]:
+    name = score.column
+    levels = (95, 83) if score.has_narrow_interval else (95,)
+    ends = [f"{name}_{end}{level}" for level in levels for end in ("low", "high")]
+    return [name, *ends, *([f"{name}_bound_low", f"{name}_bound_high"] if score.bounds else [])]
+
+
 def to_csv(evaluation: Evaluation) -> str:
     """Return one line per model, label space, corruption and property."""
     file = StringIO()
-    writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+    writer = csv.DictWriter(file, csv_columns(), restval="", lineterminator="\n")
     writer.writeheader()
     for model in evaluation.models:
         for space in model.spaces:
@@ -321,24 +334,31 @@ def _line(
         "note": own.why or own.why_no_people,
         "trained_on": "yes" if score.corruption in model.marked else "no",
     }
-    if letter == "a" and score.error is not None:
-        line |= _wide("error", score.error)
-        if space.normalised is not None:
-            line["baseline"] = space.normalised.baseline
-            for name, table in space.normalised.tables.items():
-                if score.corruption in table:
-                    line |= _wide(name, table[score.corruption])
-    if own.robustness is not None and own.bounds is not None:
-        line |= _ends("r", own.robustness)
-        line |= {"r_bound_low": own.bounds[0], "r_bound_high": own.bounds[1]}
     if own.people is not None:
-        people = own.people
-        for name, estimate in (("hmri", people.hmri), ("mrsi", people.mrsi)):
-            line |= _wide(name, estimate)
-        line |= dict(zip(("hmri_bound_low", "hmri_bound_high"), people.hmri_bounds, strict=True))
-        verdict = space.verdict or people.scenario
-        line |= {"scenario": verdict, "human_reference": people.about}
+        line |= {
+            "scenario": space.verdict or own.people.scenario,
+            "human_reference": own.people.about,
+        }
+    values = values_of(score)
+    if space.normalised is not None and letter == "a":
+        line["baseline"] = space.normalised.baseline
+        tables = space.normalised.tables
+        values |= {name: table[score.corruption] for name, table in tables.items()
+                   if score.corruption in table}  # fmt: skip
+    for declared in DECLARED:
+        # what is of neither property stands beside accuracy
+        if declared.name in values and (declared.letter or "a") == letter:
+            line |= _score_cells(declared, values[declared.name], score)
     return {key: _csv_cell(own) for key, own in line.items()}
+
+
+def _score_cells(declared: Score, estimate: Estimate, score: CorruptionScore) -> dict[str, float]:
+    numbers = [estimate.value, *estimate.interval]
+    if declared.has_narrow_interval:
+        numbers += estimate.narrow_interval
+    if declared.bounds:
+        numbers += find(score, declared.bounds)
+    return dict(zip(_score_columns(declared), numbers, strict=True))
 
 
 def _csv_cell(value: Any) -> Any:
@@ -346,17 +366,3 @@ def _csv_cell(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return "" if known(value) is None else round(value, 6)
-
-
-def _wide(name: str, estimate: Estimate) -> dict[str, float]:
-    return {key: own for key, own in _ends(name, estimate).items() if "83" not in key}
-
-
-def _ends(name: str, estimate: Estimate) -> dict[str, float]:
-    return {
-        name: estimate.value,
-        f"{name}_low95": estimate.interval[0],
-        f"{name}_high95": estimate.interval[1],
-        f"{name}_low83": estimate.narrow_interval[0],
-        f"{name}_high83": estimate.narrow_interval[1],
-    }

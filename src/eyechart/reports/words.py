@@ -1,9 +1,8 @@
-"""What things are called in text: corruptions, suites, scores, label spaces, ranges of Δv."""
+"""What things are called in text: corruptions, suites, label spaces, ranges of Δv."""
 
 from collections.abc import Iterable, Sequence
 
 from eyechart.core.errors import UsageError
-from eyechart.reports.terminal.leaderboard import TITLES
 from eyechart.suites.suite import load_suite, split_variant
 
 SUITES = {
@@ -24,28 +23,6 @@ LEFT_OUT = ("transform", "compression")
 
 PROPER = {"gaussian": "Gaussian", "jpeg": "JPEG", "hsv": "HSV", "poisson": "Poisson"}
 SPACES = {"native": "the models’ own classes", "entry16": "people’s 16 categories"}
-MEANINGS = {
-    "clean_accuracy": "share of clean pictures that are recognised",
-    "error": "share of wrong answers to corrupted pictures; lower is better",
-    "mce": "errors in percent of those of a baseline model, mean over corruptions; lower is better",
-    "relative_mce": "how many errors corruption adds, in percent of what it adds to the baseline;"
-    " lower is better",
-    "r_a": "accuracy if every visual change from 0 to 1 is as likely as any other",
-    "r_p": "share of answers that stay as they were on the clean picture, likewise",
-    "hmri_a": "share of people’s accuracy that the model reaches; 1: nowhere behind people",
-    "mrsi_a": "share of the model’s accuracy by which it is ahead of people; 0: nowhere ahead",
-    "hmri_p": "as HMRI_a, for answers that stay as they were on the clean picture",
-    "mrsi_p": "as MRSI_a, for answers that stay as they were on the clean picture",
-}
-"""What each score says, in a line."""
-
-SCORES = {
-    name: (title[0].upper() + title[1:] if " " in title or title == "error" else title)
-    .replace("_a", "ₐ")
-    .replace("_p", "ₚ")
-    for name, title in TITLES.items()
-}
-"""What each score is called."""
 
 
 def corruption_title(name: str) -> str:

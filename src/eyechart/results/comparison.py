@@ -9,24 +9,11 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.results.runs import Board
+from eyechart.scores.registry import HUMANS, LEADERBOARD, RANKED_BY, RANKED_ELSEWHERE, SCORES
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import holm, paired_difference
 from eyechart.stats.ranks import Ranking, rank
 from eyechart.suites.suite import split_variant
-
-HIGHER_IS_BETTER = {
-    "clean_accuracy": True, "error": False, "mce": False, "relative_mce": False,
-    "r_a": True, "r_p": True, "hmri_a": True, "mrsi_a": True, "hmri_p": True, "mrsi_p": True,
-}  # fmt: skip
-"""The scores that models can be ranked by."""
-
-MAIN = {
-    "imagenet-c": ("mce", "error"),
-    "imagenet-c-extra": ("mce", "error"),
-    "imagenet-3dcc": ("mce", "error"),
-    "imagenet-noc": ("relative_mce", "error"),
-}
-"""What models are ranked by in a suite, the first that there is; elsewhere by R_a or R_p."""
 
 NOTHING = "There is nothing to rank the models of {} by: no score that every corruption has."
 
@@ -76,7 +63,7 @@ class Standings:
         """
         if self.verdict:
             return []
-        sign = 1 if HIGHER_IS_BETTER[self.by] else -1
+        sign = 1 if SCORES[self.by].higher_is_better else -1
         found = []
         for pair in self.pairs:
             if pair.corrected >= level or model not in (pair.first, pair.second):
@@ -87,13 +74,20 @@ class Standings:
         return [name for name in self.order if name in found]
 
 
+def check_rankable(name: str) -> None:
+    """Raise a UsageError unless models can be ranked by a score of that name."""
+    known = [score.name for score in LEADERBOARD]
+    if name not in known:
+        raise unknown_name("score", name, known)
+
+
 def stand(board: Board, space: str | None = None, by: str | None = None) -> Standings:
     """Return the models of a board in order; `by` is the usual score of its suite unless given.
 
     Where the board has no such score it goes by its usual one.
     """
-    if by is not None and by not in HIGHER_IS_BETTER:
-        raise unknown_name("score", by, HIGHER_IS_BETTER)
+    if by is not None:
+        check_rankable(by)
     if not board.scores:
         raise UsageError(NOTHING.format(board.suite))
     if not board.spaces:
@@ -102,7 +96,7 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
         raise unknown_name("label space of these runs", space, board.spaces)
     where = space or board.spaces[0]
     scores, homes = _overall(board, where)
-    usual = (*MAIN.get(split_variant(board.suite)[0], ()), "r_a", "r_p", "error", "clean_accuracy")
+    usual = (*RANKED_BY.get(split_variant(board.suite)[0], ()), *RANKED_ELSEWHERE)
     wanted = (*((by,) if by else ()), *usual)
     chosen = next((name for name in wanted if name in scores), None)
     if chosen is None:
@@ -113,7 +107,7 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
         homes[chosen],
         chosen,
         scores,
-        rank(own, HIGHER_IS_BETTER[chosen]),
+        rank(own, SCORES[chosen].higher_is_better),
         tuple(_pairs(own)),
         board.verdict(homes[chosen]),
         homes,
@@ -124,12 +118,12 @@ def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], 
     """Return the overall scores that there are, and the label space that each is of."""
     found: dict[str, dict[str, Estimate]] = {}
     homes: dict[str, str] = {}
-    for name in HIGHER_IS_BETTER:
+    for score in LEADERBOARD:
         # people are compared with in their own space
-        for home in (space, *(["entry16"] if name.startswith(("hmri", "mrsi")) else [])):
-            own = board.overall(home, name) if home in board.spaces else {}
+        for home in (space, *(["entry16"] if HUMANS in score.needs else [])):
+            own = board.overall(home, score.name) if home in board.spaces else {}
             if own and all(np.isfinite(each.value) for each in own.values()):
-                found[name], homes[name] = own, home
+                found[score.name], homes[score.name] = own, home
                 break
     return found, homes
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.results.comparison import HIGHER_IS_BETTER, Standings
+from eyechart.results.comparison import Standings
 from eyechart.results.runs import Board
 from eyechart.scores.baselines import built_in, find_baseline, siblings
 from eyechart.scores.image_sets import image_set_of
@@ -15,6 +15,7 @@ from eyechart.scores.published_results import (
     find_published,
     read_published,
 )
+from eyechart.scores.registry import SCORES
 
 FILE = ".csv"
 
@@ -104,7 +105,7 @@ def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> Ran
         for row in table.models
         if by in row.scores
     ]
-    rows.sort(key=lambda row: row.value, reverse=HIGHER_IS_BETTER[by])
+    rows.sort(key=lambda row: row.value, reverse=SCORES[by].higher_is_better)
     ranked = tuple(
         RankedRow(place, row.model, row.value, row.table, row.row)
         for place, row in enumerate(rows, 1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.results.runs import Board
+from eyechart.scores.registry import BASELINE, CURVE_SCORES, HUMANS, LEADERBOARD
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.stats.ranks import Ranking, Swap, rank, swaps
 
@@ -87,8 +88,11 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
             continue
         ways = {
             "ImageNet-C accuracy": _of(board, models, where, name, "error"),
-            "R_a": _of(continuous, models, where, full, "r_a"),
-            "R_p": _of(continuous, models, where, full, "r_p"),
+            **{
+                score.title: _of(continuous, models, where, full, score.name)
+                for score in CURVE_SCORES
+                if HUMANS not in score.needs
+            },
         }
         known = {way: (own, True) for way, own in ways.items() if own}
         if len(known) > 1:
@@ -114,9 +118,12 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
         return []
     pair = [own["imagenet-c"], own["imagenet-noc"]]
     models, where = _common(pair), _common_space(pair, space)
-    metrics = ["error"]
-    if _family(pair[0].baseline) == _family(pair[1].baseline) != "":
-        metrics += ["mce", "relative_mce"]
+    has_baseline = _family(pair[0].baseline) == _family(pair[1].baseline) != ""
+    metrics = [
+        score.name
+        for score in LEADERBOARD
+        if score.group == "error" and (has_baseline or BASELINE not in score.needs)
+    ]
     found = []
     for metric in metrics:
         scores = [board.overall(where, metric) for board in pair]

@@ -10,11 +10,9 @@ from typing import Any
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import BINS
 from eyechart.results.schema import CorruptionCoverage, ModelResults, Results, read_results
-from eyechart.results.scores_file import CLEAN_ACCURACY, SCORES_FILE, WHOLE, Key, read_scores
+from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores
+from eyechart.scores.registry import HUMANS, SCORES
 from eyechart.stats.estimate import Estimate, mean_estimate
-
-OF_WHOLE = (CLEAN_ACCURACY, "mce", "relative_mce")
-"""Scores that a run has once, not for every corruption."""
 
 HUMAN_BINS, AUTO = "human_bins", "auto"
 """How many bins human curves have, and that it was left to the number of responses."""
@@ -193,10 +191,11 @@ class Board:
         Empty where a corruption lacks it, but for scores next to people, whom not all have.
         """
         found = self.each(space, score)
-        if score in OF_WHOLE:
+        declared = SCORES[score]
+        if declared.of_test:
             return found.get(WHOLE, {})
         found = {name: own for name, own in found.items() if name in self.counted}
-        is_whole = score.startswith(("hmri", "mrsi")) or len(found) == len(self.counted)
+        is_whole = HUMANS in declared.needs or len(found) == len(self.counted)
         if not found or not is_whole:
             return {}
         return {

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from eyechart.core.parts import read_parquet, write_parquet
-from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore, values_of
+from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore
+from eyechart.scores.registry import values_of
 from eyechart.stats.estimate import Estimate
 
 SCORES_FILE = "scores.parquet"
@@ -30,7 +31,7 @@ SCHEMA = pa.schema(
         ("replicates", pa.list_(pa.float64())),
     ]
 )
-"""`score`: r_a, r_p, hmri_a, …, error, ce, relative_ce. `replicates`: in each resampled set of
+"""`score`: its name in `scores.registry`, or `clean_error`. `replicates`: in each resampled set of
 pictures, the same sets for every row of the run."""
 
 Key = tuple[str, str, str, str]

@@ -10,12 +10,10 @@ from eyechart.curves.curve import Curve
 from eyechart.humans.reference import Point
 from eyechart.scores.by_class import ClassScore
 from eyechart.scores.people import Areas
+from eyechart.scores.registry import values_of
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarClass
 from eyechart.stats.estimate import Estimate, complement, mean_estimate
-
-PROPERTIES = {"a": "accuracy", "p": "consistency"}
-"""The two properties by the letter of their scores: R_a, R_p."""
 
 TOO_FEW = "too few photographs for a claim"
 
@@ -305,17 +303,3 @@ def check_evaluation(evaluation: Any) -> None:
         raise UsageError(
             f"evaluation must be what evaluate returns, got {type(evaluation).__name__}."
         )
-
-
-def values_of(score: CorruptionScore) -> dict[str, Estimate]:
-    """Return the scores of a corruption by their names: r_a, r_p, hmri_a, mrsi_a, error."""
-    found: dict[str, Estimate] = {}
-    for letter, own in score.properties.items():
-        if own.robustness is not None:
-            found[f"r_{letter}"] = own.robustness
-        if own.people is not None:
-            found[f"hmri_{letter}"] = own.people.hmri
-            found[f"mrsi_{letter}"] = own.people.mrsi
-    if score.error is not None:
-        found["error"] = score.error
-    return found

@@ -25,10 +25,10 @@ from eyechart.scores.baselines import (
 )
 from eyechart.scores.corruption_error import mean_corruption_error
 from eyechart.scores.image_sets import IMAGE_SETS
+from eyechart.scores.registry import CURVE_SCORES
 from eyechart.scores.severity_table import ModelErrors, read_severity_errors
 
 FOLDER = DATA / "published"
-CURVE_SCORES = ("r_a", "hmri_a", "mrsi_a", "r_p", "hmri_p", "mrsi_p")
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def _of_accuracies(models: Mapping[str, ModelErrors], table: Baseline) -> Iterat
 def _of_curves(file: str) -> Iterator[PublishedModel]:
     """Yield VCR's scores under one corruption each, with the human areas that they imply."""
     for row in _lines(file):
-        scores = {name: float(row[name]) for name in CURVE_SCORES}
+        scores = {score.name: float(row[score.name]) for score in CURVE_SCORES}
         for letter in "ap":
             own = (scores[f"{kind}_{letter}"] for kind in ("r", "hmri", "mrsi"))
             scores[f"human_area_{letter}"] = implied_human_area(*own)

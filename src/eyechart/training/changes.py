@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from eyechart.scores.evaluation import Evaluation, SpaceScore, values_of
+from eyechart.scores.evaluation import Evaluation, SpaceScore
+from eyechart.scores.registry import SCORES, values_of
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import PairedDifference, holm, paired_difference
 
@@ -52,12 +53,14 @@ def changes_of(evaluation: Evaluation) -> tuple[Change, ...]:
 
 
 def _scores(space: SpaceScore) -> dict[tuple[str, str], Estimate]:
-    """Return all scores of a label space by corruption and name."""
+    """Return the main scores of a label space by corruption and name."""
     scores = {}
     if space.clean_accuracy is not None:
         scores["", CLEAN_ACCURACY] = space.clean_accuracy
     for score in space.corruptions:
         scores |= {
-            (score.corruption, name): estimate for name, estimate in values_of(score).items()
+            (score.corruption, name): estimate
+            for name, estimate in values_of(score).items()
+            if SCORES[name].is_main
         }
     return scores

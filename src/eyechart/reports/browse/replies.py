@@ -14,7 +14,7 @@ from eyechart.reports.browse.photographs import plan_of
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, space_title, suite_title
 from eyechart.results.schema import ModelCurve, PropertyResults, SpaceResults
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 from eyechart.testsets.samples import FloatArray
 
 UNKNOWN = -1

@@ -20,7 +20,7 @@ from eyechart.reports.series.areas import AreaPanel, area_panels_of
 from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import suite_title
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.6
 NUMBER = 24

@@ -24,7 +24,7 @@ from eyechart.reports.figures.style import PEOPLE, Look, drawable, legend, looks
 from eyechart.reports.series.curves import CurvePanel, curve_panels
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import suite_title
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.35
 STYLES = {"a": "-", "p": (0, (4, 1.5))}

@@ -13,7 +13,6 @@ from eyechart.core.files import file_in
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import COLOURS, PEOPLE_COLOUR
 from eyechart.scores.evaluation import (
-    PROPERTIES,
     CorruptionScore,
     Evaluation,
     PeopleScore,
@@ -21,6 +20,7 @@ from eyechart.scores.evaluation import (
     SpaceScore,
     check_evaluation,
 )
+from eyechart.scores.registry import PROPERTIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

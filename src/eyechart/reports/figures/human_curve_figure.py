@@ -24,7 +24,7 @@ from eyechart.reports.series.human_curves import (
     reference_panels,
 )
 from eyechart.reports.series.report import COLOURS, Report
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
 
 HEIGHT = 2.3

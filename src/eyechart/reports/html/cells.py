@@ -10,6 +10,7 @@ from eyechart.pipeline.trained_on import MARK, MEANING
 from eyechart.reports.interval_text import UNDETERMINED, known
 from eyechart.reports.series.report import pointer
 from eyechart.results.schema import Results
+from eyechart.scores.registry import Score
 
 SPACE = "\u00a0"
 """Does not break: a number stays on the line of its unit."""
@@ -54,6 +55,11 @@ def _signed(text: str) -> str:
 
 
 Style = Callable[[float], str]
+
+
+def style_of(declared: Score) -> Style:
+    """Return how the page prints a score."""
+    return hundredths if declared.is_percent else score
 
 
 @dataclass(frozen=True)

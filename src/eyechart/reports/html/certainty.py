@@ -14,18 +14,18 @@ from eyechart.reports.html.cells import (
     delta,
     hundredths,
     score,
+    style_of,
 )
 from eyechart.reports.html.html_table import MANY, Choice, Column, Row, Table
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import (
-    SCORES,
     corruption_title,
     listed,
     space_title,
     suite_title,
 )
 from eyechart.results.schema import SimilarPair
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES, SCORES
 
 LEVEL = 0.05
 
@@ -36,7 +36,7 @@ def pair_table(part: Part, place: int) -> Table | None:
     if not standings.pairs:
         return None
     short = {own.name: own.short for own in part.models}
-    style = hundredths if standings.by in ("mce", "relative_mce") else score
+    style = style_of(SCORES[standings.by])
     rows = []
     for pair in standings.pairs:
         clear = pair.corrected < LEVEL and not standings.verdict
@@ -56,7 +56,7 @@ def pair_table(part: Part, place: int) -> Table | None:
         Column("p, Holm", hint="corrected for the number of pairs"),
         Column("Different?", numeric=False),
     )
-    caption = f"Paired tests by {SCORES[standings.by]}, {suite_title(part.suite)}"
+    caption = f"Paired tests by {SCORES[standings.by].symbol}, {suite_title(part.suite)}"
     return Table(f"pairs-{place}", caption, columns, tuple(rows), True, standings.verdict)
 
 

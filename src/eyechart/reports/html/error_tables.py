@@ -14,8 +14,10 @@ from eyechart.reports.series.model_errors import ModelErrors, error_columns, err
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import space_title
+from eyechart.scores.registry import DECLARED, SCORES
 
-TABLES = {"ce": ("mce", "CE", "mCE"), "relative_ce": ("relative_mce", "Relative CE", "Rel. mCE")}
+TABLES = {score.name: SCORES[score.mean] for score in DECLARED if score.mean}
+"""The scores of a corruption that are divided by a baseline, each with its mean."""
 
 
 def error_tables(report: Report, part: Part, place: int) -> Iterator[Table]:
@@ -30,20 +32,20 @@ def error_tables(report: Report, part: Part, place: int) -> Iterator[Table]:
 def _table(
     report: Report, part: Part, errors: Sequence[ModelErrors], name: str, identity: str
 ) -> Table:
-    mean, title, mean_title = TABLES[name]
+    mean = TABLES[name]
     order = error_columns(part.suite, errors, name == "relative_ce")
     columns = (
         Column("Model", numeric=False),
         Column("Clean error"),
-        Column(mean_title),
+        Column(mean.short or mean.symbol),
         *(Column(column.title, group=column.group.capitalize()) for column in order),
     )
     names = [column.corruption for column in order]
-    rows = tuple(_row(report, own, name, mean, names) for own in errors)
+    rows = tuple(_row(report, own, name, mean.name, names) for own in errors)
     first = errors[0].errors
     baseline = short_names([first.baseline])[0]
     caption = (
-        f"{title} in percent of the errors of {baseline}, and clean error in percent"
+        f"{SCORES[name].symbol} in percent of the errors of {baseline}, and clean error in percent"
         f" ({space_title(errors[0].space)}); lower is better"
     )
     note = f"{first.note} {note_on(own.model for own in part.models)}".strip()

@@ -11,34 +11,33 @@ from eyechart.reports.html.cells import (
     Style,
     compared,
     count,
-    hundredths,
     marked,
-    score,
+    style_of,
 )
 from eyechart.reports.html.html_table import Column, Row, Table
 from eyechart.reports.series.palette import CATEGORY_COLOURS
 from eyechart.reports.series.report import Part, Report, Shown
-from eyechart.reports.terminal.leaderboard import PERCENT, TITLES
 from eyechart.reports.trained_on import is_mean_marked, note_on
-from eyechart.reports.words import MEANINGS, SCORES, listed, space_title
+from eyechart.reports.words import listed, space_title
+from eyechart.scores.registry import LEADERBOARD, SCORES, Score, find
 
 
 def leaderboard(report: Report, part: Part, place: int) -> Table:
     """Return the leaderboard of a part: one row per model, best first."""
     standings = part.standings
-    names = [name for name in TITLES if name in standings.scores]
+    scores = [score for score in LEADERBOARD if score.name in standings.scores]
     columns = (
         Column("Model", numeric=False),
         Column("Rank", hint="in brackets: between what the rank lies in 95 % of resampled sets"),
         Column("Category", numeric=False),
-        *(Column(_head(part, name), hint=MEANINGS[name]) for name in names),
+        *(Column(_head(part, score), hint=score.meaning) for score in scores),
         Column("Clearly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %"),
     )
     if not any(shown.category for shown in part.models):
         columns = tuple(column for column in columns if column.title != "Category")
-    rows = tuple(_row(report, part, shown, names) for shown in part.models)
+    rows = tuple(_row(report, part, shown, scores) for shown in part.models)
     where = space_title(standings.space)
-    caption = f"Models ranked by {SCORES[standings.by]} in {where}"
+    caption = f"Models ranked by {SCORES[standings.by].symbol} in {where}"
     note = f"{standings.verdict.capitalize()}: no model is called ahead of another."
     note = note if standings.verdict else ""
     note = f"{note} {note_on(own.model for own in part.models)}".strip()
@@ -51,14 +50,14 @@ def model_label(shown: Shown) -> Markup:
     return text.format(shown.colour, shown.short)
 
 
-def _head(part: Part, name: str) -> str:
+def _head(part: Part, score: Score) -> str:
     """Return a score's title, with the label space where that is another than the board's."""
     standings = part.standings
-    title = f"{SCORES[name]} (%)" if name in PERCENT else SCORES[name]
-    return title if standings.homes[name] == standings.space else f"{title} (16 categories)"
+    title = f"{score.symbol} (%)" if score.is_percent else score.symbol
+    return title if standings.homes[score.name] == standings.space else f"{title} (16 categories)"
 
 
-def _row(report: Report, part: Part, shown: Shown, names: list[str]) -> Row:
+def _row(report: Report, part: Part, shown: Shown, scores: list[Score]) -> Row:
     standings = part.standings
     low, high = standings.ranks.intervals[shown.name]
     rank = Estimated(
@@ -71,9 +70,9 @@ def _row(report: Report, part: Part, shown: Shown, names: list[str]) -> Row:
     category: tuple[Any, ...] = ()
     if any(own.category for own in part.models):
         category = (_category(shown.category),)
-    scores = (_marked_score(report, part, shown, name) for name in names)
+    cells = (_marked_score(report, part, shown, score.name) for score in scores)
     ahead = listed(behind) or NOTHING
-    return Row((model_label(shown), rank, *category, *scores, ahead), shown.name)
+    return Row((model_label(shown), rank, *category, *cells, ahead), shown.name)
 
 
 def _category(name: str) -> str | Markup:
@@ -91,7 +90,7 @@ def _score(report: Report, part: Part, shown: Shown, name: str) -> Estimated:
 
     They do where models have people's answers to different corruptions.
     """
-    style = hundredths if name in PERCENT else score
+    style = style_of(SCORES[name])
     own = part.standings.scores[name][shown.name]
     numbers = Numbers(shown.run, report.runs[shown.run].results)
     path = _place(shown, part.standings.homes[name], name)
@@ -111,10 +110,5 @@ def _place(shown: Shown, space: str, name: str) -> tuple[str | int, ...]:
     home: tuple[str | int, ...] = ("models", shown.place, "spaces", space)
     if own is None:
         return ()
-    if name == "clean_accuracy":
-        return (*home, name) if own.clean_accuracy is not None else ()
-    if name in PERCENT:
-        errors = own.corruption_error
-        has = errors is not None and getattr(errors, name) is not None
-        return (*home, "corruption_error", name) if has else ()
-    return (*home, "means", name) if name in own.means else ()
+    path = SCORES[name].overall_path
+    return (*home, *path) if find(own, path) is not None else ()

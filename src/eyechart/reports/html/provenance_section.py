@@ -13,7 +13,7 @@ from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural, space_title, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import RESULTS_FILE
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 FIRST = 5
 """How many of many files and reasons are shown."""

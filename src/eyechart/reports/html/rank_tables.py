@@ -7,8 +7,9 @@ from markupsafe import Markup
 from eyechart.reports.html.cells import Cell, compared, count, counted
 from eyechart.reports.html.html_table import Column, Row, Table
 from eyechart.reports.series.report import Report
-from eyechart.reports.words import SCORES, corruption_title, plural
+from eyechart.reports.words import corruption_title, plural
 from eyechart.results.rankings import Rankings
+from eyechart.scores.registry import SCORES
 
 
 def rank_tables(report: Report) -> Iterator[Table]:
@@ -47,7 +48,7 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
 
 
 def _title(what: str) -> str:
-    return SCORES.get(what) or corruption_title(what)
+    return SCORES[what].symbol if what in SCORES else corruption_title(what)
 
 
 def _way(name: str) -> str:

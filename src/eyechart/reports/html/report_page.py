@@ -16,7 +16,8 @@ from eyechart.reports.html.sections import part_view, summary_of, title_of
 from eyechart.reports.html.structure_view import View
 from eyechart.reports.series.overlap import Overlap
 from eyechart.reports.series.report import Report
-from eyechart.reports.words import MEANINGS, SCORES, SPACES, space_title
+from eyechart.reports.words import SPACES, space_title
+from eyechart.scores.registry import LEADERBOARD, Score
 
 MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
 """Of the page, and of the pictures in it."""
@@ -69,7 +70,7 @@ def _render(
         people_charts=placing.take("people"),
         other_charts=placing.take(),
         runs=[provenance_of(report, place) for place in range(len(report.runs))],
-        meanings=[(SCORES[name], MEANINGS[name]) for name in _scores(report)],
+        meanings=[(score.symbol, score.meaning) for score in _scores(report)],
         notes=_notes(report),
         structure=structure,
     )
@@ -82,9 +83,9 @@ def write_report(
     return write_page(render_report(report, overlap, structure), path)
 
 
-def _scores(report: Report) -> list[str]:
+def _scores(report: Report) -> list[Score]:
     there = {name for part in report.parts for name in part.standings.scores}
-    return [name for name in SCORES if name in there]
+    return [score for score in LEADERBOARD if score.name in there]
 
 
 def _notes(report: Report) -> list[str]:

@@ -9,7 +9,7 @@ from eyechart.reports.series.curves import Range, curve_panel
 from eyechart.reports.series.report import Part, Shown
 from eyechart.reports.words import corruption_title, listed, places
 from eyechart.results.schema import HumanComparison, SampledCurve
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from eyechart.results.schema import (
     PropertyResults,
     SampledCurve,
 )
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 PROPERTY_TITLES = {"a": "share of answers right", "p": "share of answers unchanged"}
 """What is drawn over visual change, by the property's letter."""

@@ -15,7 +15,7 @@ from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
 from eyechart.reports.series.report import Report, pointer
 from eyechart.reports.words import listed
 from eyechart.results.schema import HumanExperiment, Numbers
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
 
 GRID = np.linspace(0, 1, 401)

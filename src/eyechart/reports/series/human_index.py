@@ -10,7 +10,7 @@ from eyechart.reports.series.curves import property_of
 from eyechart.reports.series.report import Part, Shown
 from eyechart.reports.words import corruption_title, corruption_words
 from eyechart.results.schema import Estimate
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,17 +5,12 @@ from collections.abc import Iterator, Sequence
 from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.interval_text import interval_text
 from eyechart.reports.series.report import Part, Report, Shown
-from eyechart.reports.terminal.leaderboard import PERCENT, TITLES
 from eyechart.reports.terminal.markdown import escape, table
 from eyechart.reports.terminal.model_index import averaged, overall
 from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import corruption_title, space_title, suite_title
-from eyechart.results.schema import CorruptionResults, Estimate, SpaceResults
-
-COLUMNS = (
-    "R_a", "R_p", "HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p", "error", "CE in %", "relative CE in %",
-)  # fmt: skip
-"""What a model has under a corruption, if it has it."""
+from eyechart.results.schema import Estimate, SpaceResults
+from eyechart.scores.registry import DECLARED, LEADERBOARD, SCORES, Score, find
 
 Scored = tuple[Shown, SpaceResults]
 
@@ -24,7 +19,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
     """Yield a heading, what it is ordered by and a table for each label space of a test."""
     standings = part.standings
     where = space_title(standings.space)
-    order = f"In the order of {escape(TITLES[standings.by])} in {where}."
+    order = f"In the order of {escape(SCORES[standings.by].title)} in {where}."
     if standings.board.baseline:
         order += f" Errors are divided by those of {escape(standings.board.baseline)}."
     for space in part.spaces:
@@ -38,7 +33,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
                 escape(shown.short),
                 *([_span(standings.ranks.intervals[shown.name])] if ranked else []),
                 *(
-                    in_words(overall(own)[name], name in PERCENT)
+                    in_words(overall(own)[name], SCORES[name])
                     + _mark(is_mean_marked(report.runs[shown.run], shown.model, space, name))
                     for name in columns
                 ),
@@ -56,8 +51,9 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
 def by_corruption(part: Part, shown: Shown) -> Iterator[str]:
     """Yield a heading and a table for each label space of a model: a line for each corruption."""
     for name, space in shown.model.spaces.items():
-        found = {key: _cells(space, key, own) for key, own in space.corruptions.items()}
-        columns = [title for title in COLUMNS if any(title in own for own in found.values())]
+        found = {corruption: _cells(space, corruption) for corruption in space.corruptions}
+        there = {title for cells in found.values() for title in cells}
+        columns = [title for score in DECLARED if (title := _title(score)) in there]
         if not columns:
             continue
         rows = [
@@ -77,11 +73,14 @@ def _mark(is_marked: bool) -> str:
     return f" {MARK}" if is_marked else ""
 
 
-def in_words(number: Estimate, percent: bool = False) -> str:
+def in_words(number: Estimate, score: Score) -> str:
     """Return a score with its 95 % interval, to three decimals or, in percent, to one."""
-    scale, decimals = (100, 1) if percent else (1, 3)
-    value = "–" if number.value is None else f"{scale * number.value:.{decimals}f}"
-    return f"{value} ({interval_text(number.interval95, decimals, scale)})"
+    value = "–" if number.value is None else f"{score.scale * number.value:.{score.decimals}f}"
+    return f"{value} ({interval_text(number.interval95, score.decimals, score.scale)})"
+
+
+def _title(score: Score) -> str:
+    return f"{score.title} in %" if score.is_percent else score.title
 
 
 def heading(part: Part, space: str) -> str:
@@ -101,7 +100,8 @@ def _span(ends: tuple[float, float]) -> str:
 
 def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, str]]:
     """Yield the scores that all models have over the same corruptions, with their titles."""
-    for name, title in TITLES.items():
+    for score in LEADERBOARD:
+        name = score.name
         if not all(name in overall(space) for _, space in models):
             continue
         over = {averaged(report.runs[shown.run], space, name) for shown, space in models}
@@ -109,25 +109,16 @@ def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, st
             continue
         wanted = len(report.runs[models[0][0].run].config["means_over"])
         count = len(over.pop())
-        some = name != "clean_accuracy" and count < wanted
+        some = 0 < count < wanted
         few = f" ({count} of {wanted} corruptions)" if some else ""
-        yield name, escape(title) + (" in %" if name in PERCENT else "") + few
+        yield name, escape(_title(score)) + few
 
 
-def _cells(space: SpaceResults, corruption: str, found: CorruptionResults) -> dict[str, str]:
+def _cells(space: SpaceResults, corruption: str) -> dict[str, str]:
     """Return all scores under one corruption, by the titles of their columns."""
-    scores: dict[str, Estimate | None] = {}
-    for letter, own in found.properties.items():
-        scores[f"R_{letter}"] = own.robustness
-        if own.people is not None:
-            scores[f"HMRI_{letter}"] = own.people.hmri
-            scores[f"MRSI_{letter}"] = own.people.mrsi
-    scores["error"] = found.error
-    if (errors := space.corruption_error) is not None:
-        scores["CE in %"] = errors.ce.get(corruption)
-        scores["relative CE in %"] = errors.relative_ce.get(corruption)
+    found = {score: find(space, score.path(corruption)) for score in DECLARED if not score.of_test}
     return {
-        title: in_words(own, percent=title.endswith("%"))
-        for title, own in scores.items()
-        if own is not None
+        _title(score): in_words(number, score)
+        for score, number in found.items()
+        if number is not None
     }

@@ -18,6 +18,7 @@ from eyechart.reports.names import short_names
 from eyechart.reports.terminal.columns import stacked
 from eyechart.results.comparison import Standings
 from eyechart.results.rankings import Discrete, Rankings
+from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranks import kendall_tau
 from eyechart.suites.suite import split_variant
@@ -25,28 +26,13 @@ from eyechart.suites.suite import split_variant
 if TYPE_CHECKING:
     from rich.table import Table
 
-TITLES = {
-    "clean_accuracy": "clean accuracy", "error": "error", "mce": "mCE",
-    "relative_mce": "relative mCE", "r_a": "R_a", "r_p": "R_p", "hmri_a": "HMRI_a",
-    "mrsi_a": "MRSI_a", "hmri_p": "HMRI_p", "mrsi_p": "MRSI_p",
-}  # fmt: skip
-PERCENT = ("mce", "relative_mce")
-"""Scores that the field writes in percent."""
-
-FEWER = {
-    "vcr": ("clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p"),
-    "imagenet-c": ("clean_accuracy", "error", "mce", "relative_mce", "r_a", "r_p"),
-    "imagenet-noc": ("clean_accuracy", "error", "relative_mce", "mce"),
-}
-"""What the terminal shows of a suite; files have all."""
-
 
 def board_title(standings: Standings) -> str:
     """Return one line on what a board is of."""
     board = standings.board
     where = "16 categories" if standings.space == "entry16" else "own classes"
     pictures = board.pictures(standings.space)
-    text = f"{board.suite}, {where}, {pictures} pictures, by {TITLES[standings.by]}"
+    text = f"{board.suite}, {where}, {pictures} pictures, by {SCORES[standings.by].title}"
     return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
 
@@ -54,8 +40,11 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
     """Yield the models, best first, with intervals, and whom each is clearly better than."""
     from rich.markup import escape
 
-    wanted = (*FEWER.get(split_variant(standings.board.suite)[0], TITLES), standings.by)
-    names = [name for name in TITLES if name in standings.scores and name in wanted]
+    main = [score.name for score in LEADERBOARD if score.is_main]
+    wanted = (*IN_TERMINAL.get(split_variant(standings.board.suite)[0], main), standings.by)
+    columns = [
+        score for score in LEADERBOARD if score.name in standings.scores and score.name in wanted
+    ]
     places = {name: str(place + 1) for place, name in enumerate(standings.order)}
     short = dict(zip(standings.order, short_names(standings.order), strict=True))
     rows = []
@@ -64,18 +53,17 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
         span = f"{low:g}" if low == high else f"{low:g}–{high:g}"
         behind = standings.worse_than(model)
         ahead = ", ".join(places[name] for name in behind) or "–"
-        cells = [shown(standings.scores[name][model], name) for name in names]
+        cells = [shown(standings.scores[score.name][model], score) for score in columns]
         mark = f" {MARK}" if standings.board.marked(model) else ""
         rows.append((places[model], escape(short[model]) + mark, span, ahead, *cells))
-    head = ("#", "model", "rank 95 %", "ahead of #", *(TITLES[name] for name in names))
+    head = ("#", "model", "rank 95 %", "ahead of #", *(score.title for score in columns))
     return stacked(head, rows, width=width, kept=2, left=(1,), markdown=markdown)
 
 
-def shown(estimate: Estimate, name: str = "") -> str:
+def shown(estimate: Estimate, score: Score) -> str:
     """Return a score with its 95 % interval; CE in percent, as the field writes it."""
-    if name in PERCENT:
-        return f"{estimate.value * 100:.1f} ({interval_text(estimate.interval, 0, 100)})"
-    return f"{estimate.value:.3f} ({interval_text(estimate.interval, 2)})"
+    ends = interval_text(estimate.interval, score.decimals - 1, score.scale)
+    return f"{score.scale * estimate.value:.{score.decimals}f} ({ends})"
 
 
 def rankings_tables(
@@ -91,7 +79,7 @@ def rankings_tables(
         cells = [
             " / ".join(f"{own.ranks[model]:g}" for own in each.ranks.values()) for model in models
         ]
-        rows.append((TITLES.get(each.what, each.what), *cells, str(len(each.swaps))))
+        rows.append((_ranked_by(each), *cells, str(len(each.swaps))))
     head = (f"rank by {' / '.join(ways)}", *map(escape, short_names(models)), "pairs swapped")
     return stacked(head, rows, width=width, markdown=markdown)
 
@@ -103,12 +91,17 @@ def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
     )
     short = dict(zip(models, short_names(list(models)), strict=True))
     return [
-        f"{TITLES.get(each.what, each.what)}: {one} puts {short[swap.first]} before"
+        f"{_ranked_by(each)}: {one} puts {short[swap.first]} before"
         f" {short[swap.second]}, {two} behind it."
         for each in rankings
         for one, two, swap in each.swaps
         if each.is_sure(swap)
     ]
+
+
+def _ranked_by(rankings: Rankings) -> str:
+    """Return the title of the score, or the corruption, that models are ranked under."""
+    return SCORES[rankings.what].title if rankings.what in SCORES else rankings.what
 
 
 def coverage_table(found: Discrete, markdown: bool = False) -> "Table":
@@ -177,7 +170,8 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
                 "rank_low95": low,
                 "rank_high95": high,
             }
-            for name in TITLES:
+            for score in LEADERBOARD:
+                name = score.name
                 own = standings.scores.get(name, {}).get(model)
                 cells = (None, None, None) if own is None else (own.value, *own.interval)
                 names = (name, f"{name}_low95", f"{name}_high95")

@@ -13,12 +13,12 @@ from eyechart.reports.html.verdict import verdict_on
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.terminal.card_tables import by_corruption, heading, leaderboards
-from eyechart.reports.terminal.leaderboard import TITLES
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
-from eyechart.reports.terminal.model_index import METRICS, model_index, overall
-from eyechart.reports.words import MEANINGS, corruption_title, listed, suite_title
+from eyechart.reports.terminal.model_index import model_index, overall
+from eyechart.reports.words import corruption_title, listed, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import SpaceResults
+from eyechart.scores.registry import OVERALL
 
 TAGS = ("eyechart", "robustness", "image-classification")
 
@@ -101,9 +101,9 @@ def _meanings(report: Report) -> Iterator[str]:
         for space in shown.model.spaces.values()
         for name in overall(space)
     }
-    for name in METRICS:
-        if name in there:
-            yield f"{escape(TITLES[name])}: {escape(MEANINGS[name])}."
+    for score in OVERALL:
+        if score.name in there:
+            yield f"{escape(score.title)}: {escape(score.meaning)}."
     yield INTERVALS
 
 

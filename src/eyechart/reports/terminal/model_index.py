@@ -3,24 +3,16 @@
 The format: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
 from eyechart.reports.series.report import Part, Report, Shown
-from eyechart.reports.terminal.leaderboard import PERCENT, TITLES
 from eyechart.reports.terminal.markdown import one_line
 from eyechart.reports.words import space_title, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import Estimate, SpaceResults
-
-METRICS = (
-    "clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p", "error", "mce",
-    "relative_mce",
-)  # fmt: skip
-"""The overall scores, in the order of a card."""
-
-OF_ERRORS = ("error", "mce", "relative_mce")
+from eyechart.scores.registry import BASELINE, OVERALL, SCORES, find
 
 
 def model_index(report: Report) -> list[dict[str, Any]]:
@@ -41,32 +33,23 @@ def model_index(report: Report) -> list[dict[str, Any]]:
 
 
 def overall(space: SpaceResults) -> dict[str, Estimate]:
-    """Return the scores over a whole test that exist, by their names in `METRICS`."""
-    errors = space.corruption_error
-    found: Mapping[str, Estimate | None] = {
-        **space.means,
-        "clean_accuracy": space.clean_accuracy,
-        "mce": errors.mce if errors else None,
-        "relative_mce": errors.relative_mce if errors else None,
+    """Return the scores over a whole test that exist, by name, in the order of a card."""
+    found: dict[str, Estimate | None] = {
+        score.name: find(space, score.overall_path) for score in OVERALL
     }
-    there = {name: own for name, own in found.items() if own is not None and own.value is not None}
-    return {name: there[name] for name in METRICS if name in there}
+    return {
+        name: number
+        for name, number in found.items()
+        if number is not None and number.value is not None
+    }
 
 
 def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
     """Return the corruptions that an overall score is the mean over; none of clean accuracy."""
-    if name == "clean_accuracy":
-        return ()
-    counted = run.config["means_over"]
-    if name in OF_ERRORS:
-        return tuple(counted)
-    kind, _, letter = name.partition("_")
-    found = []
-    for corruption in counted:
-        own = space.corruptions[corruption].properties.get(letter)
-        if own is not None and (own.robustness if kind == "r" else own.people) is not None:
-            found.append(corruption)
-    return tuple(found)
+    counted, score = tuple(run.config["means_over"]), SCORES[name]
+    if score.of_test:
+        return counted if BASELINE in score.needs else ()
+    return tuple(each for each in counted if find(space, score.path(each)) is not None)
 
 
 def _scored(shown: Shown) -> Iterator[tuple[str, SpaceResults]]:
@@ -102,15 +85,16 @@ def _result(run: Run, part: Part, name: str, shown: Shown, space: SpaceResults) 
 
 def _metric(run: Run, space: SpaceResults, name: str, number: Estimate) -> dict[str, Any]:
     about: dict[str, Any] = {"interval95": list(number.interval95)}
-    if name != "clean_accuracy":
-        about["mean_over"] = len(averaged(run, space, name))
-    if name in PERCENT:
+    score = SCORES[name]
+    if over := averaged(run, space, name):
+        about["mean_over"] = len(over)
+    if score.is_percent:
         about["baseline"] = one_line(run.baseline)
     if space.verdict:
         about["note"] = space.verdict
     return {
         "type": name,
         "value": number.value,
-        "name": TITLES[name] + (" as a share, 1 is the baseline" if name in PERCENT else ""),
+        "name": score.title + (" as a share, 1 is the baseline" if score.is_percent else ""),
         "args": about,
     }

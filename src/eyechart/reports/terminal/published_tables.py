@@ -4,15 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eyechart.reports.terminal.columns import stacked
-from eyechart.reports.terminal.leaderboard import PERCENT, TITLES, shown
+from eyechart.reports.terminal.leaderboard import shown
 from eyechart.results.published_rows import RankedBoard
 from eyechart.scores.published_results import PublishedModel, PublishedTable
+from eyechart.scores.registry import LEADERBOARD, SCORES
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 AREAS = {"human_area_a": "human area_a", "human_area_p": "human area_p"}
-COLUMNS = {**TITLES, **AREAS}
+COLUMNS = {**{score.name: score.title for score in LEADERBOARD}, **AREAS}
 """Scores that published results may have, in the order of their columns."""
 
 
@@ -53,7 +54,7 @@ def ranked_title(ranked: RankedBoard) -> str:
     board = ranked.standings.board
     return (
         f"{board.suite} with published results on the same images"
-        f" ({ranked.tables[0].image_title}), by {TITLES[ranked.standings.by]};"
+        f" ({ranked.tables[0].image_title}), by {SCORES[ranked.standings.by].title};"
         f" baseline {board.baseline}"
     )
 
@@ -66,12 +67,12 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
     rows = []
     for own in ranked.rows:
         if own.table is None or own.row is None:
-            score = shown(ranked.standings.scores[by][own.model], by)
+            score = shown(ranked.standings.scores[by][own.model], SCORES[by])
         else:
             score = _cell(own.row, by, own.table.is_computed)
         where = "this run" if own.table is None else f"published: {own.table.name}"
         rows.append([str(own.rank), escape(own.model), score, where])
-    head = ("#", "model", TITLES[by], "from")
+    head = ("#", "model", SCORES[by].title, "from")
     return stacked(head, rows, width=width, kept=2, left=(1, 3), markdown=markdown)
 
 
@@ -112,7 +113,7 @@ def _cell(row: PublishedModel, name: str, is_computed: bool) -> str:
     if name not in row.scores:
         return "–"
     value = row.scores[name]
-    if name in PERCENT:
+    if name in SCORES and SCORES[name].is_percent:
         return f"{100 * value:.2f}" if is_computed else f"{round(100 * value, 2):g}"
     # human areas follow from numbers of three digits
     text = f"{value:.3f}" if name in AREAS else f"{value:.4f}"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.interval_text import interval_text
 from eyechart.reports.terminal.columns import stacked
-from eyechart.scores.evaluation import CorruptionScore, Evaluation, SpaceScore, values_of
+from eyechart.scores.evaluation import CorruptionScore, Evaluation, SpaceScore
+from eyechart.scores.registry import BASELINE, DECLARED, Score, values_of
 from eyechart.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -28,11 +29,15 @@ def tables(evaluation: Evaluation, width: int) -> Iterator[tuple[str, list["Tabl
 def _tables(space: SpaceScore, marked: Collection[str], width: int) -> Iterator["Table"]:
     from rich.markup import escape
 
-    names = _columns(space)
+    scores = _columns(space)
+    has_verdict = any(
+        own.people for score in space.corruptions for own in score.properties.values()
+    )
     rows = [
         [
             escape(score.corruption) + (f" {MARK}" if score.corruption in marked else ""),
-            *(_cell(space, score, name) for name in names),
+            *_cells(space, score, scores),
+            *([_verdict(space, score)] if has_verdict else []),
         ]
         for score in space.corruptions
     ]
@@ -40,9 +45,10 @@ def _tables(space: SpaceScore, marked: Collection[str], width: int) -> Iterator[
     if has_mean:
         over = space.counted or tuple(score.corruption for score in space.corruptions)
         mean = f"mean {MARK}" if set(over) & set(marked) else "mean"
-        rows.append([mean, *(_mean_cell(space, name) for name in names)])
-    left = [0, *(place + 1 for place, name in enumerate(names) if name == "verdict")]
-    head = ["corruption", *names]
+        verdict = [""] if has_verdict else []
+        rows.append([mean, *(_mean_cell(space, score) for score in scores), *verdict])
+    head = ["corruption", *(score.title for score in scores), *(["verdict"] * has_verdict)]
+    left = [0, len(scores) + 1] if has_verdict else [0]
     return stacked(head, rows, width=width, left=left, last_apart=has_mean)
 
 
@@ -51,54 +57,36 @@ def _space_title(space: SpaceScore) -> str:
     return f"{where} ({space.pictures} pictures)"
 
 
-def _columns(space: SpaceScore) -> list[str]:
+def _columns(space: SpaceScore) -> list[Score]:
+    """Return the main scores that any corruption has, in the order of their columns."""
     there = {name for score in space.corruptions for name in values_of(score)}
-    names = [name for name in ("R_a", "R_p") if _key(name) in there]
-    names += [name for name in ("HMRI_a", "MRSI_a", "HMRI_p", "MRSI_p") if _key(name) in there]
+    if space.normalised is not None:
+        there |= {"ce"} | ({"relative_ce"} if space.normalised.relative_ce else set())
     # an error rate where there are levels, or where it is all there is
-    bare = [
+    is_bare = any(
         score.error_by_severity or score.consistency is None or score.consistency.curve is None
         for score in space.corruptions
-    ]
-    if any(bare) and any(score.accuracy for score in space.corruptions):
-        names.append("error")
-    if space.normalised is not None:
-        names += ["CE"] + (["relative CE"] if space.normalised.relative_ce else [])
-    if any(own.people for score in space.corruptions for own in score.properties.values()):
-        names.append("verdict")
-    return names
+    )
+    if not is_bare:
+        there.discard("error")
+    return [score for score in DECLARED if score.is_main and score.name in there]
 
 
-def _key(name: str) -> str:
-    return name.lower()
-
-
-def _mean_cell(space: SpaceScore, name: str) -> str:
+def _mean_cell(space: SpaceScore, score: Score) -> str:
     """Return the mean over corruptions: of CE, the mCE."""
-    own = space.normalised
-    if own is not None and name in ("CE", "relative CE"):
-        mean = own.mce if name == "CE" else own.relative_mce
-        return "" if mean is None else _percent(mean)
-    return _number(space.means[key]) if (key := _key(name)) in space.means else ""
+    errors = {} if space.normalised is None else space.normalised.means
+    mean = errors.get(score.mean) if score.mean else space.means.get(score.name)
+    return "" if mean is None else _number(mean, score)
 
 
-def _cell(space: SpaceScore, score: CorruptionScore, name: str) -> str:
-    if name == "verdict":
-        return _verdict(space, score)
-    if name == "error":
-        return _number(score.error)
-    if space.normalised is not None and name in ("CE", "relative CE"):
-        divided = space.normalised.tables[name.lower().replace(" ", "_")].get(score.corruption)
-        return "–" if divided is None else _percent(divided)
-    kind, letter = name.lower().split("_")
-    own = score.properties.get(letter)
-    if own is None:
-        return "–"
-    if kind == "r":
-        return _number(own.robustness)
-    if own.people is None:
-        return "–"
-    return _number(own.people.hmri if kind == "hmri" else own.people.mrsi)
+def _cells(space: SpaceScore, score: CorruptionScore, columns: list[Score]) -> Iterator[str]:
+    values = values_of(score)
+    for column in columns:
+        if BASELINE in column.needs and space.normalised is not None:
+            estimate = space.normalised.tables[column.name].get(score.corruption)
+        else:
+            estimate = values.get(column.name)
+        yield "–" if estimate is None else _number(estimate, column)
 
 
 def _verdict(space: SpaceScore, score: CorruptionScore) -> str:
@@ -108,11 +96,6 @@ def _verdict(space: SpaceScore, score: CorruptionScore) -> str:
     return "too few photographs" if space.verdict else " / ".join(found)
 
 
-def _number(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
-    return f"{estimate.value:.3f} [dim]{interval_text(estimate.interval, 2)}[/dim]"
-
-
-def _percent(estimate: Estimate) -> str:
-    return f"{100 * estimate.value:.1f} [dim]{interval_text(estimate.interval, 0, 100)}[/dim]"
+def _number(estimate: Estimate, score: Score) -> str:
+    ends = interval_text(estimate.interval, score.decimals - 1, score.scale)
+    return f"{score.scale * estimate.value:.{score.decimals}f} [dim]{ends}[/dim]"

@@ -13,8 +13,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.pipeline.trained_on import MARK
 from eyechart.reports.terminal.columns import stacked
-from eyechart.reports.terminal.leaderboard import TITLES
 from eyechart.reports.words import space_title
+from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 from eyechart.training.changes import Change
 from eyechart.training.retrain import Retrained
@@ -44,7 +44,7 @@ def _row(change: Change, is_marked: bool, verdict: str) -> list[str]:
     name = escape(change.corruption or "clean") + (f" {MARK}" if is_marked else "")
     return [
         name,
-        TITLES[change.score],
+        SCORES[change.score].title,
         _number(change.before),
         _number(change.after),
         f"{change.difference.difference:+.3f} [dim]{low:+.2f} to {high:+.2f}[/dim]",

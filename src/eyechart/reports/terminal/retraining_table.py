@@ -8,14 +8,8 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.reports.figures.latex import lines_of_table, row, tex
 from eyechart.reports.words import corruption_title
+from eyechart.scores.registry import CURVE_SCORES, SCORES, Score
 
-SCORES = ("r_a", "hmri_a", "mrsi_a", "r_p", "hmri_p", "mrsi_p")
-"""In the order of the paper's columns."""
-
-SYMBOLS = {
-    "r_a": r"$\hat{\mathcal{R}}_a$", "r_p": r"$\hat{\mathcal{R}}_p$",
-    "hmri_a": "HMRI", "hmri_p": "HMRI", "mrsi_a": "MRSI", "mrsi_p": "MRSI",
-}  # fmt: skip
 COLUMNS = ("before", "after", "space", "corruption", "trained_on", "score", "p_corrected")
 LEVEL = 0.05
 CAPTION = (
@@ -26,7 +20,7 @@ CLEAN = "clean"
 
 
 @dataclass(frozen=True)
-class Score:
+class BeforeAfter:
     """One score before and after retraining. `is_better`: by a test with Holm's correction."""
 
     before: float
@@ -41,7 +35,7 @@ class RetrainedRow:
     model: str
     space: str
     corruption: str
-    scores: dict[str, Score]
+    scores: dict[str, BeforeAfter]
 
 
 def read_retrainings(paths: Sequence[Path]) -> list[RetrainedRow]:
@@ -50,7 +44,7 @@ def read_retrainings(paths: Sequence[Path]) -> list[RetrainedRow]:
     Raises:
         UsageError: a file is missing, or is no table that `eyechart train retrain` wrote.
     """
-    found: dict[tuple[str, str, str], dict[str, Score]] = {}
+    found: dict[tuple[str, str, str], dict[str, BeforeAfter]] = {}
     for path in paths:
         for line in _lines(path):
             if line["corruption"] == CLEAN or line["trained_on"] != "yes":
@@ -81,23 +75,23 @@ def _lines(path: Path) -> list[dict[str, str]]:
     return lines
 
 
-def _score(line: dict[str, str], path: Path) -> Score:
+def _score(line: dict[str, str], path: Path) -> BeforeAfter:
     try:
         before, after = float(line["before_value"]), float(line["after_value"])
         p_value, difference = float(line["p_corrected"]), float(line["difference"])
     except (KeyError, TypeError, ValueError):
         raise UsageError(f"{path} must be a table that eyechart train retrain wrote.") from None
-    return Score(before, after, p_value < LEVEL and difference > 0 and not line.get("note"))
+    return BeforeAfter(before, after, p_value < LEVEL and difference > 0 and not line.get("note"))
 
 
-def shown_scores(rows: Sequence[RetrainedRow]) -> list[str]:
+def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
     """Return the scores of Table 3 that any row has: without human data there are two."""
-    return [name for name in SCORES if any(name in own.scores for own in rows)]
+    return [score for score in CURVE_SCORES if any(score.name in own.scores for own in rows)]
 
 
 def retrained_cells(rows: Sequence[RetrainedRow]) -> list[list[str]]:
     """Return the cells of each row as text, scores first before, then after retraining."""
-    names = shown_scores(rows)
+    names = [score.name for score in shown_scores(rows)]
     return [
         [_label(own, rows), own.corruption, *(_cell(own.scores.get(name), when)
                                               for when in (0, 1) for name in names)]
@@ -107,13 +101,13 @@ def retrained_cells(rows: Sequence[RetrainedRow]) -> list[list[str]]:
 
 def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
     """Return the LaTeX table; what is better after retraining by its test is bold."""
-    names = shown_scores(rows)
+    names = [score.name for score in shown_scores(rows)]
     count = len(names)
     heads = [
         row(["", "", *(rf"\multicolumn{{{count}}}{{c}}{{{when}}}"
                        for when in ("Before retraining", "After retraining"))]),
         rf"\cmidrule(lr){{3-{count + 2}}}\cmidrule(lr){{{count + 3}-{2 * count + 2}}}",
-        row(["Model", "Corruption", *[SYMBOLS[name] for name in names] * 2]),
+        row(["Model", "Corruption", *[SCORES[name].latex for name in names] * 2]),
     ]  # fmt: skip
     cells = [
         [
@@ -133,10 +127,10 @@ def _label(own: RetrainedRow, rows: Sequence[RetrainedRow]) -> str:
     return f"{own.model} ({own.space})" if several else own.model
 
 
-def _cell(score: Score | None, when: int) -> str:
+def _cell(score: BeforeAfter | None, when: int) -> str:
     return "--" if score is None else f"{(score.before, score.after)[when]:.3f}"
 
 
-def _bold(score: Score | None) -> str:
+def _bold(score: BeforeAfter | None) -> str:
     text = _cell(score, 1)
     return rf"\textbf{{{text}}}" if score is not None and score.is_better else text

@@ -25,7 +25,7 @@ from eyechart.reports.series.curves import PROPERTY_TITLES
 from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import Part
 from eyechart.reports.words import corruption_words
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 MOST = 4
 """Models in one chart; of more, the first of the part are shown."""

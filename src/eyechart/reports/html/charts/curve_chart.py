@@ -30,7 +30,7 @@ from eyechart.reports.series.curves import (
 from eyechart.reports.series.report import Part
 from eyechart.reports.words import space_title
 from eyechart.results.schema import Numbers, SampledCurve
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 SCALE = 1000
 """Bands and rates of bins are whole numbers of one part of this: a chart has fewer pixels."""

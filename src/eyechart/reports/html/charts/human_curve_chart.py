@@ -25,7 +25,7 @@ from eyechart.reports.series.human_curves import (
 )
 from eyechart.reports.series.palette import DASHES
 from eyechart.reports.series.report import COLOURS, Report
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 
 def people_charts(report: Report) -> Iterator[Chart]:

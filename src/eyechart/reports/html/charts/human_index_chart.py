@@ -20,7 +20,7 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.series.human_index import HumanIndex, ScoreBar, human_index
 from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import Part
-from eyechart.scores.evaluation import PROPERTIES
+from eyechart.scores.registry import PROPERTIES
 
 ROW, AROUND = 30, 130
 """Height of a bar, and of what is around all of them, in pixels."""

@@ -1,0 +1,290 @@
+"""Every score declared once: what it is called, means and needs, and where it stands in results.
+
+Tables, reports, files, gates and docs read `SCORES`; formulas live beside it, in modules of theirs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from eyechart.scores.evaluation import CorruptionScore
+    from eyechart.stats.estimate import Estimate
+
+LABELS, HUMANS, BASELINE, CLEAN = "labels", "humans", "baseline", "clean images"
+"""What a score may need: labels of the images, a human curve, errors of a baseline."""
+
+PROPERTIES = {"a": "accuracy", "p": "consistency"}
+"""The two properties by the letter of their scores: R_a, R_p."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The declaration of one score.
+
+    Attributes:
+        name: In files, options and Python: "r_a".
+        title: In plain text: "R_a".
+        symbol: On pages and in sentences: "Rₐ".
+        meaning: What it says, in a line.
+        group: What kind of number it is; leaderboards show errors before areas of curves.
+        needs: Without these there is no score.
+        higher_is_better: Its direction.
+        unit: "share" of 1, or "percent" of the baseline's errors.
+        of_test: Whether a test has it once, as clean accuracy; other scores are of a corruption,
+            and their mean over corruptions is the score of the test.
+        mean: The score that is its mean over corruptions, where that has a name of its own.
+        letter: Of the property that it is of, "a" or "p"; "" for neither.
+        record: Where it stands in the record of a corruption.
+        bounds: Where its bounds stand in that record, () if it has none.
+        has_narrow_interval: Whether results.csv has its 83 % interval too.
+        is_main: Whether the terminal shows it and retraining is tested by it; files, the report and
+            the gate have every score.
+        can_gate: Whether `--fail-under` takes it.
+        is_dark_when_high: How tables of the report are shaded; the worst is dark unless said.
+        short: Its title where space is scarce.
+        latex: Its title in LaTeX.
+    """
+
+    name: str
+    title: str
+    symbol: str
+    meaning: str
+    group: Literal["clean", "curve", "error", "prediction"]
+    needs: tuple[str, ...] = ()
+    higher_is_better: bool = True
+    unit: Literal["share", "percent"] = "share"
+    of_test: bool = False
+    mean: str = ""
+    letter: str = ""
+    record: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    has_narrow_interval: bool = False
+    is_main: bool = True
+    can_gate: bool = False
+    is_dark_when_high: bool = False
+    short: str = ""
+    latex: str = ""
+
+    @property
+    def is_percent(self) -> bool:
+        """Whether the field writes it in percent."""
+        return self.unit == "percent"
+
+    @property
+    def scale(self) -> float:
+        """What a value is multiplied by before it is printed."""
+        return 100 if self.is_percent else 1
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals are printed."""
+        return 1 if self.is_percent else 3
+
+    @property
+    def column(self) -> str:
+        """Its column in results.csv, whose lines are of one property each: "r"."""
+        return self.name.removesuffix(f"_{self.letter}") if self.letter else self.name
+
+    @property
+    def overall_path(self) -> tuple[str, ...]:
+        """Where the score of the whole test stands in a label space of results.json."""
+        if not self.of_test:
+            return ("means", self.name)
+        return ("corruption_error", self.name) if BASELINE in self.needs else (self.name,)
+
+    def path(self, corruption: str) -> tuple[str, ...]:
+        """Return where the score of a corruption stands in a label space of results.json."""
+        if BASELINE in self.needs:
+            return ("corruption_error", self.name, corruption)
+        return ("corruptions", corruption, *self.record)
+
+
+def _area(letter: str, symbol: str, meaning: str) -> Score:
+    return Score(
+        name=f"r_{letter}",
+        title=f"R_{letter}",
+        symbol=symbol,
+        meaning=meaning,
+        group="curve",
+        needs=(CLEAN, LABELS) if letter == "a" else (CLEAN,),
+        letter=letter,
+        record=(PROPERTIES[letter], "robustness"),
+        bounds=(PROPERTIES[letter], "bounds"),
+        has_narrow_interval=True,
+        can_gate=True,
+        latex=rf"$\hat{{\mathcal{{R}}}}_{letter}$",
+    )
+
+
+def _human_index(kind: str, letter: str, symbol: str, meaning: str) -> Score:
+    return Score(
+        name=f"{kind}_{letter}",
+        title=f"{kind.upper()}_{letter}",
+        symbol=symbol,
+        meaning=meaning,
+        group="curve",
+        needs=(CLEAN, HUMANS, LABELS) if letter == "a" else (CLEAN, HUMANS),
+        letter=letter,
+        record=(PROPERTIES[letter], "people", kind),
+        bounds=(PROPERTIES[letter], "people", "hmri_bounds") if kind == "hmri" else (),
+        can_gate=True,
+        # most models are ahead of humans nowhere, and a table of nothing but the worst says little
+        is_dark_when_high=kind == "mrsi",
+        latex=kind.upper(),
+    )
+
+
+DECLARED = (
+    Score(
+        name="clean_accuracy",
+        title="clean accuracy",
+        symbol="Clean accuracy",
+        meaning="share of clean pictures that are recognised",
+        group="clean",
+        needs=(CLEAN, LABELS),
+        of_test=True,
+        can_gate=True,
+    ),
+    _area("a", "Rₐ", "accuracy if every visual change from 0 to 1 is as likely as any other"),
+    _area("p", "Rₚ", "share of answers that stay as they were on the clean picture, likewise"),
+    _human_index(
+        "hmri", "a", "HMRIₐ",
+        "share of people’s accuracy that the model reaches; 1: nowhere behind people",
+    ),
+    _human_index(
+        "mrsi", "a", "MRSIₐ",
+        "share of the model’s accuracy by which it is ahead of people; 0: nowhere ahead",
+    ),
+    _human_index(
+        "hmri", "p", "HMRIₚ",
+        "as HMRI_a, for answers that stay as they were on the clean picture",
+    ),
+    _human_index(
+        "mrsi", "p", "MRSIₚ",
+        "as MRSI_a, for answers that stay as they were on the clean picture",
+    ),
+    Score(
+        name="error",
+        title="error",
+        symbol="Error",
+        meaning="share of wrong answers to corrupted pictures; lower is better",
+        group="error",
+        needs=(LABELS,),
+        higher_is_better=False,
+        record=("error",),
+        is_dark_when_high=True,
+    ),
+    Score(
+        name="ce",
+        title="CE",
+        symbol="CE",
+        meaning="errors in percent of those of a baseline model; lower is better",
+        group="error",
+        needs=(BASELINE, LABELS),
+        higher_is_better=False,
+        unit="percent",
+        mean="mce",
+    ),
+    Score(
+        name="relative_ce",
+        title="relative CE",
+        symbol="Relative CE",
+        meaning="how many errors a corruption adds, in percent of what it adds to the baseline;"
+        " lower is better",
+        group="error",
+        needs=(BASELINE, CLEAN, LABELS),
+        higher_is_better=False,
+        unit="percent",
+        mean="relative_mce",
+    ),
+    Score(
+        name="mce",
+        title="mCE",
+        symbol="mCE",
+        meaning="errors in percent of those of a baseline model, mean over corruptions; lower is"
+        " better",
+        group="error",
+        needs=(BASELINE, LABELS),
+        higher_is_better=False,
+        unit="percent",
+        of_test=True,
+    ),
+    Score(
+        name="relative_mce",
+        title="relative mCE",
+        symbol="Relative mCE",
+        meaning="how many errors corruption adds, in percent of what it adds to the baseline; lower"
+        " is better",
+        group="error",
+        needs=(BASELINE, CLEAN, LABELS),
+        higher_is_better=False,
+        unit="percent",
+        of_test=True,
+        short="Rel. mCE",
+    ),
+)  # fmt: skip
+"""In the order of model cards and of the terminal's tables of corruptions."""
+
+SCORES = {score.name: score for score in DECLARED}
+
+OVERALL = tuple(score for score in DECLARED if not score.mean)
+"""Those that a whole test has, in the order of model cards."""
+
+LEADERBOARD = tuple(
+    sorted(OVERALL, key=lambda score: ("clean", "error", "curve", "prediction").index(score.group))
+)
+"""Those that models can be ranked by, in the order of leaderboards."""
+
+BY_PROPERTY = tuple(
+    sorted(
+        (score for score in DECLARED if score.record),
+        key=lambda score: (*PROPERTIES, "").index(score.letter),
+    )
+)
+"""Those in the record of a corruption: of accuracy, of consistency, then the others."""
+
+BY_RELEVANCE = tuple(
+    sorted(
+        (score for score in DECLARED if score.record),
+        key=lambda score: 1 if HUMANS not in score.needs else 0 if LABELS in score.needs else 2,
+    )
+)
+"""Those in the record of a corruption, in the order in which they answer what a reader asks: how
+accurate beside humans, how accurate, how consistent beside humans."""
+
+CURVE_SCORES = tuple(score for score in BY_PROPERTY if score.group == "curve")
+"""In the order of the columns of the VCR paper's Table 3."""
+
+RANKED_BY = {
+    "imagenet-c": ("mce", "error"),
+    "imagenet-c-extra": ("mce", "error"),
+    "imagenet-3dcc": ("mce", "error"),
+    "imagenet-noc": ("relative_mce", "error"),
+}
+"""What models are ranked by in a suite, the first that there is."""
+
+RANKED_ELSEWHERE = ("r_a", "r_p", "error", "clean_accuracy")
+"""What they are ranked by in other suites, or where a suite's own scores are missing."""
+
+IN_TERMINAL = {
+    "vcr": ("clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p"),
+    "imagenet-c": ("clean_accuracy", "error", "mce", "relative_mce", "r_a", "r_p"),
+    "imagenet-noc": ("clean_accuracy", "error", "relative_mce", "mce"),
+}
+"""What the terminal's leaderboard of a suite shows; elsewhere all main scores."""
+
+
+def find(record: object, path: Sequence[str]) -> Any:
+    """Return what stands at a path of attributes and keys below a record, None if nothing does."""
+    for name in path:
+        if record is None:
+            break
+        record = record.get(name) if isinstance(record, Mapping) else getattr(record, name)
+    return record
+
+
+def values_of(score: "CorruptionScore") -> dict[str, "Estimate"]:
+    """Return the scores of a corruption that there are by their names: r_a, hmri_a, error."""
+    found = {own.name: find(score, own.record) for own in BY_PROPERTY}
+    return {name: estimate for name, estimate in found.items() if estimate is not None}
