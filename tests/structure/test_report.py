@@ -12,8 +12,9 @@ from PIL import Image
 
 from changing import replace
 from commands import assert_refused
-from eyechart.reports.figures.superclass_figure import draw, plan_superclasses
-from eyechart.reports.html.structure_view import structure_views, superclass_studies
+from eyechart.reports.figures.superclass_figure import draw_superclasses, plan_superclasses
+from eyechart.reports.html.structure_view import structure_views
+from eyechart.reports.series.superclasses import superclass_scatter, superclass_studies
 from eyechart.structure.holdout_scores import notes_on
 from eyechart.structure.study_results import (
     AccuracyEstimate,
@@ -215,7 +216,8 @@ def test_the_figure_has_both_accuracies_of_each_model_at_its_place(superclasses)
     planned = plan_superclasses([results])
     # "bare" has no place on the axis
     assert "1 of 2 models, such as bare" in planned.notes[0]
-    figure = draw([results.models[0], replace(results.models[0], name="other")])
+    both = [results.models[0], replace(results.models[0], name="other")]
+    figure = draw_superclasses(superclass_scatter(both))
     (axes,) = figure.axes
     points = [(*own.lines[0].get_xdata(), *own.lines[0].get_ydata()) for own in axes.containers]
     assert points == [pytest.approx(own) for own in [(77, 91), (77, 62)] * 2]

@@ -62,7 +62,7 @@ def _draw(studies: list[Path], out: Path) -> list[Path]:
     """Write the figures of studies of superclasses, and print what could not be drawn."""
     from eyechart.reports.figures.superclass_figure import plan_superclasses
     from eyechart.reports.figures.write import write_plans
-    from eyechart.reports.html.structure_view import superclass_studies
+    from eyechart.reports.series.superclasses import superclass_studies
 
     results = superclass_studies(studies)
     if not results:

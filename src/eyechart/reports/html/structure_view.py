@@ -1,7 +1,6 @@
 """Studies of new styles and new kinds as a report shows them: tables, charts, pictures."""
 
 import io
-import json
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +24,13 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.html.html_table import Column, Row, Shaded, Table
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import COLOURS
+from eyechart.reports.series.superclasses import (
+    SuperclassScatter,
+    is_superclass_study,
+    superclass_scatter,
+)
 from eyechart.structure.holdout_scores import notes_on
 from eyechart.structure.study_results import (
-    RESULTS,
-    SUPERCLASS,
     AccuracyEstimate,
     Confusion,
     FoldScore,
@@ -82,26 +84,11 @@ def structure_views(folders: Sequence[Path]) -> list[View]:
     """Return the studies in these folders, in order."""
     found = []
     for number, folder in enumerate(dict.fromkeys(folders)):
-        if _kind(folder) == SUPERCLASS:
+        if is_superclass_study(folder):
             found.append(_superclasses(read_superclass_results(folder), number))
         else:
             found.append(_held_out(read_holdout_results(folder), folder, number))
     return found
-
-
-def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
-    """Return the results of those studies that are of superclasses, in order."""
-    own = [folder for folder in dict.fromkeys(folders) if _kind(folder) == SUPERCLASS]
-    return [read_superclass_results(folder) for folder in own]
-
-
-def _kind(folder: Path) -> str:
-    """Return what a study is of, "" if its results cannot be read."""
-    try:
-        told = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    return str(told.get("kind", "")) if isinstance(told, dict) else ""
 
 
 def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
@@ -321,8 +308,8 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         f"superclasses-{number}", "Accuracy on seen and on unseen kinds", columns, rows,
         note=" ".join(("95 % intervals, from resampled kinds (synsets).", *results.notes)),
     )  # fmt: skip
-    known = [own for own in models if own.imagenet_accuracy is not None]
-    charts = (_figure6(known, number),) if known else ()
+    scatter = superclass_scatter(results.models)
+    charts = () if scatter is None else (_scatter_chart(scatter, number),)
     confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
         (own, each) for own in models for each in own.confusions
     ]
@@ -356,33 +343,27 @@ def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table
     return Table(f"by-superclass-{number}", "Each superclass", tuple(columns), tuple(rows))
 
 
-def _figure6(models: Sequence[SuperclassModelScore], number: int) -> Chart:
-    places = [100 * float(own.imagenet_accuracy or 0) for own in models]
+def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
     traces: list[Spec] = []
-    for name, colour, symbol in (
-        ("seen", COLOURS[0], "diamond"),
-        ("unseen", COLOURS[1], "circle"),
+    for name, points, colour, symbol in (
+        ("seen", scatter.seen, COLOURS[0], "diamond"),
+        ("unseen", scatter.unseen, COLOURS[1], "circle"),
     ):
-        shares = [getattr(own, name) for own in models]
-        values = [100 * share.value for share in shares]
-        ends = [(100 * low, 100 * high) for low, high in (share.interval for share in shares)]
+        values = [point.accuracy for point in points]
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": f"{name} kinds",
-                "x": [rounded(place) for place in places],
+                "x": [rounded(point.imagenet_accuracy) for point in points],
                 "y": [rounded(value) for value in values],
-                "text": [escape(own.name) for own in models],
-                "error_y": {**INTERVAL, **error_bar(values, ends)},
+                "text": [escape(point.model) for point in points],
+                "error_y": {**INTERVAL, **error_bar(values, [point.interval for point in points])},
                 "marker": {"color": colour, "size": 11, "symbol": symbol},
                 "meta": {"model": ""},
                 "hovertemplate": "%{text}: %{y:.1f} %<extra>" + name + "</extra>",
             }
         )
-    words = "; ".join(
-        f"{own.name}: {own.seen.value:.2f} seen, {own.unseen.value:.2f} unseen" for own in models
-    )
     return Chart(
         slug("superclasses", number),
         "structure",
@@ -390,13 +371,13 @@ def _figure6(models: Sequence[SuperclassModelScore], number: int) -> Chart:
         "",
         "",
         "Seen and unseen kinds against accuracy on ImageNet-1K",
-        f"Share of right answers, {words}.",
+        f"Share of right answers, {scatter.words}.",
         {
             "data": traces,
             "layout": {
                 "height": 380,
-                "xaxis": axis("ImageNet-1K accuracy (%)"),
-                "yaxis": axis("superclass accuracy (%)", rangemode="normal"),
+                "xaxis": axis(scatter.x_title),
+                "yaxis": axis(scatter.y_title, rangemode="normal"),
                 "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
             },
         },

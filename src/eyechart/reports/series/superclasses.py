@@ -1,0 +1,84 @@
+"""Accuracy on seen and unseen kinds of superclasses against accuracy on ImageNet-1K, in percent.
+
+It is Fig. 6 of the ImageNet-C paper, with intervals. Only models whose accuracy is known are in it.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eyechart.reports.names import short_names
+from eyechart.structure.study_results import (
+    RESULTS,
+    SUPERCLASS,
+    SuperclassModelScore,
+    SuperclassResults,
+    read_superclass_results,
+)
+
+KINDS = ("seen", "unseen")
+
+
+@dataclass(frozen=True)
+class SuperclassPoint:
+    """A model's accuracy on one kind, with its 95 % interval, over that on ImageNet-1K."""
+
+    model: str
+    imagenet_accuracy: float
+    accuracy: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class SuperclassScatter:
+    """The points of "seen" and of "unseen" kinds, in the models' order, and what they show."""
+
+    seen: tuple[SuperclassPoint, ...]
+    unseen: tuple[SuperclassPoint, ...]
+    words: str
+    x_title: str = "ImageNet-1K accuracy (%)"
+    y_title: str = "superclass accuracy (%)"
+
+
+def superclass_scatter(models: Sequence[SuperclassModelScore]) -> SuperclassScatter | None:
+    """Return the models of which accuracy on ImageNet-1K is known, None if there is none."""
+    names = short_names([model.name for model in models])
+    known = [
+        (name, model)
+        for name, model in zip(names, models, strict=True)
+        if model.imagenet_accuracy is not None
+    ]
+    if not known:
+        return None
+    points: dict[str, list[SuperclassPoint]] = {kind: [] for kind in KINDS}
+    for name, model in known:
+        imagenet_accuracy = 100 * float(model.imagenet_accuracy or 0)
+        for kind, share in zip(KINDS, (model.seen, model.unseen), strict=True):
+            low, high = share.interval
+            points[kind].append(
+                SuperclassPoint(name, imagenet_accuracy, 100 * share.value, (100 * low, 100 * high))
+            )
+    words = "; ".join(
+        f"{name}: {model.seen.value:.2f} seen, {model.unseen.value:.2f} unseen"
+        for name, model in known
+    )
+    return SuperclassScatter(tuple(points["seen"]), tuple(points["unseen"]), words)
+
+
+def superclass_studies(folders: Sequence[Path]) -> list[SuperclassResults]:
+    """Return the results of those studies that are of superclasses, in order."""
+    return [
+        read_superclass_results(folder)
+        for folder in dict.fromkeys(folders)
+        if is_superclass_study(folder)
+    ]
+
+
+def is_superclass_study(folder: Path) -> bool:
+    """Whether a study is of superclasses; not if its results cannot be read."""
+    try:
+        content = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("kind") == SUPERCLASS
