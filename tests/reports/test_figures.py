@@ -40,6 +40,7 @@ from eyechart.reports.figures.style import COLUMN, PAGE, SMALL, drawable, looks_
 from eyechart.reports.figures.write import is_ours, plan_figures, save, write_figures
 from eyechart.reports.series.areas import area_panels_of
 from eyechart.reports.series.curves import best_space
+from eyechart.reports.series.image_strips import image_strip
 from eyechart.reports.series.model_errors import errors_of
 from eyechart.reports.series.overlap import Overlap
 from eyechart.reports.series.ranks import rank_panel
@@ -406,14 +407,21 @@ def test_the_overlap_map_hatches_what_is_undetermined():
 
 def test_examples_frame_each_models_first_wrong_answer(vcr):
     (part,) = vcr.parts
-    strip = example_figure.strip_of(part, NOISE)
-    assert 2 < len(strip) <= example_figure.MOST
-    assert [own.delta_v for own in strip] == sorted(own.delta_v for own in strip)
+    strip = image_strip(vcr, part, NOISE).spread_over(example_figure.MOST)
+    changes = [image.example.delta_v for image in strip.images]
+    assert 2 < len(changes) <= example_figure.MOST and changes == sorted(changes)
     figure = example_figure.draw_examples(part.models, strip)
-    assert len(figure.axes[0].images) == len(strip)
+    assert len(figure.axes[0].images) == len(changes)
     frames = [patch for patch in figure.axes[0].patches]
     first = [
-        next((n for n, own in enumerate(strip) if not own.answers[model.name].correct), None)
+        next(
+            (
+                place
+                for place, image in enumerate(strip.images)
+                if not image.example.answers[model.name].correct
+            ),
+            None,
+        )
         for model in part.models
     ]
     places = [
@@ -424,13 +432,14 @@ def test_examples_frame_each_models_first_wrong_answer(vcr):
 
 
 def test_an_answer_fails_by_the_label_or_by_the_clean_picture_where_there_is_none(vcr):
-    answer = next(iter(example_figure.strip_of(vcr.parts[0], NOISE)[0].answers.values()))
+    strip = image_strip(vcr, vcr.parts[0], NOISE)
+    shown = next(iter(strip.images[-1].predictions.values()))
     for correct, consistent, failed in (
         (True, False, False), (False, True, True), (None, False, True), (None, True, False),
         (None, None, False),
     ):  # fmt: skip
-        own = replace(answer, correct=correct, consistent=consistent)
-        assert example_figure.has_failed(own) is failed
+        prediction = replace(shown.prediction, correct=correct, consistent=consistent)
+        assert replace(shown, prediction=prediction).has_failed is failed
 
 
 # How they look

@@ -1,9 +1,7 @@
 """Pictures of the test along visual change, with what each model said; its first failure framed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,14 @@ from eyechart.humans.transfer import bare_name
 from eyechart.images.files import UNREADABLE
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.image_strips import (
+    ImageStrip,
+    ShownPrediction,
+    StripImage,
+    image_strip,
+)
+from eyechart.reports.series.report import Report, Shown
 from eyechart.reports.words import corruption_title, suite_title
-from eyechart.results.schema import EXAMPLES_FOLDER, ExamplePrediction
 
 MOST = 7
 """Pictures in a strip."""
@@ -37,45 +40,20 @@ LEGEND = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """A picture as it was shown, and the answers of models by their names."""
-
-    path: Path
-    truth: str
-    delta_v: float
-    answers: dict[str, ExamplePrediction]
-
-
 def plan_examples(report: Report) -> Plans:
     """Return a strip for each corruption whose pictures were kept."""
     plans, notes = [], []
     for part in report.parts:
         suite = suite_title(part.suite)
         for corruption in part.corruptions:
-            strip = strip_of(part, corruption)
-            if not strip:
+            strip = image_strip(report, part, corruption).spread_over(MOST)
+            if not strip.images:
                 notes.append(f"No example pictures of {corruption} ({suite}): none are kept.")
                 continue
             caption = f"{corruption_title(corruption)}: {LEGEND}"
             words = ("examples", *suite_words(report, part), bare_name(corruption))
             plans.append(Plan(words, caption, partial(draw_examples, part.models, strip)))
     return Plans(tuple(plans), tuple(notes))
-
-
-def strip_of(part: Part, corruption: str) -> list[Seen]:
-    """Return pictures from mild to strong, spread evenly over those kept, with all answers."""
-    found: dict[int, Seen] = {}
-    for run in part.runs:
-        for own in run.results.examples:
-            if own.corruption != corruption or own.delta_v is None:
-                continue
-            path = run.folder / EXAMPLES_FOLDER / Path(own.file).name
-            seen = found.setdefault(own.row, Seen(path, own.truth, own.delta_v, {}))
-            seen.answers.update(own.answers)
-    there = sorted((own for own in found.values() if own.path.is_file()), key=_delta_v)
-    places = np.linspace(0, len(there) - 1, min(MOST, len(there))).round().astype(int)
-    return [there[place] for place in places]
 
 
 def in_two_lines(name: str) -> str:
@@ -87,18 +65,7 @@ def in_two_lines(name: str) -> str:
     return f"{name[:place]}\n{name[place:]}"
 
 
-def _delta_v(seen: Seen) -> float:
-    return seen.delta_v
-
-
-def has_failed(answer: ExamplePrediction | None) -> bool:
-    """Whether an answer is wrong, or another than to the clean picture where nobody knows."""
-    if answer is None:
-        return False
-    return answer.consistent is False if answer.correct is None else not answer.correct
-
-
-def draw_examples(models: Sequence[Shown], strip: Sequence[Seen]) -> Figure:
+def draw_examples(models: Sequence[Shown], strip: ImageStrip) -> Figure:
     """Return the strip: pictures in a row, below them a row of answers for each model."""
     top = 2 * LINE
     rows = [top + SIDE + (2.1 + 2.5 * place) * LINE for place in range(len(models))]
@@ -112,24 +79,22 @@ def draw_examples(models: Sequence[Shown], strip: Sequence[Seen]) -> Figure:
     _text(axes, 0.02, top + SIDE + 0.75 * LINE, "shown", color=MUTED, style="italic")
     for model, y in zip(models, rows, strict=True):
         _text(axes, 0.02, y + 0.5 * LINE, in_two_lines(drawable(model.short, 2 * FITS)), color=INK)
-    for place, seen in enumerate(strip):
-        x = NAMES + place * (SIDE + GAP)
-        _draw_picture(axes, seen, x, top)
+    for place, image in enumerate(strip.images):
+        _draw_image(axes, image, NAMES + place * (SIDE + GAP), top)
     for model, y in zip(models, rows, strict=True):
-        answers = [seen.answers.get(model.name) for seen in strip]
-        first = next((place for place, own in enumerate(answers) if has_failed(own)), None)
-        for place, answer in enumerate(answers):
+        first = strip.first_failure(model)
+        for place, image in enumerate(strip.images):
             x = NAMES + place * (SIDE + GAP)
-            _draw_answer(axes, answer, x, y)
+            _draw_prediction(axes, image.predictions.get(model.name), x, y)
             if place == first:
                 _frame(axes, x, y)
     return figure
 
 
-def _draw_picture(axes: Axes, seen: Seen, x: float, top: float) -> None:
-    _text(axes, x + SIDE / 2, LINE, f"{seen.delta_v:.2f}", ha="center", color=INK)
+def _draw_image(axes: Axes, image: StripImage, x: float, top: float) -> None:
+    _text(axes, x + SIDE / 2, LINE, f"{image.example.delta_v:.2f}", ha="center", color=INK)
     try:
-        with Image.open(seen.path) as picture:
+        with Image.open(image.path) as picture:
             levels = np.asarray(picture.convert("RGB"))
     except UNREADABLE:
         _text(axes, x + SIDE / 2, top + SIDE / 2, "unreadable", ha="center", color=MUTED)
@@ -142,22 +107,23 @@ def _draw_picture(axes: Axes, seen: Seen, x: float, top: float) -> None:
             interpolation="none",
         )  # fmt: skip
         axes.set(xlim=(0, PAGE), ylim=(axes.get_ylim()[0], 0))
-    truth = drawable(seen.truth or "–", FITS + 1)
+    truth = drawable(image.example.truth or "–", FITS + 1)
     middle = x + SIDE / 2
     _text(axes, middle, top + SIDE + 0.75 * LINE, truth, ha="center", color=MUTED, style="italic")
 
 
-def _draw_answer(axes: Axes, answer: ExamplePrediction | None, x: float, y: float) -> None:
+def _draw_prediction(axes: Axes, shown: ShownPrediction | None, x: float, y: float) -> None:
     middle = x + SIDE / 2
-    if answer is None:
+    if shown is None:
         _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)
         return
-    failed = has_failed(answer)
+    failed = shown.has_failed
     colour = WRONG if failed else RIGHT
-    said = drawable(answer.said, FITS)
-    _text(axes, middle, y, said, ha="center", color=colour)
+    text = drawable(shown.prediction.said, FITS)
+    _text(axes, middle, y, text, ha="center", color=colour)
+    confidence = shown.prediction.confidence
     mark = "✗" if failed else "✓"
-    sure = "" if answer.confidence is None else f" {100 * answer.confidence:.0f} %"
+    sure = "" if confidence is None else f" {100 * confidence:.0f} %"
     _text(axes, middle, y + LINE, f"{mark}{sure}", ha="center", color=colour)
 
 

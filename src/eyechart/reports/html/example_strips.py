@@ -7,9 +7,10 @@ from markupsafe import Markup
 
 from eyechart.reports.html.cells import Cell, Numbers, delta, percent
 from eyechart.reports.html.embedded_images import Key
+from eyechart.reports.series.image_strips import StripImage, image_strip
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.words import corruption_title, listed
-from eyechart.results.schema import ExampleImage, ExamplePrediction
+from eyechart.results.schema import ExampleImage
 from eyechart.testsets.plan import CLEAN
 
 MARKS = {
@@ -80,29 +81,24 @@ def example_keys(report: Report) -> Iterator[Key]:
 
 def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, str]) -> Strip:
     """Return the strip of a corruption: the clean picture first, then along visual change."""
-    run = report.runs.index(part.runs[0])
-    examples = part.runs[0].results.examples
-    own = [place for place, each in enumerate(examples) if each.corruption == corruption]
-    if not own:
+    strip = image_strip(report, part, corruption)
+    if not strip.images:
         return Strip((), "This run kept no example pictures of this corruption.")
-    pictures = {examples[place].picture for place in own}
-    clean = [
-        place
-        for place, each in enumerate(examples)
-        if each.corruption == CLEAN and pictures == {each.picture}
-    ]
-    places = [*clean, *own]
-    if not any((run, examples[place].file) in images for place in places):
+    if not any((image.run, image.example.file) in images for image in strip.images):
         return Strip((), "The example pictures are no longer beside results.json.")
-    frames = tuple(_frames(report, part, run, places, images))
+    failures = {model.name: strip.first_failure(model) for model in part.models}
+    frames = tuple(
+        _frame(report, image, {name for name, place in failures.items() if place == number}, images)
+        for number, image in enumerate(strip.images)
+    )
     notes = []
-    if len(pictures) > 1:
+    if not strip.is_one_image:
         notes.append(
             "These are different photographs: no single one was drawn at enough strengths, so the"
             " first failure is no threshold."
         )
-    answered = {said.model.name for frame in frames for said in frame.said}
-    silent = [shown.short for shown in part.models if shown.name not in answered]
+    answered = {name for image in strip.images for name in image.predictions}
+    silent = [model.short for model in part.models if model.name not in answered]
     if silent:
         notes.append(
             f"{listed(silent)} ran apart from the others, and kept no answers to these pictures."
@@ -110,62 +106,32 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
     return Strip(frames, " ".join(notes))
 
 
-def _frames(
-    report: Report, part: Part, run: int, places: list[int], images: Mapping[Key, str]
-) -> Iterator[Frame]:
-    numbers = Numbers(run, report.runs[run].results)
-    failed: set[str] = set()
-    for place in places:
-        example = numbers.results.examples[place]
-        said = []
-        for shown in part.models:
-            own = _answer(report, shown, example, place if shown.run == run else None)
-            if own is None:
-                continue
-            found, answer = own
-            mark = _mark(answer)
-            is_clean = example.corruption == CLEAN
-            fails = mark in ("wrong", "other") and not is_clean and shown.name not in failed
-            failed |= {shown.name} if fails else set()
-            path = ("examples", found, "answers", shown.name, "confidence")
-            confidence = Numbers(shown.run, report.runs[shown.run].results).cell(percent, *path)
-            said.append(Said(shown, answer.said, confidence, mark, fails))
-        yield Frame(
-            images.get((run, example.file), ""),
-            _alt(example),
-            example.corruption == CLEAN,
-            example.picture,
-            example.truth,
-            numbers.cell(delta, "examples", place, "delta_v"),
-            _strength(numbers, example, place),
-            tuple(said),
-        )
-
-
-def _answer(
-    report: Report, shown: Shown, example: ExampleImage, place: int | None
-) -> tuple[int, ExamplePrediction] | None:
-    """Return a model's answer to an example and the example's place in the model's own run."""
-    examples = report.runs[shown.run].results.examples
-    places = range(len(examples)) if place is None else (place,)
-    for each in places:
-        other = examples[each]
-        same = (other.corruption, other.row, other.picture) == (
-            example.corruption,
-            example.row,
-            example.picture,
-        )
-        if same and shown.name in other.answers:
-            return each, other.answers[shown.name]
-    return None
-
-
-def _mark(answer: ExamplePrediction) -> str:
-    if answer.correct is not None:
-        return "right" if answer.correct else "wrong"
-    if answer.consistent is not None:
-        return "same" if answer.consistent else "other"
-    return "unknown"
+def _frame(
+    report: Report, image: StripImage, failing: set[str], images: Mapping[Key, str]
+) -> Frame:
+    """Return one image; `failing`: the models that fail on it first."""
+    numbers, example = Numbers(image.run, report.runs[image.run].results), image.example
+    return Frame(
+        images.get((image.run, example.file), ""),
+        _alt(example),
+        image.is_clean,
+        example.picture,
+        example.truth,
+        numbers.cell(delta, "examples", image.index, "delta_v"),
+        _strength(numbers, example, image.index),
+        tuple(
+            Said(
+                own.model,
+                own.prediction.said,
+                Numbers(own.model.run, report.runs[own.model.run].results).cell(
+                    percent, "examples", own.index, "answers", name, "confidence"
+                ),
+                own.verdict,
+                name in failing,
+            )
+            for name, own in image.predictions.items()
+        ),
+    )
 
 
 def _alt(example: ExampleImage) -> str:

@@ -1,0 +1,133 @@
+"""Which example images of a corruption are shown, from mild to strong, and each model's prediction.
+
+The images themselves are read by whoever shows them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
+from eyechart.testsets.plan import CLEAN
+
+
+@dataclass(frozen=True, eq=False)
+class ShownPrediction:
+    """A model's prediction for an example, `index`: of the example in the model's own run."""
+
+    model: Shown
+    prediction: ExamplePrediction
+    index: int
+
+    @property
+    def verdict(self) -> str:
+        """Whether it is "right" or "wrong", or the "same" as or "other" than for the clean image.
+
+        "unknown" if nobody knows either.
+        """
+        if self.prediction.correct is not None:
+            return "right" if self.prediction.correct else "wrong"
+        if self.prediction.consistent is not None:
+            return "same" if self.prediction.consistent else "other"
+        return "unknown"
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is wrong, or another than for the clean image where nobody knows."""
+        return self.verdict in ("wrong", "other")
+
+
+@dataclass(frozen=True, eq=False)
+class StripImage:
+    """An example, `index`: in the results of its `run`; predictions by model."""
+
+    run: int
+    index: int
+    path: Path
+    example: ExampleImage
+    predictions: Mapping[str, ShownPrediction]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was done to it."""
+        return self.example.corruption == CLEAN
+
+
+@dataclass(frozen=True, eq=False)
+class ImageStrip:
+    """The examples of a corruption: the clean image if it is one image's, then mild to strong."""
+
+    images: tuple[StripImage, ...]
+
+    @property
+    def is_one_image(self) -> bool:
+        """Whether one image is shown at all strengths, so that a failure is a threshold."""
+        return len({image.example.picture for image in self.images}) <= 1
+
+    def first_failure(self, model: Shown) -> int | None:
+        """Return the index of the first corrupted image on which a model fails."""
+        for index, image in enumerate(self.images):
+            prediction = image.predictions.get(model.name)
+            if prediction is not None and prediction.has_failed and not image.is_clean:
+                return index
+        return None
+
+    def spread_over(self, count: int) -> "ImageStrip":
+        """Return at most so many corrupted images that exist, evenly from mild to strong."""
+        there = [
+            (image.example.delta_v, image)
+            for image in self.images
+            if not image.is_clean and image.example.delta_v is not None and image.path.is_file()
+        ]
+        there.sort(key=lambda pair: pair[0])
+        places = np.linspace(0, len(there) - 1, min(count, len(there))).round().astype(int)
+        return ImageStrip(tuple(there[place][1] for place in places))
+
+
+def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
+    """Return the examples of a corruption that the part's first run kept."""
+    run = report.runs.index(part.runs[0])
+    examples = part.runs[0].results.examples
+    indices = [index for index, example in enumerate(examples) if example.corruption == corruption]
+    images = {examples[index].picture for index in indices}
+    clean = [
+        index
+        for index, example in enumerate(examples)
+        if example.corruption == CLEAN and images == {example.picture}
+    ]
+    folder = part.runs[0].folder / EXAMPLES_FOLDER
+    return ImageStrip(
+        tuple(
+            StripImage(
+                run,
+                index,
+                folder / Path(examples[index].file).name,
+                examples[index],
+                _predictions(report, part, examples[index], run, index),
+            )
+            for index in [*clean, *indices]
+        )
+    )
+
+
+def _predictions(
+    report: Report, part: Part, example: ExampleImage, run: int, index: int
+) -> dict[str, ShownPrediction]:
+    """Return the models' predictions for an example, those of other runs from their own."""
+    predictions = {}
+    for model in part.models:
+        examples = report.runs[model.run].results.examples
+        for place in (index,) if model.run == run else range(len(examples)):
+            other = examples[place]
+            if _key(other) == _key(example) and model.name in other.answers:
+                shown = ShownPrediction(model, other.answers[model.name], place)
+                predictions[model.name] = shown
+                break
+    return predictions
+
+
+def _key(example: ExampleImage) -> tuple[str, int, str]:
+    return example.corruption, example.row, example.picture
