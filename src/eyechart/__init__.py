@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eyechart.pipeline.evaluate import evaluate
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.results import write_results
+    from eyechart.results.schema import Results
     from eyechart.scores.baselines import Baseline, measured_baseline
     from eyechart.scores.corruption_error import (
         CorruptionErrors,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
         error_consistency_of_people,
         error_consistency_with_people,
     )
-    from eyechart.scores.evaluation import Evaluation
     from eyechart.scores.people import hmri, mrsi
     from eyechart.scores.published_results import PublishedTable, published_tables
     from eyechart.scores.severity_table import read_severity_errors
@@ -58,12 +58,12 @@ __all__ = [
     "CorruptionErrors",
     "Curve",
     "ErrorConsistency",
-    "Evaluation",
     "ImageSet",
     "LowInformationWarning",
     "MeanCorruptionError",
     "OverlapMatrix",
     "PublishedTable",
+    "Results",
     "Selection",
     "TestSet",
     "UsageError",
@@ -106,7 +106,7 @@ _HOMES = {
     "CorruptionErrors": "eyechart.scores.corruption_error",
     "Curve": "eyechart.curves.curve",
     "ErrorConsistency": "eyechart.scores.error_consistency",
-    "Evaluation": "eyechart.scores.evaluation",
+    "Results": "eyechart.results.schema",
     "ImageSet": "eyechart.images.imageset",
     "LowInformationWarning": "eyechart.visual_change.measure",
     "MeanCorruptionError": "eyechart.scores.corruption_error",

@@ -355,7 +355,7 @@ def test_kappa_of_two_models_is_cohens(folder, tmp_path):
             kappas.append(((first == second).mean() - chance) / (1 - chance))
     assert own.kappa.value == pytest.approx(np.mean(kappas))
     assert own.trials == len(one)
-    low, high = own.kappa.interval
+    low, high = own.kappa.interval95
     assert low <= own.kappa.value <= high
 
 

@@ -155,7 +155,7 @@ def test_density_on_the_command_line_weights_the_areas_of_both(second, folder, h
         small_models.thousand, folder, humans=str(humans), corruptions=["gaussian_noise"],
         density=Density.beta(2, 5), **SMALL,
     )  # fmt: skip
-    own = found.models[0].space("entry16").corruptions[0].accuracy
+    own = found.models[0].space("entry16")["vcr/gaussian_noise"].accuracy
     assert own.people.areas.human == pytest.approx(people["areas"]["human"], abs=1e-12)
     assert found.config["fit"]["density"] == "beta:2,5"
 

@@ -19,8 +19,8 @@ GIGABYTE = 2**20
 
 RECORDS = {
     "Baseline", "Change", "CleanStatistics", "CorruptionErrors", "Curve", "ErrorConsistency",
-    "Evaluation", "ImageSet", "LowInformationWarning", "MeanCorruptionError", "OverlapMatrix",
-    "PublishedTable", "Selection", "TestSet", "UsageError", "__version__",
+    "ImageSet", "LowInformationWarning", "MeanCorruptionError", "OverlapMatrix",
+    "PublishedTable", "Results", "Selection", "TestSet", "UsageError", "__version__",
 }  # fmt: skip
 """Public names that hold what functions return: whoever makes them by hand answers for it."""
 

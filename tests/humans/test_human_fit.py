@@ -1,5 +1,6 @@
 """Humans are fitted as models are: every option of curves holds for both sides of a comparison."""
 
+import json
 from itertools import product
 
 import numpy as np
@@ -9,12 +10,12 @@ import eyechart as ec
 from eyechart.curves.density import Density
 from eyechart.humans.records import CLEAN, Answers, make_answers
 from eyechart.humans.reference import Reference, find_reference
+from eyechart.pipeline.corruption_scores import score_corruption
 from eyechart.pipeline.normalise import people_error
 from eyechart.pipeline.score import experiments_of
 from eyechart.predictions.reading import Predictions
-from eyechart.reports.results import to_json
-from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore
-from eyechart.scores.scoring import Fit, score_corruption
+from eyechart.scores.scoring import Fit
+from result_records import space_results
 
 CHANCE = 1 / 16
 COUNT, IMAGES = 2000, 200
@@ -80,10 +81,7 @@ def score(own: Predictions, reference: Reference, fit: Fit, corruption: str = "f
 
 def written(scores) -> dict:
     """Return what results.json holds of these scores in humans' label space."""
-    space = SpaceScore("entry16", IMAGES, 16, 0, None, tuple(scores), "")
-    model = ModelScore("model", "x", 1000, (space,))
-    own = to_json(Evaluation({}, {"source": "x"}, (model,), {}, (), ()))
-    return own["models"][0]["spaces"]["entry16"]["corruptions"]
+    return json.loads(space_results(scores).model_dump_json())["corruptions"]
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +101,14 @@ def test_a_human_who_responds_as_a_model_predicts_has_its_curve(options):
     assert found.people.areas.human == pytest.approx(found.robustness.value, abs=1e-9)
     assert found.people.hmri.value == pytest.approx(1, abs=1e-6)
     assert found.people.mrsi.value == pytest.approx(0, abs=1e-6)
-    assert found.people.curve.bins.edges.tolist() == found.curve.bins.edges.tolist()
+    assert found.people.line.fitted.bins.edges.tolist() == list(found.curve.bin_edges)
 
 
 def test_with_any_option_the_areas_belong_together_and_curves_end_as_the_anchor_says(crossing):
     """A^h = R (1 − MRSI) / HMRI, by the definitions of the three."""
     own, crossed = predictions(), 0
     for options in GRID:
-        saved = written([score(own, crossing, Fit(**options))])["frost"]
+        saved = written({"frost": score(own, crossing, Fit(**options))})["frost"]
         for which in ("accuracy", "consistency"):
             people, r = saved[which]["people"], saved[which]["robustness"]["value"]
             hmri, mrsi = people["hmri"]["value"], people["mrsi"]["value"]
@@ -132,7 +130,7 @@ def test_with_fewer_choices_both_curves_end_alike_once_corrected(end):
     two = Answers(**{**vars(two), "choices": 2, "correct": 0.5 + 0.5 * two.correct})
     reference = Reference("two", two).meeting(16, match_choices=True)
     people = score(own, reference, Fit(right_anchor=end, replicates=3)).accuracy.people
-    ends = [float(curve(1.0)) for curve in (people.curve, people.model_curve)]
+    ends = [float(curve(1.0)) for curve in (people.line.fitted, people.model_line.fitted)]
     assert ends == pytest.approx([0, 0] if end == "chance" else [0.04, 0.04], abs=2e-6)
 
 
@@ -161,23 +159,23 @@ def few(count: int) -> Reference:
 def test_few_responses_have_fewer_bins_unless_a_number_is_asked_for():
     own, reference = predictions(), few(300)
     found = score(own, reference, Fit(replicates=3)).accuracy
-    assert found.people.curve.bins.counts.size == 300 // 30 - 1
-    assert found.curve.bins.counts.size == 39
+    assert found.people.human_bins == 300 // 30 - 1
+    assert len(found.curve.bin_counts) == 39
     exact = score(own, reference, Fit(bins=8, replicates=3)).accuracy
-    assert exact.people.curve.bins.counts.size == exact.curve.bins.counts.size == 7
+    assert exact.people.human_bins == len(exact.curve.bin_counts) == 7
     none = score(own, reference, Fit(bins=40, replicates=3)).accuracy
     assert none.people is None and none.curve is not None
-    assert "no human curve: few, frost: Fewer than 2 bins hold 20" in none.why_no_people
+    assert "no human curve: few, frost: Fewer than 2 bins hold 20" in none.people_note
 
 
 def test_errors_divided_by_humans_and_the_shown_curves_are_of_the_same_fit(crossing):
     own = predictions()
     for options in ({"method": "pava", "right_anchor": "chance"}, {"binning": "equal", "bins": 9}):
         fit = Fit(replicates=3, **options)
-        used = score(own, crossing, fit).accuracy.people.curve
+        used = score(own, crossing, fit).accuracy.people.line
         (shown,) = experiments_of(crossing, fit)
-        assert shown.curves["accuracy"] is used
-        expected = 1 - used(own.delta_v).mean()
+        assert shown.accuracy.line is used
+        expected = 1 - used.fitted(own.delta_v).mean()
         assert people_error(crossing, "frost", own, fit).error.value == pytest.approx(expected)
 
 

@@ -317,11 +317,11 @@ def test_a_model_is_compared_where_humans_responded_to_both(folder, written):
     mine = written("mine", "vcr/gaussian_noise", "vcr/uniform_noise")
     found = evaluate(folder, humans=str(mine), corruptions=["gaussian_noise", "uniform_noise"])
     space = found.models[0].space("entry16")
-    assert [(own.property, own.human_curves) for _, _, own in space.similar] == [("a", 2), ("p", 2)]
-    for letter, (first, second, own) in zip("ap", space.similar, strict=True):
-        scores = {score.corruption: score.properties[letter].people for score in space.corruptions}
-        assert scores[first].curve is not scores[second].curve
-        difference = scores[first].hmri.value - scores[second].hmri.value
+    assert [(own.property, own.human_curves) for own in space.similar] == [("a", 2), ("p", 2)]
+    for letter, own in zip("ap", space.similar, strict=True):
+        first, second = (space[name].properties[letter].people for name in (own.first, own.second))
+        assert first.line is not second.line
+        difference = first.hmri.value - second.hmri.value
         assert own.delta_hmri == pytest.approx(difference, abs=1e-12)
 
 
@@ -334,17 +334,13 @@ def test_evaluate_transfers_within_a_file_of_classes(folder, written, tmp_path):
     )
     options = {"humans": [mine], "corruptions": ["frost", "brightness"]}
     found = evaluate(folder, similar=[classes], **options)
-    people = [own.accuracy.people for own in found.models[0].space("entry16").corruptions]
+    people = [own.accuracy.people for own in found.models[0].space("entry16").corruptions.values()]
     assert sorted(own.kind for own in people) == ["direct", "transferred"]
     assert any("within the cold class (study x; t; p ≥ 0.4; n ≥ 9)" in own.about for own in people)
     # paths are text in what is written
     assert found.config["similar"] == [str(classes)] and found.config["humans"] == [str(mine)]
-    assert found.models[0].space("entry16").similar[0][2].human_curves == 1
-    (alone,) = [
-        own
-        for own in evaluate(folder, **options).models[0].space("entry16").corruptions
-        if own.corruption == "vcr/brightness"
-    ]
+    assert found.models[0].space("entry16").similar[0].human_curves == 1
+    alone = evaluate(folder, **options).models[0].space("entry16")["vcr/brightness"]
     assert alone.accuracy.people is None
 
 

@@ -128,7 +128,7 @@ def test_an_interrupt_in_the_middle_goes_on(made, tmp_path, monkeypatch):
         # a module with weights is another model than a function
         ec.evaluate("small_models:stopped", made, **given)
     monkeypatch.setattr(small_models, "stopped", lambda pictures: small_models.colours(pictures))
-    assert ec.evaluate("small_models:stopped", made, **given).images["pictures"] == 8
+    assert ec.evaluate("small_models:stopped", made, **given).images.pictures == 8
     assert len(recorded(tmp_path / "out", "fog")) == 40
 
 

@@ -86,20 +86,20 @@ def test_people_who_saw_the_same_pictures_are_compared_trial_by_trial(run, folde
 def test_people_who_saw_other_pictures_are_not_compared_trial_by_trial(folder, tmp_path):
     found = evaluate(folder, tmp_path / "out", humans="geirhos")
     assert found.agreements == ()
-    assert found.models[0].space("entry16").corruptions[0].accuracy.people is not None
+    assert found.models[0].space("entry16")["vcr/gaussian_noise"].accuracy.people is not None
 
 
 def test_ce_against_people_is_in_their_label_space(folder, tmp_path):
     found = evaluate(folder, tmp_path / "out", baseline="people")
     own = found.models[0].space("entry16")
-    divided = own.normalised
+    divided = own.corruption_error
     assert divided.baseline == "people" and set(divided.ce) == {"vcr/gaussian_noise"}
-    score = own.corruptions[0]
+    score = own["vcr/gaussian_noise"]
     # people's error at the visual changes of these very pictures, by hand
     change = np.array([row["delta_v"] for row in rows_of(tmp_path / "out")])
-    theirs = 1 - score.accuracy.people.curve(change).mean()
+    theirs = 1 - score.accuracy.people.line.fitted(change).mean()
     assert divided.ce["vcr/gaussian_noise"].value == pytest.approx(score.error.value / theirs)
-    low, high = divided.ce["vcr/gaussian_noise"].interval
+    low, high = divided.ce["vcr/gaussian_noise"].interval95
     assert low < score.error.value / theirs < high
 
 

@@ -20,13 +20,14 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.baseline import choose_baseline
 from eyechart.pipeline.normalise import Divisor, normalise
 from eyechart.predictions.reading import Predictions
+from eyechart.results.schema import ModelResults
 from eyechart.scores.baselines import find_baseline
-from eyechart.scores.evaluation import CorruptionScore, ModelScore, PropertyScore, SpaceScore
 from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published import find_published, load_published
+from result_records import corruption_results, model_results, space_results
 from small_models import save_pictures
 
 WHOLE = 50_000
@@ -138,16 +139,13 @@ def estimate(value: float) -> Estimate:
     return make_estimate(value, np.full(20, value))
 
 
-def model_score(name: str, errors: dict[str, float], clean: float) -> ModelScore:
-    scores = tuple(
-        CorruptionScore(
-            corruption, PropertyScore(estimate(1 - error), 5), PropertyScore(estimate(0.5), 5),
-            {}, 0, estimate(clean),
-        )
+def model_score(name: str, errors: dict[str, float], clean: float) -> ModelResults:
+    scores = {
+        corruption: corruption_results(estimate(1 - error), estimate(clean))
         for corruption, error in errors.items()
-    )  # fmt: skip
-    space = SpaceScore("native", WHOLE, 1000, 0, estimate(1 - clean), scores, "")
-    return ModelScore(name, "", 1000, (space,))
+    }
+    space = space_results(scores, WHOLE, 1000, estimate(1 - clean))
+    return model_results(name, {"native": space}, 1000)
 
 
 def test_alexnet_itself_has_an_mce_of_100(whole):
@@ -156,7 +154,7 @@ def test_alexnet_itself_has_an_mce_of_100(whole):
     plan = Plan("imagenet-c", jpeg=85)
     choice = choose_baseline("alexnet", plan, whole, [])
     (found,) = normalise([model_score("AlexNet", errors, table.clean)], choice, plan, {})
-    own = found.spaces[0].normalised
+    own = found.primary.corruption_error
     assert own.baseline == "alexnet"
     assert own.mce.value == pytest.approx(1) and own.relative_mce.value == pytest.approx(1)
     assert len(own.ce) == 15
@@ -166,7 +164,7 @@ def test_a_part_of_the_suite_has_ce_and_no_mce(whole):
     plan = Plan("imagenet-c", jpeg=85, corruptions=("fog", "snow"))
     choice = choose_baseline("alexnet", plan, whole, [])
     (found,) = normalise([model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)], choice, plan, {})
-    own = found.spaces[0].normalised
+    own = found.primary.corruption_error
     assert own.mce is None and "15 corruptions" in own.note
     assert own.ce["fog"].value == pytest.approx(0.5 / find_baseline("alexnet").errors["fog"])
 
@@ -175,7 +173,7 @@ def test_the_extras_have_ce_and_no_mce(whole):
     plan = Plan("imagenet-c-extra", jpeg=85)
     choice = choose_baseline("alexnet", plan, whole, [])
     errors = dict.fromkeys(list_corruptions("imagenet-c-extra"), 0.5)
-    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].spaces[0].normalised
+    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].primary.corruption_error
     assert len(own.ce) == 5 and own.mce is None and "no part" in own.note
 
 
@@ -183,7 +181,7 @@ def test_the_candidates_of_noc_have_a_mean_over_the_published_eight(whole):
     plan = Plan("noc-candidates")
     choice = choose_baseline("noc-alexnet", plan, whole, [])
     errors = dict.fromkeys(list_corruptions("noc-candidates"), 0.7)
-    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].spaces[0].normalised
+    own = normalise([model_score("m", errors, 0.2)], choice, plan, {})[0].primary.corruption_error
     eight = [own.relative_ce[name].value for name in list_corruptions("imagenet-noc")]
     assert len(own.relative_ce) == 23
     assert own.relative_mce.value == pytest.approx(np.mean(eight))
@@ -197,7 +195,7 @@ def test_no_relative_mce_is_explained():
         model_score("odd", {"fog": 0.1, "snow": 0.3}, 0.15),
     ]
     choice = choose_baseline("odd", plan, validation_set(10), ["m", "odd"])
-    own = normalise(models, choice, plan, {})[0].spaces[0].normalised
+    own = normalise(models, choice, plan, {})[0].primary.corruption_error
     assert set(own.ce) == {"fog", "snow"} and set(own.relative_ce) == {"snow"}
     assert "No mCE" in own.note
 
@@ -209,31 +207,31 @@ def test_a_baseline_without_errors_gives_no_ce_and_says_so():
         model_score("best", {"fog": 0.0, "snow": 0.3}, 0.1),
     ]
     choice = choose_baseline("best", plan, validation_set(10), ["m", "best"])
-    own = normalise(models, choice, plan, {})[0].spaces[0].normalised
+    own = normalise(models, choice, plan, {})[0].primary.corruption_error
     assert set(own.ce) == {"snow"} and "more than 0" in own.note
     assert own.relative_ce["snow"].value == pytest.approx((0.6 - 0.2) / (0.3 - 0.1))
 
 
 def test_a_baseline_next_to_itself_is_100_percent_even_in_draws_without_errors():
     rare = make_estimate(0.05, np.r_[np.zeros(10), np.full(10, 0.1)], 5)
-    score = CorruptionScore("fog", PropertyScore(complement(rare), 5), None, {}, 0, None)
-    model = ModelScore("m", "", 4, (SpaceScore("native", 5, 4, 0, None, (score,), ""),))
+    space = space_results({"fog": corruption_results(complement(rare))})
+    model = model_results("m", {"native": space})
     plan = Plan("imagenet-c", corruptions=("fog",))
     own = normalise([model], choose_baseline("m", plan, validation_set(10), ["m"]), plan, {})
-    divided = own[0].spaces[0].normalised.ce["fog"]
-    assert divided.interval == (1, 1)
+    divided = own[0].primary.corruption_error.ce["fog"]
+    assert divided.interval95 == (1, 1)
 
 
 def test_ce_against_a_table_is_no_surer_than_the_error_itself(whole):
     """Five pictures that are all wrong: the error's interval is Wilson's, and so is that of CE."""
     plan = Plan("imagenet-c", jpeg=85, corruptions=("fog",))
     wrong = make_estimate(1.0, np.ones(20), 5)
-    score = CorruptionScore("fog", PropertyScore(complement(wrong), 5), None, {}, 0, None)
-    model = ModelScore("m", "", 1000, (SpaceScore("native", 5, 1000, 0, None, (score,), ""),))
+    space = space_results({"fog": corruption_results(complement(wrong))}, 5, 1000)
+    model = model_results("m", {"native": space}, 1000)
     (found,) = normalise([model], choose_baseline("alexnet", plan, whole, []), plan, {})
-    divided, base = found.spaces[0].normalised.ce["fog"], find_baseline("alexnet").errors["fog"]
-    assert divided.interval == pytest.approx((wrong.interval[0] / base, 1 / base))
-    assert wrong.interval[0] < 0.6
+    divided, base = found.primary.corruption_error.ce["fog"], find_baseline("alexnet").errors["fog"]
+    assert divided.interval95 == pytest.approx((wrong.interval95[0] / base, 1 / base))
+    assert wrong.interval95[0] < 0.6
 
 
 def outcomes(change, picture, weights=None):
@@ -254,7 +252,7 @@ def test_people_who_fall_in_a_straight_line_are_wrong_as_often_as_change_is_larg
     change = chance.random(3000) * 0.9
     found = expected_error(human, outcomes(change, np.arange(3000) % 100), seed=0)
     assert found.value == pytest.approx(change.mean(), abs=0.01)
-    low, high = found.interval
+    low, high = found.interval95
     assert low < change.mean() < high and high - low < 0.1
     assert clean_expected_error(human, seed=0).value == pytest.approx(0, abs=1e-6)
 
@@ -275,7 +273,7 @@ def test_ce_against_people_divides_by_their_errors():
     people = {"native": {"fog": Divisor(estimate(0.25), estimate(0.05))}}
     choice = choose_baseline("people", Plan("imagenet-c"), validation_set(10), [])
     models = [model_score("m", {"fog": 0.5, "snow": 0.6}, 0.2)]
-    own = normalise(models, choice, Plan("imagenet-c"), people)[0].spaces[0].normalised
+    own = normalise(models, choice, Plan("imagenet-c"), people)[0].primary.corruption_error
     assert own.baseline == "people" and set(own.ce) == {"fog"}
     assert own.ce["fog"].value == pytest.approx(2)
     assert own.relative_ce["fog"].value == pytest.approx(0.3 / 0.2)
@@ -405,9 +403,9 @@ def test_a_model_that_never_errs_has_no_surer_ce_than_its_error():
     found = []
     for name, error in (("m", 0.0), ("other", 0.5)):
         rate = complement(make_estimate(error, np.full(20, error), 60))
-        score = CorruptionScore("fog", PropertyScore(rate, 5), None, {}, 0, None)
-        found.append(ModelScore(name, "", 4, (SpaceScore("native", 60, 4, 0, None, (score,), ""),)))
+        space = space_results({"fog": corruption_results(rate)}, 60)
+        found.append(model_results(name, {"native": space}))
     choice = choose_baseline("other", plan, validation_set(10), ["m", "other"])
-    divided = normalise(found, choice, plan, {})[0].spaces[0].normalised.ce["fog"]
+    divided = normalise(found, choice, plan, {})[0].primary.corruption_error.ce["fog"]
     # Wilson's upper end of 0 of 60 is z² / (n + z²)
-    assert divided.interval == pytest.approx((0, 3.8415 / 63.8415 / 0.5), abs=1e-4)
+    assert divided.interval95 == pytest.approx((0, 3.8415 / 63.8415 / 0.5), abs=1e-4)

@@ -47,7 +47,8 @@ from eyechart.reports.series.ranks import rank_panel
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.reports.series.visual_change import spread_grids
 from eyechart.reports.words import groups_of
-from eyechart.results.schema import Estimate, NormalizedErrors
+from eyechart.results.schema import NormalizedErrors
+from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranks import Swap
 from report_runs import levels_run, make_once, people_run
 

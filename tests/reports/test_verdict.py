@@ -8,7 +8,7 @@ import pytest
 from changing import replace
 from eyechart.reports.html.cells import Numbers
 from eyechart.reports.html.verdict import _below_crowd, _near, about_people, verdict_on
-from eyechart.results.schema import LeadRange
+from eyechart.scores.significance import Lead
 from report_pages import Node, Page, at, files_of, maker, with_results
 from report_runs import BLIND
 
@@ -181,7 +181,7 @@ def with_people(report, **changes):
 
 
 def leads(*ranges, who="people"):
-    return tuple(LeadRange(start=start, end=end, who=who) for start, end in ranges)
+    return tuple(Lead(start=start, end=end, who=who) for start, end in ranges)
 
 
 def clear(*ranges):

@@ -40,7 +40,7 @@ def test_a_worked_example():
     assert found.expected == pytest.approx(0.5)
     assert found.kappa.value == pytest.approx(0.4)
     assert (found.trials, found.undefined) == (50, 0)
-    low, high = found.kappa.interval
+    low, high = found.kappa.interval95
     assert low < 0.4 < high
 
 
@@ -67,7 +67,7 @@ def test_independent_errors_give_none_whatever_the_accuracies():
 def test_where_both_are_always_right_there_is_none():
     found = ec.error_consistency([1, 1, 1], [1, 1, 1], replicates=10)
     assert np.isnan(found.kappa.value)
-    assert np.isnan(found.kappa.interval).all()
+    assert np.isnan(found.kappa.interval95).all()
     assert found.undefined == 1
     assert kappa([1, 1, 0], [1, 1, 1]) == 0
 
@@ -130,7 +130,7 @@ def test_intervals_hold_the_truth_and_know_that_trials_of_a_picture_belong_toget
         pictures = np.repeat(np.arange(80), 5)
         for which, clusters in enumerate((pictures, None)):
             found = ec.error_consistency(first, second, clusters, replicates=150, seed=seed)
-            low, high = found.kappa.interval
+            low, high = found.kappa.interval95
             if which == 0:
                 held += low <= 0.5 <= high
             else:
@@ -194,4 +194,4 @@ def test_real_people_by_two_implementations(experiment):
     by_pair = [cohen(*pair) for pair in combinations(rates, 2)]
     assert pooled.kappa.value == pytest.approx(np.nanmean(by_pair))
     # errors on the same hard stimuli: clearly alike, over all conditions
-    assert pooled.kappa.interval[0] > 0.1
+    assert pooled.kappa.interval95[0] > 0.1

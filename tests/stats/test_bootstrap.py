@@ -6,8 +6,8 @@ from scipy.sparse import csr_array
 
 import eyechart as ec
 from eyechart.overlap.intervals import resampled_shares
+from eyechart.pipeline.by_class import ByClass
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.by_class import ByClass
 from eyechart.scores.scoring import Fit, estimate_mean
 from eyechart.stats import bootstrap
 from eyechart.stats.bootstrap import (
@@ -55,9 +55,9 @@ def of_classes(images=IMAGES, seed=SEED):
     label = np.repeat(np.arange(images // 2), 2)
     first = np.tile([1.0, 0.0], images // 2)
     clean = outcomes(first, label=label)
-    own = ByClass(clean, REPLICATES, seed)
+    own = ByClass(clean, REPLICATES, seed, list(map(str, label)))
     own.add("fog", clean)
-    return np.stack([score.corrupted.replicates for score in own.scores()], axis=1)
+    return np.stack([score.corrupted.replicates for score in own.results()], axis=1)
 
 
 def of_overlap(images=IMAGES, seed=SEED, repeats=1):

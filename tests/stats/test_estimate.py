@@ -17,31 +17,31 @@ def accuracy(hits, seed=0):
 @pytest.mark.parametrize("n_units", [ENOUGH - 20, ENOUGH, 271])
 def test_where_no_unit_shows_an_error_the_interval_is_wilsons(n_units):
     found = accuracy(np.ones(n_units))
-    for level, interval in ((0.95, found.interval), (0.83, found.narrow_interval)):
+    for level, interval in ((0.95, found.interval95), (0.83, found.interval83)):
         exact = binomtest(n_units, n_units).proportion_ci(level, method="wilson")
         assert interval == pytest.approx((exact.low, exact.high))
 
 
 def test_few_units_are_not_trusted_to_vary_less_than_single_trials():
     drawn = np.full(500, 0.5)
-    few, enough = (make_estimate(0.5, drawn, n).interval for n in (ENOUGH - 1, ENOUGH))
+    few, enough = (make_estimate(0.5, drawn, n).interval95 for n in (ENOUGH - 1, ENOUGH))
     exact = binomtest(13, 26).proportion_ci(0.95, method="wilson")
-    assert make_estimate(0.5, drawn, 26).interval == pytest.approx((exact.low, exact.high))
+    assert make_estimate(0.5, drawn, 26).interval95 == pytest.approx((exact.low, exact.high))
     assert np.ptp(few) > 3 * np.ptp(enough)
 
 
 def test_what_is_no_share_keeps_its_percentiles():
     drawn = np.random.default_rng(0).normal(1.7, 0.1, 1000)
     ends = tuple(np.quantile(drawn, [0.025, 0.975]))
-    assert make_estimate(1.7, drawn, 10).interval == pytest.approx(ends)
-    assert make_estimate(0.7, drawn).interval == pytest.approx(ends)
+    assert make_estimate(1.7, drawn, 10).interval95 == pytest.approx(ends)
+    assert make_estimate(0.7, drawn).interval95 == pytest.approx(ends)
 
 
 def test_intervals_hold_the_true_share_as_often_as_they_say():
     numbers = np.random.default_rng(3)
     held = 0
     for seed in range(300):
-        low, high = accuracy(numbers.random(120) < 0.8, seed).interval
+        low, high = accuracy(numbers.random(120) < 0.8, seed).interval95
         held += low <= 0.8 <= high
     assert 0.92 < held / 300 < 0.99
 
@@ -57,5 +57,5 @@ def test_a_complement_turns_everything_around():
     one = accuracy(np.arange(80) % 4 == 0)
     other = complement(one)
     assert other.value == 0.75
-    assert other.interval == pytest.approx((1 - one.interval[1], 1 - one.interval[0]))
-    assert complement(other).narrow_interval == pytest.approx(one.narrow_interval)
+    assert other.interval95 == pytest.approx((1 - one.interval95[1], 1 - one.interval95[0]))
+    assert complement(other).interval83 == pytest.approx(one.interval83)

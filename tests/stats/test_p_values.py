@@ -161,12 +161,12 @@ def test_an_undetermined_replicate_counts_against_a_difference():
     other = make_estimate(2.0, np.full(99, 2.0))
     assert paired_difference(sure, other).p_value == pytest.approx(0.01)
     drawn = np.where(np.arange(99) < 20, np.nan, 2.0)
-    unsure = type(other)(2.0, (2.0, 2.0), (2.0, 2.0), drawn)
+    unsure = type(other).of(2.0, (2.0, 2.0), (2.0, 2.0), drawn)
     found = paired_difference(sure, unsure)
     assert found.p_value == pytest.approx(0.21)
     assert np.isnan(found.interval).all()
     rarely = np.where(np.arange(99) < 2, np.nan, 2.0)
-    assert paired_difference(sure, type(other)(2.0, (2, 2), (2, 2), rarely)).interval == (-1, -1)
+    assert paired_difference(sure, type(other).of(2.0, (2, 2), (2, 2), rarely)).interval == (-1, -1)
 
 
 def test_many_models_can_be_told_apart_with_the_usual_number_of_replicates():

@@ -149,7 +149,7 @@ def test_published_files_are_chosen_from_as_clean_ones_are(tmp_path):
 def test_arrays_are_chosen_from_too(tmp_path):
     root = arrays(tmp_path / "c")
     found = ec.evaluate(MODEL, root, pictures=4, replicates=5, humans=None)
-    assert found.images["pictures"] == 4
+    assert found.images.pictures == 4
     published = find_published(root)
     plan = published.plan(Plan(pictures=4))
     images = load_published(published, plan, tmp_path / "clean.npy")

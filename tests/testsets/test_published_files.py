@@ -131,9 +131,9 @@ def test_coverage_is_that_of_a_drawn_test_set(root, clean, tmp_path):
     )  # fmt: skip
     drawn = ec.draw(clean, "imagenet-c", corruptions=list(TWO), stimulus="native")
     for own in coverage_of(drawn.table, 3):
-        assert found.coverage[own.corruption]["paper"] == own.paper > 0
-        assert found.coverage[own.corruption]["largest"] == own.largest
-        assert found.coverage[own.corruption]["rows"] == own.rows == 40
+        assert found.coverage[own.corruption].paper == own.paper > 0
+        assert found.coverage[own.corruption].largest == own.largest
+        assert found.coverage[own.corruption].rows == own.rows == 40
 
 
 # Without clean pictures

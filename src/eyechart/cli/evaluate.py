@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from eyechart.pipeline.task import Task
     from eyechart.predictions.recheck import Comparison
-    from eyechart.scores.evaluation import Evaluation, SpaceScore
+    from eyechart.results.schema import Results, SpaceResults
 
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 FAILED = 1
@@ -251,10 +251,10 @@ def evaluate(
             raise stopped(out, "what was predicted") from None
     # as it was typed, to be typed again
     command = shlex.join(["eyechart", *(context.obj or ())])
-    evaluation = replace(evaluation, provenance={**evaluation.provenance, "command": command})
+    evaluation = evaluation.with_command(command)
     note = crop_of_crop_note(defences, own.sizes)
     if note:
-        evaluation = replace(evaluation, warnings=(*evaluation.warnings, note))
+        evaluation = evaluation.with_warnings(note)
     _report(evaluation, out, task, images is None)
     if check:
         from eyechart.predictions.recheck import check as check_rows
@@ -295,7 +295,7 @@ def parse_floor(text: str) -> tuple[str, float]:
     return name, floor
 
 
-def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) -> None:
+def _report(evaluation: "Results", out: Path, task: "Task", is_demo: bool) -> None:
     from eyechart.cli.tables import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.human_sources import source_lines
@@ -307,7 +307,7 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
         print(title)
         for table in parts:
             console.print(table)
-    if any(space.means for model in evaluation.models for space in model.spaces):
+    if any(space.means for model in evaluation.models for space in model.spaces.values()):
         print("Behind each number its 95 % interval, from resampled pictures.")
     for line in source_lines(evaluation):
         print(line)
@@ -315,7 +315,7 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
         print(line)
     bins = task.fit.n_bins - (task.fit.binning == "paper")
     if is_demo:
-        rows = max(own["rows"] for own in evaluation.coverage.values())
+        rows = max(own.rows for own in evaluation.coverage.values())
         print(
             f"Demo: {rows} answers per corruption and only {bins} wide bins of at least"
             f" {task.fit.least:g}; a study takes 50,000 and 40."
@@ -332,7 +332,7 @@ def _report(evaluation: "Evaluation", out: Path, task: "Task", is_demo: bool) ->
         print(f"  {path}")
 
 
-def _unusual(evaluation: "Evaluation") -> list[str]:
+def _unusual(evaluation: "Results") -> list[str]:
     """Return a line on each setting that makes scores incomparable with those of a usual run."""
     from eyechart.curves.density import UNIFORM
     from eyechart.testsets.plan import Plan
@@ -361,9 +361,9 @@ def _rank(console: "Console", out: Path) -> None:
             print(f"Note: {error}")
 
 
-def _unobserved(evaluation: "Evaluation") -> list[str]:
+def _unobserved(evaluation: "Results") -> list[str]:
     """Return a sentence if curves go on beyond what was observed."""
-    largest = {name: own["largest"] for name, own in evaluation.coverage.items()}
+    largest = {name: own.largest for name, own in evaluation.coverage.items()}
     short = [name for name, value in largest.items() if value < 0.95]
     if not short:
         return []
@@ -385,13 +385,13 @@ def _say_check(found: "Comparison") -> None:
     print(text)
 
 
-def _below(evaluation: "Evaluation", name: str, floor: float) -> list[str]:
+def _below(evaluation: "Results", name: str, floor: float) -> list[str]:
     """Return a sentence for each model whose score is below the floor."""
     found = []
     for model in evaluation.models:
         values = [
-            (value, space.space)
-            for space in model.spaces
+            (value, label_space)
+            for label_space, space in model.spaces.items()
             if (value := _mean(space, name)) is not None
         ]
         if not values:
@@ -406,7 +406,7 @@ def _below(evaluation: "Evaluation", name: str, floor: float) -> list[str]:
     return found
 
 
-def _mean(space: "SpaceScore", name: str) -> float | None:
+def _mean(space: "SpaceResults", name: str) -> float | None:
     if name == "clean_accuracy":
         return None if space.clean_accuracy is None else space.clean_accuracy.value
     mean = space.means.get(name)

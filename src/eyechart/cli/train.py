@@ -180,8 +180,7 @@ def retrain(
     if found is not None:
         # as it was typed, to be typed again
         command = shlex.join(["eyechart", *(context.obj or ())])
-        made = {**found.evaluation.provenance, "command": command}
-        _report(replace(found, evaluation=replace(found.evaluation, provenance=made)), out)
+        _report(replace(found, evaluation=found.evaluation.with_command(command)), out)
 
 
 def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retrained | None":

@@ -3,11 +3,27 @@
 A record's attribute docstrings are its field documentation and go into its JSON Schema.
 """
 
-from typing import Self
+from math import isnan, nan
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 
 from eyechart.core.errors import UsageError
+
+NUMBER_OR_NULL = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+
+Real = Annotated[
+    float,
+    BeforeValidator(lambda value: nan if value is None else value),
+    WithJsonSchema(NUMBER_OR_NULL),
+]
+"""A number to calculate with: NaN where it is undetermined, which JSON has as null."""
+
+Known = Annotated[
+    float | None,
+    BeforeValidator(lambda value: None if isinstance(value, float) and isnan(value) else value),
+]
+"""A number to show: None where there is none, also if it is given as NaN."""
 
 
 class Record(BaseModel):
@@ -23,6 +39,10 @@ class Record(BaseModel):
         ser_json_inf_nan="null",
         arbitrary_types_allowed=False,
     )
+
+    def __eq__(self, other: object) -> bool:
+        # what a record keeps privately is no part of what it says
+        return type(self) is type(other) and self.__dict__ == other.__dict__
 
     @classmethod
     def from_plain(cls, value: object, name: str = "") -> Self:

@@ -15,12 +15,12 @@ from eyechart.humans.combined import References
 from eyechart.humans.importers import plain_condition, stimulus_of
 from eyechart.humans.records import Answers
 from eyechart.predictions.reading import PredictionReader, Predictions
+from eyechart.results.schema import ErrorAgreement
 from eyechart.scores.error_consistency import (
     ErrorConsistency,
     error_consistency,
     error_consistency_with_people,
 )
-from eyechart.scores.evaluation import Agreement
 from eyechart.scores.scoring import PUBLISHED_LEVELS, Fit
 from eyechart.suites.suite import Entry
 from eyechart.testsets.samples import IntArray
@@ -70,7 +70,7 @@ def agreements(
     references: References | None,
     fit: Fit,
     progress: Progress,
-) -> Iterator[Agreement]:
+) -> Iterator[ErrorAgreement]:
     """Yield κ of every two models, and of each with people who saw the very same pictures.
 
     `recorded`: the answers by label space and model. κ is taken within each corruption and
@@ -85,7 +85,9 @@ def agreements(
             found = _kappa(trials[one], trials[two], fit)
             step(1, "")
             if found is not None:
-                yield Agreement(space, one, two, found.kappa, found.trials)
+                yield ErrorAgreement(
+                    space=space, first=one, second=two, kappa=found.kappa, trials=found.trials
+                )
         if space != "entry16" or references is None:
             continue
         for model, each in trials.items():
@@ -96,7 +98,9 @@ def agreements(
             }
             found = _with_people(_joined(each, known.trials), shown, references.answers, fit)
             if found is not None:
-                yield Agreement(space, model, PEOPLE, found.kappa, found.trials)
+                yield ErrorAgreement(
+                    space=space, first=model, second=PEOPLE, kappa=found.kappa, trials=found.trials
+                )
 
 
 def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) -> Trials:

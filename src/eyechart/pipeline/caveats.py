@@ -7,18 +7,21 @@ from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.baseline import Choice
 from eyechart.pipeline.trained_on import MARK
 from eyechart.predictions.loop import PredictionTask
-from eyechart.scores.evaluation import ModelScore, SpaceScore
+from eyechart.results.schema import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.human_caution import is_packaged, packaged_caution
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 
+Spaces = Sequence[tuple[str, SpaceResults]]
+"""The scores of all models by the name of the label space."""
+
 
 def caveats_of(
-    job: PredictionTask, models: Sequence[ModelScore], choice: Choice, fit: Fit
+    job: PredictionTask, models: Sequence[ModelResults], choice: Choice, fit: Fit
 ) -> Iterator[str]:
     """Yield a sentence for everything that limits what the scores say."""
     yield from job.images.notes
-    spaces = [space for model in models for space in model.spaces]
-    if all(space.clean_accuracy is None for space in spaces) and job.images.has_clean:
+    spaces = [item for model in models for item in model.spaces.items()]
+    if all(space.clean_accuracy is None for _, space in spaces) and job.images.has_clean:
         yield "No labels: only consistency was scored, no accuracy."
     if job.images.damaged:
         names = ", ".join(each.name for each in job.images.damaged[:3])
@@ -29,43 +32,40 @@ def caveats_of(
     if job.plan.labels == "native" and any(label is None for label in job.images.labels):
         count = sum(label is None for label in job.images.labels)
         yield f"{count} of {len(job.images)} pictures have no label: accuracy is without them."
-    for space in dict.fromkeys(s.space for model in models for s in model.spaces):
-        own = [each for model in models for each in model.spaces if each.space == space]
-        if own[0].verdict:
-            what = f"{_count(own[0].pictures, 'picture')} of {_count(own[0].classes, 'class')}"
-            yield f"{space}: {what}: {own[0].verdict}."
+    # the first model that has a label space speaks for all
+    firsts: dict[str, SpaceResults] = {}
+    for name, space in spaces:
+        if firsts.setdefault(name, space) is space and space.verdict:
+            size = f"{_count(space.pictures, 'picture')} of {_count(space.classes, 'class')}"
+            yield f"{name}: {size}: {space.verdict}."
     yield from _trained_on(models)
     yield from _same_files(job)
     yield from _without_curves(models)
     yield from _on_humans(spaces, fit)
     yield from _on_baseline(spaces, choice)
-    lacking = {
-        score.corruption: score.unmeasurable
-        for model in models[:1] for space in model.spaces[:1] for score in space.corruptions
-        if score.unmeasurable
-    }  # fmt: skip
-    if lacking and job.images.has_clean:
-        count = sum(lacking.values())
+    count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
+    if count and job.images.has_clean:
         yield f"{count} answers are to pictures too even for Δv; curves are without them."
 
 
-def _on_humans(spaces: Sequence[SpaceScore], fit: Fit) -> Iterator[str]:
+def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
     """Yield what must be known of the human curves: why there is none, and where they end."""
     scores = [
         score
-        for space in spaces for own in space.corruptions for score in own.properties.values()
-    ]  # fmt: skip
-    if NO_REFERENCE in {own.why_no_people for own in scores} and not any(
-        own.people for own in scores
-    ):
+        for _, space in spaces
+        for corruption in space.corruptions.values()
+        for score in corruption.properties.values()
+    ]
+    is_compared = any(score.people is not None for score in scores)
+    if NO_REFERENCE in {score.people_note for score in scores} and not is_compared:
         yield (
             "No human comparison: humans responded to none of these corruptions, nor to a similar"
             " one; see eyechart humans list for what there is."
         )
-    told = (NO_HUMAN_CURVE, OTHER_DEFINITION)
-    reasons = (own.why_no_people for own in scores if own.why_no_people.startswith(told))
-    yield from dict.fromkeys(f"{why[0].upper()}{why[1:].rstrip('.')}." for why in reasons)
-    if fit.right_anchor == "measured" and any(own.people is not None for own in scores):
+    notes = (score.people_note for score in scores)
+    reasons = [note for note in notes if note.startswith((NO_HUMAN_CURVE, OTHER_DEFINITION))]
+    yield from dict.fromkeys(f"{note[0].upper()}{note[1:].rstrip('.')}." for note in reasons)
+    if fit.right_anchor == "measured" and is_compared:
         yield (
             "Humans were shown no destroyed images: where the model's curve ends at what was"
             " measured on those, the human curve ends at chance."
@@ -73,52 +73,50 @@ def _on_humans(spaces: Sequence[SpaceScore], fit: Fit) -> Iterator[str]:
     yield from _on_packaged(spaces, fit)
 
 
-def _on_packaged(spaces: Sequence[SpaceScore], fit: Fit) -> Iterator[str]:
+def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
     """Yield how the packaged human reference compares with the published crowd, where used."""
-    scores = [(own.corruption, own.accuracy) for space in spaces for own in space.corruptions]
     areas = {
-        name: score.people.areas.human
-        for name, score in scores
-        if score is not None and score.people is not None and is_packaged(score.people.reference)
+        name: people.areas.human
+        for _, space in spaces
+        for name, score in space.corruptions.items()
+        if score.accuracy is not None
+        and (people := score.accuracy.people) is not None
+        and is_packaged(people.reference)
     }
     if areas:
         # the paper's areas are over Δv with equal weight, and of rates as they are
         yield packaged_caution(areas if to_density(fit.density) == UNIFORM else {})
 
 
-def _on_baseline(spaces: Sequence[SpaceScore], choice: Choice) -> Iterator[str]:
+def _on_baseline(spaces: Spaces, choice: Choice) -> Iterator[str]:
     """Yield why there is no CE or no mCE, if there is none."""
     if choice.note:
         yield choice.note
-    yield from dict.fromkeys(
-        f"{space.space}: {space.normalised.note}"
-        for space in spaces
-        if space.normalised is not None and space.normalised.note
-    )
-    yield from dict.fromkeys(note for space in spaces for note in _undetermined(space))
-    if choice.name and all(space.normalised is None for space in spaces):
+    errors = [(name, space.corruption_error) for name, space in spaces]
+    normalized = [(name, own) for name, own in errors if own is not None]
+    yield from dict.fromkeys(f"{name}: {own.note}" for name, own in normalized if own.note)
+    yield from dict.fromkeys(note for name, own in normalized for note in _undetermined(name, own))
+    if choice.name and not normalized:
         yield f"No CE: the baseline {choice.name} has no errors for these corruptions."
 
 
-def _undetermined(space: SpaceScore) -> Iterator[str]:
+def _undetermined(space: str, errors: NormalizedErrors) -> Iterator[str]:
     """Yield of which corruptions the interval of CE, or of relative CE, is undetermined."""
-    if space.normalised is None:
-        return
     kinds = (
-        ("CE", space.normalised.ce, "errors"),
-        ("relative CE", space.normalised.relative_ce, "more errors than on clean images"),
+        ("CE", errors.ce, "errors"),
+        ("relative CE", errors.relative_ce, "more errors than on clean images"),
     )
-    for title, scores, what in kinds:
-        names = [name for name, own in scores.items() if isnan(own.interval[0])]
+    for title, scores, divisor in kinds:
+        names = [name for name, score in scores.items() if isnan(score.interval95[0])]
         if names:
             yield (
-                f"{space.space}: the interval of {title} is undetermined for {', '.join(names)}: in"
-                f" too many bootstrap replicates {space.normalised.baseline} has no {what} to"
+                f"{space}: the interval of {title} is undetermined for {', '.join(names)}: in"
+                f" too many bootstrap replicates {errors.baseline} has no {divisor} to"
                 " divide by; use more images."
             )
 
 
-def _trained_on(models: Sequence[ModelScore]) -> Iterator[str]:
+def _trained_on(models: Sequence[ModelResults]) -> Iterator[str]:
     """Yield for each model which corruptions of the test it met in training."""
     for model in models:
         if model.marked:
@@ -142,19 +140,19 @@ def _same_files(job: PredictionTask) -> Iterator[str]:
         yield f"{count} there twice with two labels: {one} and {two} have the same bytes."
 
 
-def _without_curves(models: Sequence[ModelScore]) -> Iterator[str]:
+def _without_curves(models: Sequence[ModelResults]) -> Iterator[str]:
     """Yield for each label space which corruptions have no curve, and why."""
-    found: dict[tuple[str, str], list[str]] = {}
+    by_note: dict[tuple[str, str], dict[str, None]] = {}
     for model in models:
-        for space in model.spaces:
-            for score in space.corruptions:
+        for space, scores in model.spaces.items():
+            for corruption, score in scores.corruptions.items():
                 for own in score.properties.values():
-                    if own.why:
-                        names = found.setdefault((space.space, own.why), [])
-                        names += [] if score.corruption in names else [score.corruption]
-    for (where, why), names in found.items():
-        which = names[0] if len(names) == 1 else f"{len(names)} corruptions, such as {names[0]}"
-        yield f"{where}: {which}: {why.rstrip('.')}."
+                    if own.note:
+                        by_note.setdefault((space, own.note), {})[corruption] = None
+    for (space, note), names in by_note.items():
+        first = next(iter(names))
+        corruptions = first if len(names) == 1 else f"{len(names)} corruptions, such as {first}"
+        yield f"{space}: {corruptions}: {note.rstrip('.')}."
 
 
 def _count(number: int, what: str) -> str:

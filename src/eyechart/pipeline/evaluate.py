@@ -25,7 +25,7 @@ from eyechart.pipeline.score import answered, score_run
 from eyechart.pipeline.self_test import self_test
 from eyechart.pipeline.task import Task
 from eyechart.predictions.engine import part_files, predict
-from eyechart.scores.evaluation import Evaluation
+from eyechart.results.schema import Results
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan, names_of
 
@@ -60,7 +60,7 @@ def evaluate(
     similar: Paths = PUBLISHED,
     out: str | os.PathLike[str] | None = None,
     **fit: Any,
-) -> Evaluation:
+) -> Results:
     """Return how robust models are: R_a, R_p, and HMRI and MRSI next to people, per corruption.
 
     `model`: a name, `module:attribute`, a file, a module or a callable, or a list of these, which
@@ -108,7 +108,7 @@ def evaluate(
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
         # what is kept to be looked at would be dropped with the folder
         found = run_task(task, models, own, where, Path(folder), NoProgress())
-        return replace(found, examples=())
+        return found.model_copy(update={"examples": ()})
 
 
 def _as_text(given: Paths, name: str) -> str | list[str]:
@@ -132,15 +132,15 @@ def run_task(
     device: torch.device,
     out: Path,
     progress: Progress,
-) -> Evaluation:
+) -> Results:
     """Predict what is missing in `out` and score all of it."""
     job, folder = prepare(task, models, images, device, out, progress)
     doubts = self_test(models, images, progress)
     count = sum(map(len, job.groups))
     predict(job, folder, progress.begin("predictions", count))
     scored = score_run(task, job, folder, progress)
-    return replace(
-        scored,
-        examples=keep_examples(job, answered(task, job, folder), out),
-        warnings=(*doubts, *scored.warnings, *part_files(job, folder).notes()),
-    )
+    changes = {
+        "examples": keep_examples(job, answered(task, job, folder), out),
+        "warnings": (*doubts, *scored.warnings, *part_files(job, folder).notes()),
+    }
+    return scored.model_copy(update=changes)

@@ -13,8 +13,7 @@ from eyechart.images.files import write_picture
 from eyechart.labels.categories import NONE
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, Predictions
-from eyechart.results.schema import EXAMPLES_FOLDER
-from eyechart.scores.evaluation import Example, Said
+from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
 from eyechart.testsets.samples import IntArray, Samples
 from eyechart.testsets.stimuli import iterate_samples
 
@@ -40,7 +39,7 @@ class Answered:
 
 def keep_examples(
     job: PredictionTask, models: Sequence[Answered], out: Path
-) -> tuple[Example, ...]:
+) -> tuple[ExampleImage, ...]:
     """Write example pictures of every corruption into `out`, and return what is known of each."""
     corruptions = [samples.name for samples in job.groups if samples.entry is not None]
     first = models[0]
@@ -52,7 +51,7 @@ def keep_examples(
     chosen = choose_rows(outcomes, _recognised(models))
     groups = _groups(job, np.concatenate(list(chosen.values())))
     files = _write(job, groups, out / EXAMPLES_FOLDER)
-    found: list[Example] = []
+    found: list[ExampleImage] = []
     for samples in groups:
         # of all answers only those to the chosen rows stay
         answers = [
@@ -188,25 +187,26 @@ def _example(
     answers: Sequence[Predictions],
     row: int,
     file: str,
-) -> Example:
+) -> ExampleImage:
     at = int(np.flatnonzero(samples.row == row)[0])
-    said, own = {}, answers[0]
+    own = answers[0]
     place = _place(own, row)
-    for model, each in zip(models, answers, strict=True):
-        said[model.name] = _said(model, each, _place(each, row))
     label = int(own.label[place])
     # where things move, visual change says little
     moved = samples.entry is not None and samples.entry.geometric
-    return Example(
-        samples.name,
-        row,
-        models[0].recorded.pictures(models[0].name)[int(own.picture[place])],
-        "" if label == NONE else models[0].names[label],
-        None if moved else _known(own.delta_v[place]),
-        _known(own.severity[place]),
-        {name: float(values[at]) for name, values in samples.values.items()},
-        file,
-        said,
+    return ExampleImage(
+        corruption=samples.name,
+        row=row,
+        picture=models[0].recorded.pictures(models[0].name)[int(own.picture[place])],
+        truth="" if label == NONE else models[0].names[label],
+        delta_v=None if moved else own.delta_v[place],
+        severity=own.severity[place],
+        parameters={name: float(values[at]) for name, values in samples.values.items()},
+        file=file,
+        answers={
+            model.name: _prediction(model, predictions, _place(predictions, row))
+            for model, predictions in zip(models, answers, strict=True)
+        },
     )
 
 
@@ -215,17 +215,16 @@ def _place(outcomes: Predictions, row: int) -> int:
     return int(np.flatnonzero(outcomes.row == row)[0])
 
 
-def _said(model: Answered, own: Predictions, place: int) -> Said:
-    assert own.answer is not None and own.confidence is not None
-    answer = int(own.answer[place])
-    right, same = _known(own.correct[place]), _known(own.consistent[place])
-    return Said(
-        "none of the categories" if answer == NONE else model.names[answer],
-        _known(own.confidence[place]),
-        None if right is None else bool(right),
-        None if same is None else bool(same),
+def _prediction(model: Answered, predictions: Predictions, place: int) -> ExamplePrediction:
+    assert predictions.answer is not None and predictions.confidence is not None
+    answer = int(predictions.answer[place])
+    return ExamplePrediction(
+        said="none of the categories" if answer == NONE else model.names[answer],
+        confidence=predictions.confidence[place],
+        correct=_flag(predictions.correct[place]),
+        consistent=_flag(predictions.consistent[place]),
     )
 
 
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
+def _flag(value: float) -> bool | None:
+    return None if np.isnan(value) else bool(value)

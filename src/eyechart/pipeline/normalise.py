@@ -1,7 +1,7 @@
 """A model's errors divided by a baseline's: CE and relative CE, and their means over a suite."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,9 +10,14 @@ from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.pipeline.baseline import PEOPLE, Choice
 from eyechart.predictions.reading import Predictions
+from eyechart.results.schema import (
+    CorruptionResults,
+    ModelResults,
+    NormalizedErrors,
+    SpaceResults,
+)
 from eyechart.scores.baselines import measured_baseline
 from eyechart.scores.corruption_error import corruption_error, mean_corruption_error_replicates
-from eyechart.scores.evaluation import CorruptionScore, ModelScore, Normalised, SpaceScore
 from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.scores.scoring import Fit, human_curve
 from eyechart.stats.estimate import Estimate, make_estimate, mean_estimate
@@ -29,11 +34,11 @@ class Divisor:
 
 
 def normalise(
-    models: Sequence[ModelScore],
+    models: Sequence[ModelResults],
     choice: Choice,
     plan: Plan,
     people: Mapping[str, Mapping[str, Divisor]],
-) -> list[ModelScore]:
+) -> list[ModelResults]:
     """Return the models with CE and relative CE in every label space that the baseline has.
 
     `people`: their errors by label space and corruption.
@@ -46,12 +51,12 @@ def normalise(
         suite = list(choice.table.corruptions) or suite
     found = []
     for model in models:
-        spaces = []
-        for space in model.spaces:
-            divisors = _divisors(choice, space, models, people)
-            own = _normalised(space, choice.name, divisors, suite)
-            spaces.append(replace(space, normalised=own))
-        found.append(replace(model, spaces=tuple(spaces)))
+        spaces = {}
+        for name, space in model.spaces.items():
+            divisors = _divisors(choice, name, models, people)
+            errors = _normalize(space, choice.name, divisors, suite)
+            spaces[name] = space.model_copy(update={"corruption_error": errors})
+        found.append(model.model_copy(update={"spaces": spaces}))
     return found
 
 
@@ -71,63 +76,67 @@ def people_error(
 
 def _divisors(
     choice: Choice,
-    space: SpaceScore,
-    models: Sequence[ModelScore],
+    space: str,
+    models: Sequence[ModelResults],
     people: Mapping[str, Mapping[str, Divisor]],
 ) -> Mapping[str, Divisor]:
     if choice.name == PEOPLE:
-        return people.get(space.space, {})
+        return people.get(space, {})
     if choice.table is not None:
-        if space.space != "native":
+        if space != "native":
             return {}
         table = choice.table
         clean = None if table.clean is None else _constant(table.clean)
         return {name: Divisor(_constant(error), clean) for name, error in table.errors.items()}
-    own = next(model for model in models if model.name == choice.name).space(space.space)
+    own = next(model for model in models if model.name == choice.name).spaces.get(space)
     if own is None:
         return {}
     return {
-        score.corruption: Divisor(score.error, score.clean_error)
-        for score in own.corruptions
+        corruption: Divisor(score.error, score.clean_error)
+        for corruption, score in own.corruptions.items()
         if score.error is not None
     }
 
 
 def _constant(value: float) -> Estimate:
-    return Estimate(value, (value, value), (value, value), np.array([value]))
+    return Estimate.of(value, (value, value), (value, value), np.array([value]))
 
 
-def _normalised(
-    space: SpaceScore, name: str, divisors: Mapping[str, Divisor], suite: Sequence[str]
-) -> Normalised | None:
+def _normalize(
+    space: SpaceResults, name: str, divisors: Mapping[str, Divisor], suite: Sequence[str]
+) -> NormalizedErrors | None:
     """Return the errors of one model divided by the baseline's, None if it has none of these."""
     found: dict[bool, dict[str, Estimate]] = {False: {}, True: {}}
     reasons: dict[bool, dict[str, None]] = {False: {}, True: {}}
     both = [
-        (score, divisors[score.corruption])
-        for score in space.corruptions
-        if score.corruption in divisors and score.error is not None
+        (corruption, score, divisors[corruption])
+        for corruption, score in space.corruptions.items()
+        if corruption in divisors and score.error is not None
     ]
     if not both:
         return None
-    for score, divisor in both:
+    for corruption, score, divisor in both:
         for relative in (False, True):
             try:
-                found[relative][score.corruption] = _divided(score, name, divisor, relative)
+                found[relative][corruption] = _divided(
+                    corruption, score, name, divisor, relative=relative
+                )
             except UsageError as error:
                 reasons[relative][str(error)] = None
-    return Normalised(
-        name,
-        found[False],
-        found[True],
-        _mean(found[False], suite),
-        _mean(found[True], suite),
-        _note(found, suite, reasons),
+    return NormalizedErrors(
+        baseline=name,
+        ce=found[False],
+        mce=_mean(found[False], suite),
+        relative_ce=found[True],
+        relative_mce=_mean(found[True], suite),
+        note=_note(found, suite, reasons),
     )
 
 
-def _divided(score: CorruptionScore, name: str, divisor: Divisor, relative: bool) -> Estimate:
-    error, clean, corruption = score.error, score.clean_error, score.corruption
+def _divided(
+    corruption: str, score: CorruptionResults, name: str, divisor: Divisor, *, relative: bool
+) -> Estimate:
+    error, clean = score.error, score.clean_error
     assert error is not None
     base_clean = None if divisor.clean is None else divisor.clean.value
     table = measured_baseline(name, {corruption: divisor.error.value}, base_clean)
@@ -154,11 +163,11 @@ def _divided(score: CorruptionScore, name: str, divisor: Divisor, relative: bool
     wide, narrow = (
         (min(own[0], least[0] / base), max(own[1], least[1] / base))
         for own, least in (
-            (found.interval, error.interval),
-            (found.narrow_interval, error.narrow_interval),
+            (found.interval95, error.interval95),
+            (found.interval83, error.interval83),
         )
     )
-    return replace(found, interval=wide, narrow_interval=narrow)
+    return found.model_copy(update={"interval95": wide, "interval83": narrow})
 
 
 def _mean(values: Mapping[str, Estimate], suite: Sequence[str]) -> Estimate | None:

@@ -1,6 +1,6 @@
 """After the work: recorded predictions become scores in every label space."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -23,7 +23,13 @@ from eyechart.models.model import Model
 from eyechart.models.study import category_of_model
 from eyechart.pipeline.agreement import agreements
 from eyechart.pipeline.baseline import PEOPLE, choose_baseline
+from eyechart.pipeline.by_class import ByClass
 from eyechart.pipeline.caveats import caveats_of
+from eyechart.pipeline.corruption_scores import (
+    correct_for_number,
+    score_corruption,
+    without_claim,
+)
 from eyechart.pipeline.examples import Answered
 from eyechart.pipeline.normalise import Divisor, normalise, people_error
 from eyechart.pipeline.prepare import people_of
@@ -33,35 +39,35 @@ from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
 from eyechart.results.runs import AUTO, HUMAN_BINS
-from eyechart.scores.by_class import ByClass
-from eyechart.scores.evaluation import (
-    TOO_FEW,
-    CorruptionScore,
-    Evaluation,
-    Experiment,
-    ModelScore,
-    Paired,
-    SpaceScore,
+from eyechart.results.schema import (
+    CorruptionCoverage,
+    CorruptionResults,
+    DamagedImage,
+    HumanCurve,
+    HumanExperiment,
+    HumanPoint,
+    ImagesUsed,
+    ModelResults,
+    PairedComparison,
+    Results,
+    RunProvenance,
+    SimilarPair,
+    SpaceResults,
+    sample_curve,
 )
 from eyechart.scores.registry import PROPERTIES
-from eyechart.scores.scoring import (
-    Fit,
-    class_weights,
-    estimate_mean,
-    human_curve,
-    is_too_few,
-    score_corruption,
-)
-from eyechart.scores.several import correct_for_number
+from eyechart.scores.scoring import Fit, class_weights, estimate_mean, human_curve, is_too_few
 from eyechart.scores.significance import difference, intervals_overlap
-from eyechart.scores.similar import SimilarClass, compare_corruptions
-from eyechart.stats.estimate import ENOUGH
+from eyechart.scores.similar import compare_corruptions
+from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 from eyechart.suites.suite import Entry
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.samples import IntArray
 
+TOO_FEW = "too few photographs for a claim"
 
-def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress) -> Evaluation:
+
+def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress) -> Results:
     """Return the scores of predictions that are all there."""
     people = people_of(replace(task, plan=job.plan))
     entries = [samples.entry for samples in job.groups if samples.entry is not None]
@@ -72,16 +78,25 @@ def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress)
     choice = choose_baseline(task.baseline, job.plan, job.images, names, task.testset is not None)
     wrong: dict[str, dict[str, Divisor]] = {}
     for model in job.models:
-        own = tuple(
-            _score_space(task, job, model, space, labels, folder, entries, people, step, wrong)
+        by_space = {
+            space: _score_space(
+                task, job, model, space, labels, folder, entries, people, step, wrong
+            )
             for space, labels in spaces[model.name]
+        }
+        native_names = answer_names(job, model, "native")
+        models.append(
+            ModelResults(
+                name=model.name,
+                identity=model.identity,
+                classes=model.classes or 0,
+                category=category_of_model(model.name),
+                outputs=() if native_names == class_names() else native_names,
+                spaces=by_space,
+                trained_on=model.trained_on,
+                marked=met_in_training(entries, model.trained_on),
+            )
         )
-        answers_of_its_own = answer_names(job, model, "native")
-        outputs = () if answers_of_its_own == class_names() else answers_of_its_own
-        about = (model.name, model.identity, model.classes or 0, own)
-        marked = met_in_training(entries, model.trained_on)
-        kind = category_of_model(model.name)
-        models.append(ModelScore(*about, kind, outputs, model.trained_on, marked))
     models = normalise(models, choice, job.plan, wrong)
     answers: dict[str, dict[str, PredictionReader]] = {}
     for name, own_spaces in spaces.items():
@@ -91,7 +106,7 @@ def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress)
     human_bins = AUTO if task.fit.bins is None else task.fit.bins
     coverage = _coverage(folder, entries, task.fit) if job.images.has_clean else {}
     job = _with_left_out(job, folder)
-    return Evaluation(
+    return Results(
         config={
             **job.settings(),
             "rule": task.rule,
@@ -103,19 +118,19 @@ def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress)
             "means_over": counted(job, entries),
             "fit": _plain(task.fit) | ({HUMAN_BINS: human_bins} if task.human_names else {}),
         },
-        images=_about_images(job),
+        images=_images_used(job),
         models=tuple(models),
         coverage=coverage,
         paired=tuple(_paired(models)),
         warnings=tuple(caveats_of(job, models, choice, task.fit)),
         agreements=tuple(agreements(answers, entries, people[0], task.fit, progress)),
-        provenance={
-            "versions": versions(),
-            "git": git_hash(),
-            "device": str(job.device),
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": "",
-        },
+        provenance=RunProvenance(
+            versions=versions(),
+            git=git_hash(),
+            device=str(job.device),
+            command="",
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+        ),
         people=() if people[0] is None else experiments_of(people[0], task.fit),
     )
 
@@ -126,37 +141,53 @@ def _similar_config(task: Task) -> dict[str, Any]:
     return {} if names == [PUBLISHED] else {"similar": names}
 
 
-def experiments_of(references: References | Reference, fit: Fit) -> tuple[Experiment, ...]:
-    """Return what people answered, fitted as it is when models are compared with it."""
-    found = []
-    for reference in references.parts:
-        whose = f" ({reference.name})" if len(references.parts) > 1 else ""
-        for name in reference.experiments:
-            curves = {
-                which: curve
-                for which in WHICH
-                if (curve := human_curve(reference, name, which, fit)[0]) is not None
-            }
-            # rates of conditions are not corrected for chance
-            points = (
-                {} if reference.corrected else {w: tuple(reference.points(name, w)) for w in curves}
+def experiments_of(references: References | Reference, fit: Fit) -> tuple[HumanExperiment, ...]:
+    """Return the experiments with humans, fitted as they are when models are compared with them."""
+    return tuple(
+        _experiment(reference, name, fit, names_reference=len(references.parts) > 1)
+        for reference in references.parts
+        for name in reference.experiments
+    )
+
+
+def _experiment(
+    reference: Reference, name: str, fit: Fit, *, names_reference: bool
+) -> HumanExperiment:
+    similar = reference.similar.find(name)
+    accuracy, consistency = (_human_curve(reference, name, which, fit) for which in WHICH)
+    return HumanExperiment(
+        name=name,
+        title=f"{title(name)} ({reference.name})" if names_reference else title(name),
+        kind="" if similar is None else similar.name,
+        members=reference.similar.members_of(name),
+        size=reference.size_in_words(name),
+        accuracy=accuracy,
+        consistency=consistency,
+        tested=reference.similar.is_tested(name),
+        evidence="" if similar is None else similar.evidence,
+        reference=reference.name,
+    )
+
+
+def _human_curve(reference: Reference, name: str, which: str, fit: Fit) -> HumanCurve | None:
+    curve, _ = human_curve(reference, name, which, fit)
+    if curve is None:
+        return None
+    # rates of conditions are not corrected for chance
+    points = () if reference.corrected else reference.points(name, which)
+    return HumanCurve(
+        line=sample_curve(curve),
+        points=tuple(
+            HumanPoint(
+                delta_v=point.delta_v,
+                answers=point.answers,
+                rate=point.rate,
+                interval95=point.interval(0.95),
+                interval83=point.interval(0.83),
             )
-            alike = reference.similar.find(name)
-            found.append(
-                Experiment(
-                    name,
-                    f"{title(name)}{whose}",
-                    "" if alike is None else alike.name,
-                    reference.similar.members_of(name),
-                    reference.size_in_words(name),
-                    curves,
-                    points,
-                    reference.similar.is_tested(name),
-                    "" if alike is None else alike.evidence,
-                    reference.name,
-                )
-            )
-    return tuple(found)
+            for point in points
+        ),
+    )
 
 
 def _spaces(
@@ -205,14 +236,15 @@ def _score_space(
     people: tuple[References | None, str],
     step: Advance,
     wrong: dict[str, dict[str, Divisor]],
-) -> SpaceScore:
+) -> SpaceResults:
     recorded = _recorded(task, job, space, labels, folder)
     clean = recorded.clean(model.name)
     labelled = bool((clean.label != NONE).any())
     # in people's space only pictures of their categories count
     kept = clean.label != NONE if space == ENTRY16 and labelled else np.ones(len(clean), bool)
-    scores, used = [], clean.take(kept)
-    by_class = ByClass(used, task.fit.replicates, task.fit.seed)
+    scores: dict[str, CorruptionResults] = {}
+    used = clean.take(kept)
+    by_class = ByClass(used, task.fit.replicates, task.fit.seed, answer_names(job, model, space))
     # drawn by the data set's classes, people's categories have uneven shares
     uneven = space == ENTRY16 and labelled and job.plan.labels != ENTRY16
     theirs, why = people
@@ -226,17 +258,15 @@ def _score_space(
         by_class.add(entry.name, outcomes)
         if uneven:
             outcomes = replace(outcomes, weights=class_weights(outcomes.label))
-        scores.append(
-            score_corruption(
-                entry.name,
-                outcomes,
-                task.fit,
-                geometric=entry.geometric,
-                classes=len(CATEGORIES) if space == ENTRY16 else model.classes or 0,
-                labelled=labelled,
-                reference=theirs,
-                why_no_reference=why,
-            )
+        scores[entry.name] = score_corruption(
+            entry.name,
+            outcomes,
+            task.fit,
+            geometric=entry.geometric,
+            classes=len(CATEGORIES) if space == ENTRY16 else model.classes or 0,
+            labelled=labelled,
+            reference=theirs,
+            why_no_reference=why,
         )
         if task.baseline == PEOPLE and theirs is not None and labelled:
             own = people_error(theirs, entry.name, outcomes, task.fit)
@@ -247,23 +277,37 @@ def _score_space(
     if labelled and (uneven or (job.plan.balanced and _is_drawn(job))):
         known = replace(known, weights=class_weights(known.label))
     is_few = is_too_few(space, known.label) if labelled else len(used) < ENOUGH
-    return SpaceScore(
-        space,
+    corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
+    if is_few:
+        corruptions = {name: without_claim(score, TOO_FEW) for name, score in corruptions.items()}
+    return SpaceResults(
         pictures=len(used),
         classes=len(np.unique(known.label)),
         left_out=int((labels == NONE).sum()) if space == ENTRY16 and labelled else 0,
+        verdict=TOO_FEW if is_few else "",
         clean_accuracy=(
             estimate_mean(known.correct, replace(known, universe=used.picture), task.fit)
             if labelled and job.images.has_clean
             else None
         ),
-        corruptions=tuple(correct_for_number(scores)),
-        verdict=TOO_FEW if is_few else "",
+        means=_means(corruptions, counted(job, entries), len(used)),
+        corruptions=corruptions,
+        corruption_error=None,
         similar=() if theirs is None else tuple(_similar(scores, theirs.similar)),
-        counted=tuple(counted(job, entries)),
-        by_class=tuple(by_class.scores()),
-        class_names=answer_names(job, model, space),
+        by_class=tuple(by_class.results()),
     )
+
+
+def _means(
+    scores: Mapping[str, CorruptionResults], corruptions: Sequence[str], n_images: int
+) -> dict[str, Estimate]:
+    """Return the mean of every score over those corruptions that have it, by the score's name."""
+    by_score: dict[str, list[Estimate]] = {}
+    for corruption in scores:
+        if corruption in corruptions:
+            for name, estimate in scores[corruption].scores.items():
+                by_score.setdefault(name, []).append(estimate)
+    return {name: mean_estimate(values, n_images) for name, values in by_score.items()}
 
 
 def answered(task: Task, job: PredictionTask, folder: Path) -> list[Answered]:
@@ -301,66 +345,72 @@ def _is_drawn(job: PredictionTask) -> bool:
 
 
 def _similar(
-    scores: Sequence[CorruptionScore], classes: SimilarClasses
-) -> Iterator[tuple[str, str, SimilarClass]]:
-    """Yield how a model's scores differ between corruptions that people meet alike.
+    scores: Mapping[str, CorruptionResults], classes: SimilarClasses
+) -> Iterator[SimilarPair]:
+    """Yield how a model's scores differ between visually similar corruptions.
 
     Accuracy, then consistency; with one human curve for both corruptions, or with both of theirs
-    where people responded to each.
+    where humans responded to each.
     """
     for letter in PROPERTIES:
         for first, second in combinations(scores, 2):
-            kind = classes.name_of(first.corruption)
-            if kind is None or kind != classes.name_of(second.corruption):
+            kind = classes.name_of(first)
+            if kind is None or kind != classes.name_of(second):
                 continue
-            one, two = (own.properties.get(letter) for own in (first, second))
-            if one is None or two is None or one.people is None or two.people is None:
+            properties = (scores[name].properties.get(letter) for name in (first, second))
+            one, two = (None if score is None else score.people for score in properties)
+            if one is None or two is None or one.corrected_for_chance != two.corrected_for_chance:
                 continue
-            if one.people.corrected != two.people.corrected:
-                continue
-            human, other = one.people.curve, two.people.curve
-            found = compare_corruptions(
+            human, second_human = one.line.fitted, two.line.fitted
+            difference_of_scores = compare_corruptions(
                 human,
-                one.people.model_curve,
-                two.people.model_curve,
-                second_human=None if other is human else other,
+                one.model_line.fitted,
+                two.model_line.fitted,
+                second_human=None if second_human is human else second_human,
             )
-            yield first.corruption, second.corruption, replace(found, property=letter)
+            yield SimilarPair(
+                **dict(difference_of_scores), first=first, second=second, property=letter
+            )
 
 
-def _paired(models: Sequence[ModelScore]) -> Iterator[Paired]:
+def _paired(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:
     for first, second in combinations(models, 2):
         for space in first.spaces:
-            other = second.space(space.space)
-            if other is None:
+            if space not in second.spaces:
                 continue
-            for one, two in zip(space.corruptions, other.corruptions, strict=True):
+            for corruption, score in first.spaces[space].corruptions.items():
+                other = second.spaces[space].corruptions[corruption]
                 for letter in PROPERTIES:
-                    own, theirs = one.properties.get(letter), two.properties.get(letter)
-                    if own is None or theirs is None or own.curve is None or theirs.curve is None:
+                    properties = (own.properties.get(letter) for own in (score, other))
+                    one, two = (None if own is None else own.curve for own in properties)
+                    if one is None or two is None:
                         continue
-                    found = difference(own.curve, theirs.curve, paired=True)
-                    overlap = intervals_overlap(own.curve, theirs.curve).areas
-                    yield Paired(
-                        space.space, one.corruption, letter, first.name, second.name, found, overlap
+                    yield PairedComparison(
+                        space=space,
+                        corruption=corruption,
+                        property=letter,
+                        first=first.name,
+                        second=second.name,
+                        difference=difference(one.fitted, two.fitted, paired=True),
+                        intervals_overlap=intervals_overlap(one.fitted, two.fitted).areas,
                     )
 
 
-def _coverage(folder: Path, entries: Sequence[Entry], fit: Fit) -> dict[str, dict[str, Any]]:
-    found = {}
+def _coverage(folder: Path, entries: Sequence[Entry], fit: Fit) -> dict[str, CorruptionCoverage]:
+    coverage = {}
     for entry in entries:
         table = read_rows(folder, entry.name, ["row", "picture", "model", "corruption", "delta_v"])
         first = table["model"][0]
-        (own,) = coverage_of(table.filter(pc.equal(table["model"], first)), int(fit.least))
-        found[entry.name] = {
-            "rows": own.rows,
-            "paper": own.paper,
-            "equal": own.equal,
-            "reached": own.reached,
-            "largest": own.largest,
-            "histogram": own.histogram,
-        }
-    return found
+        (found,) = coverage_of(table.filter(pc.equal(table["model"], first)), int(fit.least))
+        coverage[entry.name] = CorruptionCoverage(
+            rows=found.rows,
+            paper=found.paper,
+            equal=found.equal,
+            reached=found.reached,
+            largest=found.largest,
+            histogram=found.histogram,
+        )
+    return coverage
 
 
 def _with_left_out(job: PredictionTask, folder: Path) -> PredictionTask:
@@ -371,18 +421,18 @@ def _with_left_out(job: PredictionTask, folder: Path) -> PredictionTask:
     return replace(job, images=replace(job.images, damaged=(*job.images.damaged, *more)))
 
 
-def _about_images(job: PredictionTask) -> dict[str, Any]:
+def _images_used(job: PredictionTask) -> ImagesUsed:
     images = job.images
     used = np.unique(np.concatenate([samples.image for samples in job.groups]))
-    return {
-        "source": images.source,
-        "digest": images.digest,
-        "pictures": len(images),
-        "used": len(used),
-        "stimulus": images.stimulus.name,
-        "damaged": [{"name": each.name, "why": each.why} for each in images.damaged],
-        "digests": {images.pictures[place].name: images.digests[place] for place in used},
-    }
+    return ImagesUsed(
+        source=images.source,
+        digest=images.digest,
+        pictures=len(images),
+        used=len(used),
+        stimulus=images.stimulus.name,
+        damaged=tuple(DamagedImage(name=image.name, why=image.why) for image in images.damaged),
+        digests={images.pictures[index].name: images.digests[index] for index in used},
+    )
 
 
 def _plain(fit: Fit) -> dict[str, Any]:

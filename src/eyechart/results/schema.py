@@ -4,33 +4,36 @@ What computes the numbers, draws them or compares runs does not belong here.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Record, first_problem
+from eyechart.core.records import Known, Real, Record, first_problem
+from eyechart.core.registry import unknown_name
+from eyechart.curves.curve import Curve
+from eyechart.scores.people import Areas
+from eyechart.scores.registry import values_of
+from eyechart.scores.significance import Difference, Lead
+from eyechart.scores.similar import SimilarDifference
+from eyechart.stats.estimate import Estimate
+from eyechart.stats.intervals import FloatArray
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION: Literal[4] = 4
 """Of results.json; grows when a field changes its meaning."""
 
 RESULTS_FILE = "results.json"
 EXAMPLES_FOLDER = "examples"
 
-Ends = tuple[float | None, float | None]
-Numbers = tuple[float | None, ...]
+CURVE_POINTS = 101
+DIGITS = 6
+"""Decimals of curves and bands in the file."""
 
-
-class Estimate(Record):
-    """A score with its confidence intervals, from bootstrap replicates of the images."""
-
-    value: float | None
-    """The score; null where it is undetermined."""
-    interval95: Ends
-    """Both ends of the 95 % interval; null where too few replicates determine the score."""
-    interval83: Ends
-    """Both ends of the 83 % interval, the published rule for comparing two curves."""
+Ends = tuple[Real, Real]
+Numbers = tuple[Known, ...]
+Value = TypeVar("Value")
 
 
 class SampledCurve(Record):
@@ -49,6 +52,15 @@ class SampledCurve(Record):
     high83: Numbers
     """Upper end of the 83 % band."""
 
+    _fitted: Curve | None = PrivateAttr(default=None)
+
+    @property
+    def fitted(self) -> Curve:
+        """The curve itself, with its replicates; a file does not hold it."""
+        if self._fitted is None:
+            raise UsageError("Results that were read from a file hold no fitted curves.")
+        return self._fitted
+
 
 class ModelCurve(SampledCurve):
     """A model's curve, and the bins that it was fitted to."""
@@ -59,36 +71,49 @@ class ModelCurve(SampledCurve):
     """Weight of the samples in each bin: their number, unless classes were weighted."""
     bin_rates: Numbers
     """Share of correct (or consistent) predictions in each bin; null in empty ones."""
-    smoothing: float | None
+    smoothing: Known
     """The smoothing parameter of the spline."""
-    left_anchor: float | None
+    left_anchor: Known
     """Value that the curve has at Δv 0, null for none."""
-    right_anchor: float | None
+    right_anchor: Known
     """Value that the curve has at Δv 1, null for none."""
 
+    @classmethod
+    def of(cls, curve: Curve) -> "ModelCurve":
+        """Return the record of a fitted curve."""
+        record = cls(
+            **sample_curve(curve).model_dump(),
+            bin_edges=tuple(curve.bins.edges),
+            bin_counts=tuple(curve.bins.counts),
+            bin_rates=tuple(curve.bins.rates),
+            smoothing=curve.smoothing,
+            left_anchor=curve.left,
+            right_anchor=curve.right,
+        )
+        record._fitted = curve
+        return record
 
-class LeadRange(Record):
-    """A range of visual change in which one curve is above the other."""
 
-    start: float
-    """Δv at which the range starts."""
-    end: float
-    """Δv at which the range ends."""
-    who: str
-    """Who is ahead: "model" or "people"; between two corruptions "first" or "second"."""
+@lru_cache(maxsize=64)
+def sample_curve(curve: Curve) -> SampledCurve:
+    """Return the record of a fitted curve: its values and bands at evenly spaced visual changes."""
+    delta_v = [index / (CURVE_POINTS - 1) for index in range(CURVE_POINTS)]
+    low95, high95 = curve.band(delta_v, 0.95)
+    low83, high83 = curve.band(delta_v, 0.83)
+    record = SampledCurve(
+        delta_v=tuple(delta_v),
+        values=_rounded(curve(delta_v)),
+        low95=_rounded(low95),
+        high95=_rounded(high95),
+        low83=_rounded(low83),
+        high83=_rounded(high83),
+    )
+    record._fitted = curve
+    return record
 
 
-class ComparedAreas(Record):
-    """The four areas over visual change 0 … 1 that HMRI and MRSI are ratios of."""
-
-    human: float | None
-    """Below the human curve."""
-    model: float | None
-    """Below the model's curve."""
-    human_ahead: float | None
-    """Between the curves where humans are ahead."""
-    model_ahead: float | None
-    """Between the curves where the model is ahead."""
+def _rounded(values: FloatArray) -> Numbers:
+    return tuple(round(float(value), DIGITS) for value in values)
 
 
 class HumanComparison(Record):
@@ -108,13 +133,13 @@ class HumanComparison(Record):
     """Who is ahead by a bootstrap test along both curves, or that there is insufficient data."""
     corrected_for_chance: bool
     """Whether both curves are corrected for chance."""
-    areas: ComparedAreas
+    areas: Areas
     """The areas behind both indices."""
-    leads: tuple[LeadRange, ...]
+    leads: tuple[Lead, ...]
     """Ranges of Δv in which either curve is above the other."""
-    significant: tuple[LeadRange, ...]
+    significant: tuple[Lead, ...]
     """Ranges in which the 83 % bands do not overlap (the published rule)."""
-    tested: tuple[LeadRange, ...]
+    tested: tuple[Lead, ...]
     """Ranges in which one is ahead by the test behind `scenario`."""
     p_people: float
     """P-value of humans being ahead anywhere, corrected for the number of corruptions."""
@@ -126,9 +151,9 @@ class HumanComparison(Record):
     """The model's curve on the same scale: corrected for chance where the human curve is."""
     human_bins: int | None = None
     """Number of bins that the human curve was fitted to."""
-    human_left_anchor: float | None = None
+    human_left_anchor: Known = None
     """Value that the human curve has at Δv 0, null for none."""
-    human_right_anchor: float | None = None
+    human_right_anchor: Known = None
     """Value that the human curve has at Δv 1, null for none."""
     reference: str = ""
     """Name of the human reference."""
@@ -145,19 +170,19 @@ class PropertyResults(Record):
     """Share of correct (or consistent) predictions over all samples."""
     answers: int
     """Number of samples."""
-    robustness: Estimate | None
+    robustness: Estimate | None = None
     """Area below the curve, R_a or R_p; null where there is no curve."""
-    bounds: Ends | None
+    bounds: Ends | None = None
     """Between which the area lies whatever the curve does where nothing was observed."""
-    observed: tuple[tuple[float, float], ...]
+    observed: tuple[tuple[float, float], ...] = ()
     """Ranges of Δv with enough samples."""
-    note: str
+    note: str = ""
     """Why there is no curve, "" if there is one."""
-    people: HumanComparison | None
+    people: HumanComparison | None = None
     """The comparison with humans; null where there is none."""
-    people_note: str
+    people_note: str = ""
     """Why there is no comparison with humans, "" if there is one."""
-    curve: ModelCurve | None
+    curve: ModelCurve | None = None
     """The curve over visual change; null where there is none."""
 
 
@@ -183,6 +208,11 @@ class CorruptionResults(Record):
         both = {"a": self.accuracy, "p": self.consistency}
         return {letter: score for letter, score in both.items() if score is not None}
 
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores that exist, by name: r_a, r_p, hmri_a, mrsi_a, error."""
+        return values_of(self)
+
 
 class NormalizedErrors(Record):
     """A model's errors divided by a baseline's: CE and relative CE, as shares of 1."""
@@ -197,31 +227,30 @@ class NormalizedErrors(Record):
     """Relative CE, what corruption adds to the clean error, of each corruption."""
     relative_mce: Estimate | None
     """Mean relative CE over all corruptions of the suite; null where one is missing."""
-    note: str
+    note: str = ""
     """Why a mean is missing, "" if none is."""
 
+    @property
+    def tables(self) -> dict[str, Mapping[str, Estimate]]:
+        """Both scores of all corruptions, by name."""
+        return {"ce": self.ce, "relative_ce": self.relative_ce}
 
-class SimilarPair(Record):
+    @property
+    def means(self) -> dict[str, Estimate]:
+        """The means that exist, by name."""
+        both = {"mce": self.mce, "relative_mce": self.relative_mce}
+        return {name: mean for name, mean in both.items() if mean is not None}
+
+
+class SimilarPair(SimilarDifference):
     """How a model's scores differ between two visually similar corruptions."""
 
     first: str
     """The first corruption."""
     second: str
     """The second corruption."""
-    delta_hmri: float | None
-    """HMRI under the first less HMRI under the second."""
-    hmri_interval: Ends
-    """The 95 % interval of that difference."""
-    delta_mrsi: float | None
-    """MRSI under the first less MRSI under the second."""
-    mrsi_interval: Ends
-    """The 95 % interval of that difference."""
-    ranges: tuple[LeadRange, ...]
-    """Where the 83 % bands of the model's two curves do not overlap."""
-    property: str = "a"
+    property: str
     """"a" for accuracy, "p" for consistency."""
-    human_curves: int = 1
-    """2 if humans responded to both corruptions, 1 if one human curve stands for both."""
 
 
 class ClassResults(Record):
@@ -235,13 +264,13 @@ class ClassResults(Record):
     """Number of images."""
     answers: int
     """Number of corrupted samples."""
-    clean: float | None
+    clean: Known
     """Accuracy on clean images; null without any."""
     corrupted: Estimate
     """Accuracy over all corrupted samples."""
     worst: str
     """The corruption with the lowest accuracy."""
-    worst_rate: float | None
+    worst_rate: Known
     """The accuracy under that corruption."""
     instead: str
     """The most frequent incorrect prediction, "" if there is none."""
@@ -274,7 +303,7 @@ class SpaceResults(Record):
     """Each class of images."""
 
     def __getitem__(self, corruption: str) -> CorruptionResults:
-        return self.corruptions[corruption]
+        return _named("corruption", corruption, self.corruptions)
 
 
 class ModelResults(Record):
@@ -297,12 +326,17 @@ class ModelResults(Record):
     marked: tuple[str, ...] = ()
     """Corruptions of this test that count as trained on."""
 
+    @property
+    def primary(self) -> SpaceResults:
+        """The scores in the primary label space: the images' own classes, where they are scored."""
+        return next(iter(self.spaces.values()))
+
     def space(self, name: str) -> SpaceResults:
-        """Return the scores in a label space; a KeyError if there are none."""
-        return self.spaces[name]
+        """Return the scores in a label space: "native" or "entry16"."""
+        return _named("label space", name, self.spaces)
 
     def __getitem__(self, corruption: str) -> CorruptionResults:
-        return next(iter(self.spaces.values()))[corruption]
+        return self.primary[corruption]
 
 
 class CorruptionCoverage(Record):
@@ -365,27 +399,6 @@ class RunProvenance(Record):
     """When, as an ISO date."""
 
 
-class CurveDifference(Record):
-    """First curve less second: of the areas, and the largest along the curves."""
-
-    area_difference: float | None
-    """Difference of the areas."""
-    interval: Ends
-    """Its 95 % interval."""
-    narrow_interval: Ends
-    """Its 83 % interval."""
-    p_value: float | None
-    """P-value of the difference of the areas."""
-    largest: float | None
-    """The largest difference along the curves."""
-    place: float | None
-    """The visual change at which it is."""
-    p_value_largest: float | None
-    """P-value of the largest difference."""
-    paired: bool
-    """Whether replicates were paired by image."""
-
-
 class PairedComparison(Record):
     """Two models under one corruption, on the same samples."""
 
@@ -399,7 +412,7 @@ class PairedComparison(Record):
     """The first model."""
     second: str
     """The second model."""
-    difference: CurveDifference
+    difference: Difference
     """How the first differs from the second."""
     intervals_overlap: bool
     """Whether the 83 % intervals of the areas overlap, the published rule."""
@@ -474,7 +487,7 @@ class ExamplePrediction(Record):
 
     said: str
     """The predicted class."""
-    confidence: float | None
+    confidence: Known
     """Its probability, 0 … 1; null if the model gives none."""
     correct: bool | None
     """Whether it is correct; null without a label."""
@@ -493,9 +506,9 @@ class ExampleImage(Record):
     """File name of the image."""
     truth: str
     """Its label, "" without one."""
-    delta_v: float | None
+    delta_v: Known
     """Visual change; null where it cannot be measured."""
-    severity: float | None
+    severity: Known
     """Severity; null where the corruption has none."""
     parameters: Mapping[str, float]
     """Parameters of the corruption."""
@@ -508,7 +521,7 @@ class ExampleImage(Record):
 class Results(Record):
     """All results of one run: the content of results.json."""
 
-    schema_version: Literal[4] = Field(alias="schema")
+    schema_version: Literal[4] = Field(default=SCHEMA_VERSION, alias="schema")
     """Version of this format."""
     config: Mapping[str, Any]
     """The settings of the run."""
@@ -524,22 +537,51 @@ class Results(Record):
     """The models."""
     paired: tuple[PairedComparison, ...]
     """Differences between the curves of two models."""
-    agreements: tuple[ErrorAgreement, ...]
+    agreements: tuple[ErrorAgreement, ...] = ()
     """Error consistency between models, and with humans."""
-    people: tuple[HumanExperiment, ...]
+    people: tuple[HumanExperiment, ...] = ()
     """The experiments with humans that models were compared with."""
-    examples: tuple[ExampleImage, ...]
+    examples: tuple[ExampleImage, ...] = ()
     """Clean samples, then samples by corruption from mild to strong."""
 
     def model(self, name: str) -> ModelResults | None:
         """Return the model of that name, if it exists."""
         return next((model for model in self.models if model.name == name), None)
 
+    @property
+    def means_over(self) -> tuple[str, ...]:
+        """The corruptions that means are over."""
+        return tuple(self.config["means_over"])
+
+    def with_command(self, command: str) -> "Results":
+        """Return the results with the command that produced them."""
+        provenance = self.provenance.model_copy(update={"command": command})
+        return self.model_copy(update={"provenance": provenance})
+
+    def with_warnings(self, *warnings: str) -> "Results":
+        """Return the results with more warnings."""
+        return self.model_copy(update={"warnings": (*self.warnings, *warnings)})
+
     def __getitem__(self, model: str) -> ModelResults:
-        found = self.model(model)
-        if found is None:
-            raise KeyError(model)
-        return found
+        return _named("model", model, {own.name: own for own in self.models})
+
+    def __repr__(self) -> str:
+        names = ", ".join(model.name for model in self.models)
+        return f"<Results of {names} on {self.images.source}>"
+
+    __str__ = __repr__
+
+
+def _named(kind: str, name: str, records: Mapping[str, Value]) -> Value:
+    if name not in records:
+        raise unknown_name(kind, name, records)
+    return records[name]
+
+
+def check_results(results: object) -> None:
+    """Raise a UsageError for what is not the result of `evaluate`."""
+    if not isinstance(results, Results):
+        raise UsageError(f"evaluation must be what evaluate returns, got {type(results).__name__}.")
 
 
 class _Version(Record, extra="ignore"):

@@ -2,14 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eyechart.core.parts import read_parquet, write_parquet
-from eyechart.scores.evaluation import Evaluation, ModelScore, SpaceScore
-from eyechart.scores.registry import values_of
+from eyechart.results.schema import Results, SpaceResults
 from eyechart.stats.estimate import Estimate
 
 SCORES_FILE = "scores.parquet"
@@ -38,39 +36,38 @@ Key = tuple[str, str, str, str]
 """Model, label space, corruption, score."""
 
 
-def scores_of(evaluation: Evaluation) -> Iterator[tuple[Key, Estimate]]:
+def scores_of(results: Results) -> Iterator[tuple[Key, Estimate]]:
     """Yield every score of a run."""
-    for model in evaluation.models:
-        for space in model.spaces:
-            yield from _of_space(model, space)
+    for model in results.models:
+        for name, space in model.spaces.items():
+            for (corruption, score), estimate in _scores_in(space):
+                yield (model.name, name, corruption, score), estimate
 
 
-def _of_space(model: ModelScore, space: SpaceScore) -> Iterator[tuple[Key, Estimate]]:
-    where = (model.name, space.space)
+def _scores_in(space: SpaceResults) -> Iterator[tuple[tuple[str, str], Estimate]]:
     if space.clean_accuracy is not None:
-        yield (*where, WHOLE, CLEAN_ACCURACY), space.clean_accuracy
-    for score in space.corruptions:
-        if score.clean_error is not None:
-            yield (*where, score.corruption, CLEAN_ERROR), score.clean_error
-        for name, value in values_of(score).items():
-            yield (*where, score.corruption, name), value
-    if space.normalised is not None:
-        for name, table in space.normalised.tables.items():
-            for corruption, value in table.items():
-                yield (*where, corruption, name), value
-        for name, mean in space.normalised.means.items():
-            yield (*where, WHOLE, name), mean
+        yield (WHOLE, CLEAN_ACCURACY), space.clean_accuracy
+    for corruption, results in space.corruptions.items():
+        if results.clean_error is not None:
+            yield (corruption, CLEAN_ERROR), results.clean_error
+        for name, estimate in results.scores.items():
+            yield (corruption, name), estimate
+    if space.corruption_error is not None:
+        for name, table in space.corruption_error.tables.items():
+            for corruption, estimate in table.items():
+                yield (corruption, name), estimate
+        for name, mean in space.corruption_error.means.items():
+            yield (WHOLE, name), mean
 
 
-def write_scores(evaluation: Evaluation, path: Path) -> None:
+def write_scores(results: Results, path: Path) -> None:
     """Write the scores of a run with their replicates."""
-    found = dict(scores_of(evaluation))
-    keys, values = list(found), list(found.values())
-    columns: list[list[Any]] = [[key[place] for key in keys] for place in range(4)]
-    numbers = [[own.value, *own.interval, *own.narrow_interval] for own in values]
-    columns += [[row[place] for row in numbers] for place in range(5)]
-    columns.append([own.replicates for own in values])
-    arrays = [pa.array(own, field.type) for own, field in zip(columns, SCHEMA, strict=True)]
+    rows = [
+        (*key, estimate.value, *estimate.interval95, *estimate.interval83, estimate.replicates)
+        for key, estimate in scores_of(results)
+    ]
+    columns = zip(*rows, strict=True) if rows else ([] for _ in SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     write_parquet(pa.Table.from_arrays(arrays, schema=SCHEMA), path)
 
 
@@ -79,7 +76,7 @@ def read_scores(path: Path) -> dict[Key, Estimate]:
     found = {}
     for row in read_parquet(path, SCHEMA.names).to_pylist():
         key = (row["model"], row["space"], row["corruption"], row["score"])
-        found[key] = Estimate(
+        found[key] = Estimate.of(
             row["value"],
             (row["low95"], row["high95"]),
             (row["low83"], row["high83"]),

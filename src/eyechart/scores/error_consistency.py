@@ -161,9 +161,9 @@ def _mean(kappas: Numbers) -> Numbers:
 def _estimate(value: float, drawn: Numbers) -> Estimate:
     known = drawn[~np.isnan(drawn)]
     if not len(known):
-        return Estimate(value, (np.nan, np.nan), (np.nan, np.nan), drawn)
+        return Estimate.of(value, (np.nan, np.nan), (np.nan, np.nan), drawn)
     wide, narrow = (percentile_interval(known, level) for level in LEVELS)
-    return Estimate(value, wide, narrow, drawn)
+    return Estimate.of(value, wide, narrow, drawn)
 
 
 def _hits(rows: Sequence[ArrayLike] | NDArray[Any]) -> Numbers:

@@ -1,11 +1,11 @@
 """A model next to people: how much of their robustness it reaches, and where it is ahead."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from scipy.interpolate import PPoly
 
+from eyechart.core.records import Record
 from eyechart.curves.bins import Numbers
 from eyechart.curves.crossings import four_areas, leads_between
 from eyechart.curves.curve import Curve
@@ -23,14 +23,17 @@ ROLES = ("human_curve", "model_curve")
 NAMES = ("people", "model")
 
 
-@dataclass(frozen=True)
-class Areas:
-    """Areas over visual change 0…1: below each curve, and between them where one is ahead."""
+class Areas(Record):
+    """The four areas over visual change 0 … 1 that HMRI and MRSI are ratios of."""
 
     human: float
+    """Below the human curve."""
     model: float
+    """Below the model's curve."""
     human_ahead: float
+    """Between the curves where humans are ahead."""
     model_ahead: float
+    """Between the curves where the model is ahead."""
 
     @property
     def hmri(self) -> float:
@@ -85,7 +88,9 @@ def ranges(human_curve: Curve, model_curve: Curve) -> list[Lead]:
     """
     check_comparable(human_curve, model_curve, ROLES)
     found = leads_between(human_curve.pieces, model_curve.pieces)
-    return [Lead(start, end, NAMES[0 if people else 1]) for start, end, people in found]
+    return [
+        Lead(start=start, end=end, who=NAMES[0 if people else 1]) for start, end, people in found
+    ]
 
 
 def significant_ranges(
@@ -101,7 +106,7 @@ def significant_ranges(
 
 def areas_of(human: PPoly, model: PPoly, density: Density = UNIFORM) -> Areas:
     """Return the four areas of two piecewise quadratic curves over 0…1."""
-    return Areas(*(float(each) for each in four_areas(human, model, density)))
+    return _named_areas(float(area) for area in four_areas(human, model, density))
 
 
 def compared_scores(
@@ -110,8 +115,40 @@ def compared_scores(
     """Return HMRI and MRSI of each pair of curves."""
     if have_same_breaks(humans) and have_same_breaks(models):
         many = four_areas(stacked(humans), stacked(models), density)
-        each = [Areas(*own) for own in zip(*many, strict=True)]
+        each = [_named_areas(areas) for areas in zip(*many, strict=True)]
     else:
         # stacked, each would have the breaks of all
         each = [areas_of(*pair, density) for pair in zip(humans, models, strict=True)]
     return np.array([own.hmri for own in each]), np.array([own.mrsi for own in each])
+
+
+def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
+    """Return the least and the greatest HMRI that a falling curve through what was seen can have.
+
+    Between observed ranges the model's curve lies between its values at their ends; before the
+    first it is no higher than its anchor, behind the last no lower than its right one.
+    """
+    places = np.linspace(0, 1, 4001)
+    lower, upper = model(places).copy(), model(places).copy()
+    before, edge = (1.0 if model.left is None else model.left), 0.0
+    for start, end in model.observed:
+        gap = (places > edge) & (places < start)
+        lower[gap], upper[gap] = model(start), before
+        before, edge = float(model(end)), end
+    rest = places > edge
+    lower[rest], upper[rest] = 0.0 if model.right is None else model.right, before
+    weights = human.density(places)
+    people = human(places)
+    total = float(np.trapezoid(people * weights, places))
+    if not total:
+        return float("nan"), float("nan")
+    low, high = (
+        float(np.trapezoid(np.minimum(people, own) * weights, places)) / total
+        for own in (lower, upper)
+    )
+    return low, min(1.0, high)
+
+
+def _named_areas(areas: Iterable[float]) -> Areas:
+    human, model, human_ahead, model_ahead = areas
+    return Areas(human=human, model=model, human_ahead=human_ahead, model_ahead=model_ahead)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from eyechart.scores.evaluation import CorruptionScore
     from eyechart.stats.estimate import Estimate
 
 LABELS, HUMANS, BASELINE, CLEAN = "labels", "humans", "baseline", "clean images"
@@ -284,7 +283,7 @@ def find(record: object, path: Sequence[str]) -> Any:
     return record
 
 
-def values_of(score: "CorruptionScore") -> dict[str, "Estimate"]:
-    """Return the scores of a corruption that there are by their names: r_a, hmri_a, error."""
-    found = {own.name: find(score, own.record) for own in BY_PROPERTY}
+def values_of(record: object) -> dict[str, "Estimate"]:
+    """Return the scores in the record of a corruption that exist, by name: r_a, hmri_a, error."""
+    found = {score.name: find(record, score.record) for score in BY_PROPERTY}
     return {name: estimate for name, estimate in found.items() if estimate is not None}

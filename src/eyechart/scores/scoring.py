@@ -9,24 +9,14 @@ from numpy.typing import NDArray
 from eyechart.core.arguments import as_text, as_whole, as_within
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.anchors import check_right_anchor, right_end
+from eyechart.curves.anchors import check_right_anchor
 from eyechart.curves.bins import BINS, MAX_BINS, bin_edges
-from eyechart.curves.curve import Curve, fit_curve
+from eyechart.curves.curve import Curve
 from eyechart.curves.density import AnyDensity, to_density
 from eyechart.curves.methods import METHODS
-from eyechart.humans.chance import corrected_curve
-from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.evaluation import CorruptionScore, PeopleScore, PropertyScore
-from eyechart.scores.people import (
-    compared_areas,
-    compared_replicates,
-    ranges,
-    significant_ranges,
-)
-from eyechart.scores.scenario import scenario
 from eyechart.stats.bootstrap import check_replicates, resample_means
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
 from eyechart.testsets.samples import FloatArray
@@ -34,7 +24,6 @@ from eyechart.testsets.samples import FloatArray
 PUBLISHED_LEVELS = (1, 2, 3, 4, 5)
 NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"
-NO_CLEAN = "only errors, no curves and no consistency: --clean with the clean images adds them"
 
 
 @dataclass(frozen=True)
@@ -88,106 +77,6 @@ class Fit:
         to_density(self.density)
 
 
-def score_corruption(
-    corruption: str,
-    outcomes: Predictions,
-    fit: Fit,
-    *,
-    geometric: bool,
-    classes: int,
-    labelled: bool,
-    reference: References | Reference | None,
-    why_no_reference: str,
-) -> CorruptionScore:
-    """Return the scores of a model under one corruption.
-
-    `classes`: how many answers there are to choose from. `reference` is None where people's
-    answers do not apply, for the reason given.
-    """
-    known = outcomes.label != NONE
-    accuracy = clean_error = None
-    if labelled and known.any():
-        own = outcomes.take(known)
-        if not np.isnan(own.clean_correct).any():
-            clean_error = estimate_mean(1 - own.clean_correct, own, fit)
-        accuracy = _score(
-            "accuracy", own.correct, own.clean_correct, own.lost_correct, own, corruption, fit,
-            geometric, classes, reference, why_no_reference,
-        )  # fmt: skip
-    ones = np.ones(len(outcomes))
-    no_clean = bool(np.isnan(outcomes.consistent).all())
-    consistency = None if no_clean else _score(
-        "consistency", outcomes.consistent, ones, outcomes.lost_consistent, outcomes, corruption,
-        fit, geometric, classes, reference, why_no_reference,
-    )  # fmt: skip
-    return CorruptionScore(
-        corruption,
-        accuracy,
-        consistency,
-        _by_severity(outcomes.take(known)) if labelled else {},
-        int(np.isnan(outcomes.delta_v).sum()),
-        clean_error,
-    )
-
-
-def _score(
-    which: str,
-    hits: FloatArray,
-    clean: FloatArray,
-    lost: FloatArray,
-    outcomes: Predictions,
-    corruption: str,
-    fit: Fit,
-    geometric: bool,
-    classes: int,
-    reference: References | Reference | None,
-    why_no_reference: str,
-) -> PropertyScore:
-    rate = estimate_mean(hits, outcomes, fit)
-    if geometric:
-        return PropertyScore(
-            rate, len(hits), why="no visual change: things move in the picture",
-            why_no_people="no visual change",
-        )  # fmt: skip
-    if np.isnan(outcomes.clean_correct).all() and np.isnan(outcomes.delta_v).all():
-        return PropertyScore(rate, len(hits), why=NO_CLEAN, why_no_people="no visual change")
-    # a model's answers to the same pixels are the same: its consistency starts at 1
-    anchor = 1.0 if which == "consistency" else clean
-    try:
-        curve = fit_curve(
-            outcomes.delta_v,
-            hits,
-            anchor=anchor,
-            right_anchor=right_end(
-                fit.right_anchor,
-                float(np.average(clean, weights=outcomes.weights)),
-                1 / classes if classes else 0.0,
-                lost,
-                outcomes.weights,
-            ),
-            clusters=outcomes.picture,
-            all_clusters=outcomes.universe,
-            weights=outcomes.weights,
-            **fit.options(),
-        )
-    except UsageError as error:
-        return PropertyScore(rate, len(hits), why=f"no curve: {error}", why_no_people="no curve")
-    pictures = len(np.unique(outcomes.picture))
-    people, why = _next_to_people(
-        which, corruption, curve, fit, reference, why_no_reference, pictures
-    )
-    return PropertyScore(
-        rate,
-        len(hits),
-        curve,
-        make_estimate(curve.area, curve.areas, pictures),
-        curve.bounds,
-        tuple(curve.observed),
-        people=people,
-        why_no_people=why,
-    )
-
-
 def human_curve(
     reference: Reference, corruption: str, which: str, fit: Fit
 ) -> tuple[Curve | None, str]:
@@ -197,83 +86,6 @@ def human_curve(
     except UsageError as error:
         return None, f"{NO_HUMAN_CURVE}: {error}"
     return curve, "" if curve is not None else NO_REFERENCE
-
-
-def _next_to_people(
-    which: str,
-    corruption: str,
-    curve: Curve,
-    fit: Fit,
-    reference: References | Reference | None,
-    why_no_reference: str,
-    pictures: int,
-) -> tuple[PeopleScore | None, str]:
-    if reference is None:
-        return None, why_no_reference
-    source = reference.source(corruption, which)
-    if source is None:
-        return None, NO_REFERENCE
-    human, why = human_curve(source, corruption, which, fit)
-    if human is None:
-        return None, why
-    own = curve
-    if source.corrected:
-        # people's curve is; the model chose among the 16 categories
-        own = corrected_curve(curve, len(CATEGORIES))
-    try:
-        found = scenario(human, own)
-    except UsageError:
-        return None, "people and model were observed at no common visual change"
-    areas = compared_areas(human, own)
-    hmri, mrsi = compared_replicates(human, own)
-    return (
-        PeopleScore(
-            source.about(corruption),
-            source.kind(corruption) or "",
-            make_estimate(areas.hmri, hmri, pictures),
-            _hmri_bounds(human, own),
-            make_estimate(areas.mrsi, mrsi, pictures),
-            areas,
-            found.name,
-            tuple(ranges(human, own)),
-            tuple(significant_ranges(human, own)),
-            human,
-            own,
-            source.corrected,
-            found.leads,
-            found.p_people,
-            found.p_model,
-            *source.stands_for(corruption),
-        ),
-        "",
-    )
-
-
-def _hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
-    """Return the least and the greatest HMRI that a falling curve through what was seen can have.
-
-    Between observed ranges the model's curve lies between its values at their ends; before the
-    first it is no higher than its anchor, behind the last no lower than its right one.
-    """
-    places = np.linspace(0, 1, 4001)
-    lower, upper = model(places).copy(), model(places).copy()
-    before, edge = (1.0 if model.left is None else model.left), 0.0
-    for start, end in model.observed:
-        gap = (places > edge) & (places < start)
-        lower[gap], upper[gap] = model(start), before
-        before, edge = float(model(end)), end
-    rest = places > edge
-    lower[rest], upper[rest] = 0.0 if model.right is None else model.right, before
-    weights = human.density(places)
-    people = human(places)
-    total = float(np.trapezoid(people * weights, places))
-    if not total:
-        return float("nan"), float("nan")
-    low, high = (
-        float(np.trapezoid(np.minimum(people, own) * weights, places)) / total
-        for own in (lower, upper)
-    )
-    return low, min(1.0, high)
 
 
 def class_weights(labels: NDArray[np.int64]) -> FloatArray:
@@ -300,14 +112,15 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     return make_estimate(mean, means, len(names), variance)
 
 
-def _by_severity(outcomes: Predictions) -> dict[float, float]:
+def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
+    """Return the error rate at each published severity; nothing if there are others."""
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
     if not np.isin(levels, PUBLISHED_LEVELS).all():
         return {}
     found = {}
     for level in levels:
         own = outcomes.take(outcomes.severity == level)
-        found[float(level)] = float(1 - np.average(own.correct, weights=own.weights))
+        found[f"{level:g}"] = float(1 - np.average(own.correct, weights=own.weights))
     return found
 
 

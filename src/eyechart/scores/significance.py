@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
+from eyechart.core.records import Real, Record
 from eyechart.curves.bins import Numbers
 from eyechart.curves.curve import Curve
 from eyechart.stats.bootstrap import shuffle_replicates
-from eyechart.stats.intervals import Interval, percentile_interval
+from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.p_values import bootstrap_p_value
 
 Order = NDArray[np.int64]
@@ -23,13 +24,15 @@ TOUCHING = 1e-6
 """Intervals less apart than this touch: curves meet their anchors no more closely."""
 
 
-@dataclass(frozen=True)
-class Lead:
-    """A range of visual change, and who is ahead in it."""
+class Lead(Record):
+    """A range of visual change in which one curve is above the other."""
 
     start: float
+    """Δv at which the range starts."""
     end: float
+    """Δv at which the range ends."""
     who: str
+    """Who is ahead: "model" or "people"; between two corruptions "first" or "second"."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,22 +43,28 @@ class Overlap:
     points: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Difference:
-    """First curve less second: of the areas, and the largest along the curves, at `place`.
+class Difference(Record):
+    """First curve less second: of the areas, and the largest along the curves.
 
-    `interval` holds 95 % of the resampled differences of areas, `narrow_interval` 83 %. A p-value
-    is how often chance alone makes a difference as large, either way.
+    A p-value is how often chance alone makes a difference as large, either way.
     """
 
-    area_difference: float
-    interval: Interval
-    narrow_interval: Interval
-    p_value: float
-    largest: float
-    place: float
-    p_value_largest: float
+    area_difference: Real
+    """Difference of the areas."""
+    interval: tuple[Real, Real]
+    """Its 95 % interval."""
+    narrow_interval: tuple[Real, Real]
+    """Its 83 % interval."""
+    p_value: Real
+    """P-value of the difference of the areas."""
+    largest: Real
+    """The largest difference along the curves."""
+    place: Real
+    """The visual change at which it is."""
+    p_value_largest: Real
+    """P-value of the largest difference."""
     paired: bool
+    """Whether replicates were paired by image."""
 
 
 def intervals_overlap(first: Curve, second: Curve, level: float = PUBLISHED_LEVEL) -> Overlap:
@@ -89,7 +98,7 @@ def leads_at(
     for ahead, name in zip((first_ahead, second_ahead), names, strict=True):
         turns = np.flatnonzero(np.diff(np.r_[False, ahead, False].astype(int)))
         for start, end in zip(turns[::2], turns[1::2], strict=True):
-            found.append(Lead(float(places[start]), float(places[end - 1]), name))
+            found.append(Lead(start=float(places[start]), end=float(places[end - 1]), who=name))
     return sorted(found, key=lambda lead: lead.start)
 
 
@@ -110,14 +119,14 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
     widest = int(np.abs(gap).argmax())
     largest = float(np.abs(gap[widest]))
     return Difference(
-        area,
-        percentile_interval(areas, 0.95),
-        percentile_interval(areas, PUBLISHED_LEVEL),
-        bootstrap_p_value(np.abs(areas - area) >= abs(area)),
-        largest,
-        float(places[widest]),
-        bootstrap_p_value(np.abs(chance).max(axis=0) >= largest),
-        paired,
+        area_difference=area,
+        interval=percentile_interval(areas, 0.95),
+        narrow_interval=percentile_interval(areas, PUBLISHED_LEVEL),
+        p_value=bootstrap_p_value(np.abs(areas - area) >= abs(area)),
+        largest=largest,
+        place=float(places[widest]),
+        p_value_largest=bootstrap_p_value(np.abs(chance).max(axis=0) >= largest),
+        paired=paired,
     )
 
 

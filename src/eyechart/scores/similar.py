@@ -1,7 +1,6 @@
 """One model under two corruptions of a similar class, such as uniform and Gaussian noise."""
 
-from dataclasses import dataclass
-
+from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
 from eyechart.scores.people import compared_areas, compared_scores
 from eyechart.scores.significance import (
@@ -12,26 +11,24 @@ from eyechart.scores.significance import (
     pair_orders,
 )
 from eyechart.stats.bootstrap import shuffle_replicates
-from eyechart.stats.intervals import Interval, percentile_interval
+from eyechart.stats.intervals import percentile_interval
 
 
-@dataclass(frozen=True)
-class SimilarClass:
-    """How much higher the model scores under the first corruption than under the second.
+class SimilarDifference(Record):
+    """How much higher a model scores under the first of two corruptions than under the second."""
 
-    Each difference with its interval; `ranges`: where the intervals of the model's two curves do
-    not overlap, and under which corruption, "first" or "second", it is ahead. `property`: "a" for
-    accuracy, "p" for consistency. `human_curves`: 1 if both are compared with one human curve of
-    the class, 2 if humans responded to both corruptions.
-    """
-
-    delta_hmri: float
-    hmri_interval: Interval
-    delta_mrsi: float
-    mrsi_interval: Interval
+    delta_hmri: Real
+    """HMRI under the first less HMRI under the second."""
+    hmri_interval: tuple[Real, Real]
+    """The 95 % interval of that difference."""
+    delta_mrsi: Real
+    """MRSI under the first less MRSI under the second."""
+    mrsi_interval: tuple[Real, Real]
+    """The 95 % interval of that difference."""
     ranges: tuple[Lead, ...]
-    property: str = "a"
-    human_curves: int = 1
+    """Where the 83 % bands of the model's two curves do not overlap."""
+    human_curves: int
+    """2 if humans responded to both corruptions, 1 if one human curve stands for both."""
 
 
 def compare_corruptions(
@@ -40,7 +37,7 @@ def compare_corruptions(
     second: Curve,
     level: float = 0.95,
     second_human: Curve | None = None,
-) -> SimilarClass:
+) -> SimilarDifference:
     """Return how a model's scores differ between two corruptions that people meet alike.
 
     `human`: people's curve of the class. Each resampled curve of theirs is compared with both of
@@ -70,11 +67,11 @@ def compare_corruptions(
         )
     )
     areas, other_areas = compared_areas(human, first), compared_areas(other_human, second)
-    return SimilarClass(
-        areas.hmri - other_areas.hmri,
-        percentile_interval(hmri - other_hmri, level),
-        areas.mrsi - other_areas.mrsi,
-        percentile_interval(mrsi - other_mrsi, level),
-        tuple(apart_ranges(first, second, PUBLISHED_LEVEL, ("first", "second"))),
+    return SimilarDifference(
+        delta_hmri=areas.hmri - other_areas.hmri,
+        hmri_interval=percentile_interval(hmri - other_hmri, level),
+        delta_mrsi=areas.mrsi - other_areas.mrsi,
+        mrsi_interval=percentile_interval(mrsi - other_mrsi, level),
+        ranges=tuple(apart_ranges(first, second, PUBLISHED_LEVEL, ("first", "second"))),
         human_curves=1 if second_human is None else 2,
     )

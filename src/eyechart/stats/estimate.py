@@ -4,10 +4,13 @@ The replicates come from `bootstrap`; what the units are is the caller's.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from math import isnan
 
 import numpy as np
+from pydantic import PrivateAttr
 
+from eyechart.core.errors import UsageError
+from eyechart.core.records import Real, Record
 from eyechart.stats.intervals import (
     FloatArray,
     Interval,
@@ -24,19 +27,70 @@ ROUNDING = 1e-9
 """By how much the area of a curve may miss 0 or 1 where every prediction is alike."""
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A score with the intervals that hold it in 95 % and 83 % of the bootstrap replicates.
+class Estimate(Record):
+    """A score with its confidence intervals, from bootstrap replicates.
 
-    `replicates`: the score in each of them. All estimates of a run resample the units alike, so
-    that the first replicate of one belongs to the first of any other. A replicate that leaves the
-    score undetermined is NaN, and so are the ends of an interval if too many of them do.
+    It can be used as a number and formatted like one.
+
+    Example:
+        >>> share = make_estimate(0.5, np.linspace(0.4, 0.6, 101))
+        >>> f"{share:.2f}", share.interval(0.9)
+        ('0.50', (0.41..., 0.59...))
     """
 
-    value: float
-    interval: Interval
-    narrow_interval: Interval
-    replicates: FloatArray = field(compare=False, repr=False)
+    value: Real
+    """The score; null (in Python NaN) where it is undetermined."""
+    interval95: tuple[Real, Real]
+    """Both ends of the 95 % interval; null where too few replicates determine the score."""
+    interval83: tuple[Real, Real]
+    """Both ends of the 83 % interval, which the published rule compares."""
+
+    _replicates: FloatArray = PrivateAttr(default_factory=lambda: np.empty(0))
+
+    @classmethod
+    def of(
+        cls, value: float, interval95: Interval, interval83: Interval, replicates: FloatArray
+    ) -> "Estimate":
+        """Return an estimate that keeps its replicates."""
+        estimate = cls(value=value, interval95=interval95, interval83=interval83)
+        estimate._replicates = replicates
+        return estimate
+
+    @property
+    def replicates(self) -> FloatArray:
+        """The score in each bootstrap replicate, NaN where one leaves it undetermined.
+
+        All estimates of a run resample the units alike: the first replicate of one belongs to the
+        first of any other. Empty where they were not kept, as in results read from a file.
+        """
+        return self._replicates
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the score is determined."""
+        return not isnan(self.value)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether both ends of the 95 % interval are determined."""
+        return not any(isnan(end) for end in self.interval95)
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return the interval that holds the score at a level of confidence.
+
+        Those at 0.95 and 0.83 are always known; others are percentiles of the replicates.
+        """
+        if level in LEVELS:
+            return (self.interval95, self.interval83)[LEVELS.index(level)]
+        if not len(self._replicates):
+            raise UsageError(f"Without replicates only intervals at {LEVELS} are known.")
+        return percentile_interval(self._replicates, level)
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __format__(self, style: str) -> str:
+        return format(self.value, style) if style else str(self)
 
 
 def make_estimate(
@@ -58,7 +112,7 @@ def make_estimate(
         variance: Of the score; that of its replicates unless given.
 
     Example:
-        >>> make_estimate(1.0, np.ones(1000), n_units=271).interval
+        >>> make_estimate(1.0, np.ones(1000), n_units=271).interval95
         (0.98602276..., 1.0)
     """
     intervals = [percentile_interval(replicates, level) for level in LEVELS]
@@ -69,7 +123,7 @@ def make_estimate(
         known = variance if n_units >= ENOUGH else None
         floors = (wilson_interval(share, n_units, level, known) for level in LEVELS)
         intervals = [hull(*pair) for pair in zip(intervals, floors, strict=True)]
-    return Estimate(value, intervals[0], intervals[1], replicates)
+    return Estimate.of(value, intervals[0], intervals[1], replicates)
 
 
 def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> Estimate:
@@ -81,7 +135,7 @@ def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> 
 
 def complement(estimate: Estimate) -> Estimate:
     """Return 1 less a share: the error for an accuracy."""
-    (low, high), (near, far) = estimate.interval, estimate.narrow_interval
-    return Estimate(
+    (low, high), (near, far) = estimate.interval95, estimate.interval83
+    return Estimate.of(
         1 - estimate.value, (1 - high, 1 - low), (1 - far, 1 - near), 1 - estimate.replicates
     )

@@ -166,12 +166,12 @@ def estimate_gap(familiar: Estimate, held_out: Estimate) -> Estimate:
     replicates = familiar.replicates - held_out.replicates
     intervals = []
     for level, one, two in (
-        (LEVELS[0], familiar.interval, held_out.interval),
-        (LEVELS[1], familiar.narrow_interval, held_out.narrow_interval),
+        (LEVELS[0], familiar.interval95, held_out.interval95),
+        (LEVELS[1], familiar.interval83, held_out.interval83),
     ):
         floor = sum_interval([(1, familiar.value, one), (-1, held_out.value, two)])
         intervals.append(hull(percentile_interval(replicates, level), floor))
-    return Estimate(familiar.value - held_out.value, intervals[0], intervals[1], replicates)
+    return Estimate.of(familiar.value - held_out.value, intervals[0], intervals[1], replicates)
 
 
 def _mean_over_folds(estimates: Sequence[Estimate], n_images: int) -> Estimate:

@@ -36,8 +36,8 @@ class AccuracyEstimate(Record):
         """Return what a file holds of an estimate: all but its replicates."""
         return cls(
             value=estimate.value,
-            interval=estimate.interval,
-            narrow_interval=estimate.narrow_interval,
+            interval=estimate.interval95,
+            narrow_interval=estimate.interval83,
         )
 
 

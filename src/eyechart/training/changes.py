@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from eyechart.scores.evaluation import Evaluation, SpaceScore
-from eyechart.scores.registry import SCORES, values_of
+from eyechart.results.schema import Results, SpaceResults
+from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import PairedDifference, holm, paired_difference
 
@@ -29,22 +29,19 @@ class Change:
     @property
     def is_apart(self) -> bool:
         """Whether the two 95 % intervals do not overlap."""
-        one, two = sorted((self.before.interval, self.after.interval))
+        one, two = sorted((self.before.interval95, self.after.interval95))
         return one[1] < two[0]
 
 
-def changes_of(evaluation: Evaluation) -> tuple[Change, ...]:
+def changes_of(results: Results) -> tuple[Change, ...]:
     """Return every score of the second model beside that of the first."""
-    before, after = evaluation.models
+    before, after = results.models
     pairs = []
     for space in before.spaces:
-        other = after.space(space.space)
-        scores_after = {} if other is None else _scores(other)
-        for (corruption, score), score_before in _scores(space).items():
-            if (corruption, score) in scores_after:
-                pairs.append(
-                    (space.space, corruption, score, score_before, scores_after[corruption, score])
-                )
+        others = _scores(after.spaces[space]) if space in after.spaces else {}
+        for (corruption, score), estimate in _scores(before.spaces[space]).items():
+            if (corruption, score) in others:
+                pairs.append((space, corruption, score, estimate, others[corruption, score]))
     tests = [paired_difference(after, before) for *_, before, after in pairs]
     corrected = holm([test.p_value for test in tests])
     return tuple(
@@ -52,15 +49,15 @@ def changes_of(evaluation: Evaluation) -> tuple[Change, ...]:
     )
 
 
-def _scores(space: SpaceScore) -> dict[tuple[str, str], Estimate]:
+def _scores(space: SpaceResults) -> dict[tuple[str, str], Estimate]:
     """Return the main scores of a label space by corruption and name."""
     scores = {}
     if space.clean_accuracy is not None:
         scores["", CLEAN_ACCURACY] = space.clean_accuracy
-    for score in space.corruptions:
+    for corruption, record in space.corruptions.items():
         scores |= {
-            (score.corruption, name): estimate
-            for name, estimate in values_of(score).items()
+            (corruption, name): estimate
+            for name, estimate in record.scores.items()
             if SCORES[name].is_main
         }
     return scores

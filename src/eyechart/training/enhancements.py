@@ -26,7 +26,7 @@ from eyechart.pipeline.baseline import AUTO, NONE, PEOPLE, choose_baseline, with
 from eyechart.pipeline.evaluate import run_task
 from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.pipeline.task import Task
-from eyechart.scores.evaluation import Evaluation
+from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.testsets.samples import choose_pictures
 from eyechart.training.data import Labelled, Transform, mean_and_deviation, training_data
@@ -155,7 +155,7 @@ class EnhancementResults:
     sentences that a reader must know.
     """
 
-    evaluations: dict[Path, Evaluation]
+    evaluations: dict[Path, Results]
     rows: tuple[EnhancementScores, ...]
     baseline: str
     notes: tuple[str, ...]
@@ -347,7 +347,7 @@ def _test_uncropped(
     device: torch.device,
     folder: Path,
     progress: Progress,
-) -> tuple[Evaluation, str]:
+) -> tuple[Results, str]:
     """Test ten crops of uncropped images beside one, and return what a reader must know."""
     images = load_labelled(
         sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
@@ -381,11 +381,10 @@ def _load(asked: EnhancementStudy, enhancement: Enhancement, standard: Model, lo
     return apply_defences(model, enhancement.defences)
 
 
-def _row(evaluation: Evaluation, name: str, title: str) -> EnhancementScores:
-    model = next(candidate for candidate in evaluation.models if candidate.name == name)
-    space = model.spaces[0]
+def _row(results: Results, name: str, title: str) -> EnhancementScores:
+    space = results[name].primary
     clean = None if space.clean_accuracy is None else complement(space.clean_accuracy)
-    errors = space.normalised
+    errors = space.corruption_error
     if errors is None:
         return EnhancementScores(title, clean, None, None)
     return EnhancementScores(title, clean, errors.mce, errors.relative_mce)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +25,7 @@ from eyechart.pipeline.loading import Source
 from eyechart.pipeline.prepare import check_labels, check_models, people_of
 from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.predictions.destroyed import destroyed_pictures
-from eyechart.scores.evaluation import Evaluation
+from eyechart.results.schema import Results
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import CLEAN_ACCURACY, Change, changes_of
@@ -95,7 +95,7 @@ class Retrained:
     """What came out: the test of both models, the first before and the second after it."""
 
     checkpoint: Path
-    evaluation: Evaluation
+    evaluation: Results
     changes: tuple[Change, ...]
 
 
@@ -125,10 +125,10 @@ def retrain(
     if not is_first_process():
         return None
     both = [load(asked.spec), load(str(path))]
-    evaluation = run_task(asked.task, both, test, device, asked.out / EVALUATION, progress)
-    changes = changes_of(evaluation)
-    notes = (*evaluation.warnings, *_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
-    return Retrained(path, replace(evaluation, warnings=notes), changes)
+    results = run_task(asked.task, both, test, device, asked.out / EVALUATION, progress)
+    changes = changes_of(results)
+    notes = (*_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
+    return Retrained(path, results.with_warnings(*notes), changes)
 
 
 def trainable(model: Model) -> nn.Module:

@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import COLOURS, PEOPLE_COLOUR
-from eyechart.scores.evaluation import (
-    CorruptionScore,
-    Evaluation,
-    PeopleScore,
-    PropertyScore,
-    SpaceScore,
-    check_evaluation,
+from eyechart.results.schema import (
+    CorruptionResults,
+    HumanComparison,
+    PropertyResults,
+    Results,
+    SpaceResults,
+    check_results,
 )
 from eyechart.scores.registry import PROPERTIES
 
@@ -36,49 +37,46 @@ INCHES = 0.085
 
 LETTERS = 12
 """Of a title, per inch."""
-GRID = np.linspace(0, 1, 201)
 
 
-def draw_curves(evaluation: Evaluation, out: str | os.PathLike[str]) -> list[Path]:
+def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
     """Write a PNG for each label space into a folder, and return their paths.
 
     A folder that is missing is made.
     Accuracy is solid, consistency dashed, with bands of 95 % if there are few models, pale where
     nothing was observed.
     """
-    check_evaluation(evaluation)
+    check_results(results)
     folder = as_folder(out, "out")
-    names = dict.fromkeys(space.space for model in evaluation.models for space in model.spaces)
+    names = dict.fromkeys(name for model in results.models for name in model.spaces)
     paths: list[Path] = []
     for name in names:
-        if not _has_curve(evaluation, name):
+        if not _has_curve(results, name):
             continue
         paths.append(folder / (FILE if not paths else f"curves-{name}.png"))
-        _draw_space(evaluation, name, paths[-1])
+        _draw_space(results, name, paths[-1])
     return paths
 
 
-def _has_curve(evaluation: Evaluation, name: str) -> bool:
+def _has_curve(results: Results, name: str) -> bool:
     return any(
         own.curve is not None
-        for model in evaluation.models
-        if (space := model.space(name)) is not None
-        for score in space.corruptions
+        for model in results.models
+        if name in model.spaces
+        for score in model.spaces[name].corruptions.values()
         for own in score.properties.values()
     )
 
 
-def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
+def _draw_space(results: Results, name: str, path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    own = [space for model in evaluation.models if (space := model.space(name)) is not None]
-    names = short_names(
-        [model.name for model in evaluation.models if model.space(name) is not None]
-    )
-    first = own[0]
-    people = [_people(evaluation, place) for place in range(len(first.corruptions))]
-    count = len(first.corruptions)
+    models = [model for model in results.models if name in model.spaces]
+    spaces = [model.spaces[name] for model in models]
+    names = short_names([model.name for model in models])
+    corruptions = list(spaces[0].corruptions)
+    count = len(corruptions)
     columns = min(COLUMNS, count)
     rows = -(-count // columns)
     width = max(4.6, 3.1 * columns + 0.4)
@@ -89,14 +87,16 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
         if place >= count:
             axis.set_axis_off()
             continue
-        scores = [space.corruptions[place] for space in own]
-        _panel(axis, scores, names, people[place])
+        corruption = corruptions[place]
+        axis.set_title(corruption, fontsize=10)
+        scores = [space[corruption] for space in spaces]
+        _panel(axis, scores, names, _people(results, corruption))
         if place + columns >= count:
             axis.set_xlabel("visual change Δv")
             axis.tick_params(labelbottom=True)
         if place % columns == 0:
             axis.set_ylabel("share of answers")
-    title = textwrap.fill(_title(evaluation, first), int(width * LETTERS))
+    title = textwrap.fill(_title(results, name, spaces[0]), int(width * LETTERS))
     figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     handles: dict[str, Any] = {}
     for axis in axes.flat:
@@ -113,35 +113,34 @@ def _draw_space(evaluation: Evaluation, name: str, path: Path) -> None:
         figure.savefig(temporary, dpi=110, format="png")
 
 
-def _title(evaluation: Evaluation, space: SpaceScore) -> str:
-    where = "16 categories" if space.space == "entry16" else "own classes"
-    fit = evaluation.config["fit"]
+def _title(results: Results, name: str, space: SpaceResults) -> str:
+    where = "16 categories" if name == "entry16" else "own classes"
+    fit = results.config["fit"]
     bins = fit["bins"] - (fit["binning"] == "paper")
     return (
-        f"{evaluation.config['suite']}: {space.pictures} pictures, {where},"
+        f"{results.config['suite']}: {space.pictures} pictures, {where},"
         f" {bins} bins of at least {fit['least']:g} answers"
         + (f": {space.verdict}" if space.verdict else "")
     )
 
 
-def _people(evaluation: Evaluation, place: int) -> PeopleScore | None:
+def _people(results: Results, corruption: str) -> HumanComparison | None:
     """Return people's curve for a corruption, from whichever label space has one."""
-    for model in evaluation.models:
-        for space in model.spaces:
-            for own in space.corruptions[place].properties.values():
+    for model in results.models:
+        for space in model.spaces.values():
+            for own in space[corruption].properties.values():
                 # curves that are corrected for chance are on another scale than the models'
-                if own.people is not None and not own.people.corrected:
+                if own.people is not None and not own.people.corrected_for_chance:
                     return own.people
     return None
 
 
 def _panel(
     axis: "Axes",
-    scores: Sequence[CorruptionScore],
+    scores: Sequence[CorruptionResults],
     names: Sequence[str],
-    people: PeopleScore | None,
+    people: HumanComparison | None,
 ) -> None:
-    axis.set_title(scores[0].corruption, fontsize=10)
     axis.set(xlim=(0, 1), ylim=(0, 1.02))
     axis.grid(alpha=0.25, linewidth=0.6)
     axis.spines[["top", "right"]].set_visible(False)
@@ -151,21 +150,25 @@ def _panel(
             label = f"{name}, {PROPERTIES[letter]}"
             _draw(axis, own, colour, STYLES[letter], label, letter == "a", len(names) <= FEW)
     if people is not None:
-        low, high = people.curve.band(GRID, 0.95)
-        axis.fill_between(GRID, low, high, color=PEOPLE_COLOUR, alpha=0.12, linewidth=0)
+        line = people.line
+        delta_v, values, low, high = (
+            np.array(each, dtype=float)
+            for each in (line.delta_v, line.values, line.low95, line.high95)
+        )
+        axis.fill_between(delta_v, low, high, color=PEOPLE_COLOUR, alpha=0.12, linewidth=0)
         axis.plot(
-            GRID, people.curve(GRID), color=PEOPLE_COLOUR, linewidth=1.4, linestyle=":",
+            delta_v, values, color=PEOPLE_COLOUR, linewidth=1.4, linestyle=":",
             label="people, accuracy among 16 categories",
         )  # fmt: skip
     if not axis.lines:
-        reasons = [own.why for own in scores[0].properties.values() if own.why]
+        reasons = [own.note for own in scores[0].properties.values() if own.note]
         why = textwrap.fill(("no curve", *reasons)[-1], 36)
         axis.text(0.5, 0.5, why, ha="center", va="center", color="#777777", fontsize=8)
 
 
 def _draw(
     axis: "Axes",
-    score: PropertyScore,
+    score: PropertyResults,
     colour: str,
     style: str,
     label: str,
@@ -175,19 +178,28 @@ def _draw(
     curve = score.curve
     if curve is None:
         return
-    values = curve(GRID)
-    low, high = curve.band(GRID, 0.95)
-    seen = curve.is_observed(GRID)
+    delta_v, values, low, high = (
+        np.array(each, dtype=float)
+        for each in (curve.delta_v, curve.values, curve.low95, curve.high95)
+    )
+    seen = _is_observed(delta_v, score)
     if with_band:
-        axis.fill_between(GRID, low, high, color=colour, alpha=0.13, linewidth=0)
-    axis.plot(GRID, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
+        axis.fill_between(delta_v, low, high, color=colour, alpha=0.13, linewidth=0)
+    axis.plot(delta_v, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
     axis.plot(
-        GRID, np.where(seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
+        delta_v, np.where(seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
         label=label,
     )  # fmt: skip
     if with_points and with_band:
-        usable = curve.usable
-        middles = curve.bins.centres
-        axis.plot(
-            middles[usable], curve.bins.rates[usable], ".", color=colour, markersize=3, alpha=0.6
-        )
+        edges, rates = (np.array(each, dtype=float) for each in (curve.bin_edges, curve.bin_rates))
+        middles = (edges[:-1] + edges[1:]) / 2
+        usable = _is_observed(middles, score)
+        axis.plot(middles[usable], rates[usable], ".", color=colour, markersize=3, alpha=0.6)
+
+
+def _is_observed(delta_v: NDArray[np.float64], score: PropertyResults) -> NDArray[np.bool_]:
+    """Return which of these visual changes lie in an observed range."""
+    within = np.zeros(len(delta_v), dtype=np.bool_)
+    for start, end in score.observed:
+        within |= (start <= delta_v) & (delta_v <= end)
+    return within

@@ -37,7 +37,7 @@ from eyechart.reports.series.model_errors import (
 )
 from eyechart.reports.series.report import Report, Shown
 from eyechart.reports.words import suite_title
-from eyechart.results.schema import Estimate
+from eyechart.stats.estimate import Estimate
 
 HEIGHT, BARS_HEIGHT = 1.3, 1.75
 BASELINE: dict[str, Any] = {"color": MUTED, "linewidth": 0.8, "linestyle": (0, (1, 2))}
@@ -115,10 +115,9 @@ def draw_mce(rows: Sequence[ModelErrors]) -> Figure:
 
 
 def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> None:
-    value = 100 * (score.value or 0.0)
-    low, high = (value if end is None else 100 * end for end in score.interval95)
-    # an interval without an upper end is drawn to the point alone
-    ends = [end if np.isfinite(end) else value for end in (low, high)]
+    value = 100 * score.value
+    # an interval without an end is drawn to the point alone
+    ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
     # side by side, so that no interval hides the other
     shift = ScaledTranslation((-2.5 if full else 2.5) / 72, 0, axes.figure.dpi_scale_trans)
     where = axes.transData + shift
@@ -171,7 +170,7 @@ def draw_error_bars(suite: str, rows: Sequence[ModelErrors]) -> Figure:
         shift = (place - (len(rows) - 1) / 2) * wide
         look = {"width": 0.9 * wide, "color": looks[row.model.name].colour, "hatch": _hatch(place)}
         for middle, score in enumerate(values):
-            if score is not None and score.value is not None:
+            if score is not None and score.is_known:
                 _draw_bar(axes, middle + shift, score, look)
     axes.axhline(100, **BASELINE)
     for place in range(1, len(columns)):
@@ -197,7 +196,7 @@ def _hatch(place: int) -> str:
 
 
 def _draw_bar(axes: Axes, place: float, score: Estimate, look: dict[str, Any]) -> None:
-    value = 100 * (score.value or 0.0)
+    value = 100 * score.value
     axes.bar(place, value, edgecolor="white", linewidth=0, **look)
-    ends = [value if end is None or not np.isfinite(end) else 100 * end for end in score.interval95]
+    ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
     axes.plot([place, place], ends, color="black", linewidth=0.6)

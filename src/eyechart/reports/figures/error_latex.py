@@ -14,7 +14,7 @@ from eyechart.reports.series.model_errors import (
     errors_of,
 )
 from eyechart.reports.series.report import Report
-from eyechart.results.schema import Estimate
+from eyechart.stats.estimate import Estimate
 
 QUERY = "$^?$"
 UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
@@ -90,13 +90,13 @@ def _cell(share: float | None, decimals: int, is_marked: bool = False) -> str:
 
 
 def _number(number: Estimate | None, decimals: int, is_marked: bool) -> str:
-    if number is None or number.value is None:
+    if number is None or not number.is_known:
         return _cell(None, decimals)
     return _cell(number.value, decimals, is_marked) + (QUERY if _is_undetermined(number) else "")
 
 
 def _is_undetermined(number: Estimate | None) -> bool:
-    return number is not None and None in number.interval95
+    return number is not None and not number.has_interval
 
 
 def _has_undetermined(rows: Sequence[ModelErrors], relative: bool) -> bool:

@@ -76,7 +76,7 @@ def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) ->
         edgecolor="white",
         linewidth=0,
     )
-    low, high = np.transpose([score.interval for score in scores])
+    low, high = np.transpose([score.interval95 for score in scores])
     axes.hlines(places, low, high, color=INK, linewidth=0.8)
     axes.set(xlim=(0, 1), ylim=(len(scores) - 0.4, -0.6))
     axes.set_yticks(places, [look.name for look in in_order])

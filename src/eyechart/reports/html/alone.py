@@ -63,7 +63,7 @@ def _hardest(part: Part, shown: Shown, numbers: Numbers, space: str) -> Markup:
     errors = {
         name: found.error.value
         for name, found in own.corruptions.items()
-        if found.error is not None and found.error.value is not None
+        if found.error is not None and found.error.is_known
     }
     worst = max(errors, key=lambda name: errors[name], default="")
     if len(errors) < 2 or errors[worst] < LEAST:

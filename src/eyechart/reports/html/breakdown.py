@@ -58,7 +58,7 @@ def _table(report: Report, shown: Shown, place: int, space: str, most: int) -> T
 
 
 def _right(own: ClassResults) -> float:
-    return 2.0 if own.corrupted.value is None else own.corrupted.value
+    return own.corrupted.value if own.corrupted.is_known else 2.0
 
 
 def _row(numbers: Numbers, own: ClassResults, path: tuple[str | int, ...]) -> Row:
@@ -68,7 +68,7 @@ def _row(numbers: Numbers, own: ClassResults, path: tuple[str | int, ...]) -> Ro
             own.name or own.label,
             numbers.cell(count, *path, "pictures"),
             numbers.cell(hundredths, *path, "clean"),
-            Shaded(right, 1 - _right(own)) if own.corrupted.value is not None else NOTHING,
+            Shaded(right, 1 - _right(own)) if own.corrupted.is_known else NOTHING,
             _with(numbers, corruption_title(own.worst) if own.worst else "", *path, "worst_rate"),
             _with(numbers, own.instead, *path, "instead_share"),
         )

@@ -132,7 +132,7 @@ class Numbers:
 
     def cell(self, style: Style, *path: str | int) -> Cell:
         """Return the number at a place, written in a style."""
-        value = self.get(*path)
+        value = known(self.get(*path))
         text = "" if value is None else style(value)
         return Cell(value, text, pointer(self.run, *path))
 

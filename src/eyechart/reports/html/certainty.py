@@ -179,7 +179,7 @@ def _similar(report: Report, shown: Shown, space: str, place: int, has_all: bool
 def _is_clear(own: SimilarPair) -> bool:
     """Return whether no difference is outside of the interval of HMRI or of MRSI."""
     ends = (own.hmri_interval, own.mrsi_interval)
-    return any(low is not None and high is not None and not low <= 0 <= high for low, high in ends)
+    return any(low > 0 or high < 0 for low, high in ends)
 
 
 def _difference(numbers: Numbers, path: tuple[str | int, ...], name: str) -> object:

@@ -64,7 +64,7 @@ def _row(report: Report, own: ModelErrors, name: str, mean: str, corruptions: Se
         marked(
             _queried(
                 numbers.cell(hundredths, *home, "corruption_error", name, each, "value"),
-                None in table[each].interval95,
+                not table[each].has_interval,
             ),
             each in model.model.marked,
         )
@@ -91,7 +91,7 @@ def clean_error(shown: Shown, space: str) -> Cell:
     of the pictures as often as each was drawn.
     """
     own = shown.space(space)
-    if own is None or own.clean_accuracy is None or own.clean_accuracy.value is None:
+    if own is None or own.clean_accuracy is None or not own.clean_accuracy.is_known:
         return Cell(None, "")
     value = 1 - own.clean_accuracy.value
     return Cell(value, hundredths(value), origin="comparison")

@@ -96,7 +96,7 @@ def _score(report: Report, part: Part, shown: Shown, name: str) -> Estimated:
     path = _place(shown, part.standings.homes[name], name)
     if path and numbers.get(*path, "value") == own.value:
         return numbers.estimate(style, *path)
-    low, high = own.interval
+    low, high = own.interval95
     return _estimated(style, own.value, low, high)
 
 

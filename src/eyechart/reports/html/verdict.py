@@ -5,6 +5,7 @@ Every claim rests on a test of the evaluation; where there are too few pictures 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isnan
 
 from markupsafe import Markup
 
@@ -89,7 +90,7 @@ def _verdict(report: Report, part: Part, shown: Shown) -> Verdict:
         if own is not None and f"hmri_{letter}" in own.means:
             near = list(_near(part, shown, space, letter))
             path = (*home, space)
-            if own.means[f"hmri_{letter}"].value is None:
+            if not own.means[f"hmri_{letter}"].is_known:
                 return Verdict(shown, *NO_PEOPLE, NO_AREA)
             if own.verdict:
                 return Verdict(shown, *NO_CLAIM, _no_claim(numbers, path, letter, near))
@@ -153,7 +154,6 @@ def _caution(part: Part) -> str:
         for name, own in space.corruptions.items()
         if own.accuracy is not None and own.accuracy.people is not None
         if is_packaged(own.accuracy.people.reference)
-        if own.accuracy.people.areas.human is not None
     }
     if not areas:
         return ""
@@ -320,7 +320,7 @@ def _open(numbers: Numbers, near: list[Near]) -> Markup:
     widths = {
         own.corruption: own.people.hmri_bounds[1] - own.people.hmri_bounds[0]
         for own in near
-        if own.people.hmri_bounds[0] is not None and own.people.hmri_bounds[1] is not None
+        if not any(isnan(end) for end in own.people.hmri_bounds)
     }
     if not widths or max(widths.values()) < WIDE:
         return Markup("")

@@ -5,6 +5,7 @@ A panel is one model under one corruption; charts and figures put panels side by
 
 from dataclasses import dataclass
 
+from eyechart.reports.interval_text import known
 from eyechart.reports.series.curves import Range, curve_panel
 from eyechart.reports.series.report import Part, Shown
 from eyechart.reports.words import corruption_title, listed, places
@@ -61,8 +62,8 @@ class AreaPanel:
     def scores(self) -> tuple[tuple[str, float | None], ...]:
         """HMRI and MRSI."""
         return (
-            ("HMRI", self.comparison.hmri.value),
-            ("MRSI", self.comparison.mrsi.value),
+            ("HMRI", known(self.comparison.hmri.value)),
+            ("MRSI", known(self.comparison.mrsi.value)),
         )
 
     def significant(self, who: str) -> list[Range]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from eyechart.reports.series.curves import property_of
 from eyechart.reports.series.report import Part, Shown
 from eyechart.reports.words import corruption_title, corruption_words
-from eyechart.results.schema import Estimate
 from eyechart.scores.registry import PROPERTIES
+from eyechart.stats.estimate import Estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class ScoreBar:
     @property
     def value(self) -> float | None:
         """The score."""
-        return None if self.number is None else self.number.value
+        return None if self.number is None or not self.number.is_known else self.number.value
 
     @property
     def interval95(self) -> tuple[float | None, float | None]:

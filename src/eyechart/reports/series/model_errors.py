@@ -15,7 +15,8 @@ from eyechart.reports.words import (
     space_title,
     title_below,
 )
-from eyechart.results.schema import Estimate, NormalizedErrors, SpaceResults
+from eyechart.results.schema import NormalizedErrors, SpaceResults
+from eyechart.stats.estimate import Estimate
 
 Mean = Literal["mce", "relative_mce"]
 MEANS: Mapping[Mean, str] = {"mce": "mCE", "relative_mce": "relative mCE"}
@@ -34,14 +35,16 @@ class ModelErrors:
     def clean_error(self) -> float | None:
         """The share of clean images that are not recognised."""
         clean = self.scores.clean_accuracy
-        return None if clean is None or clean.value is None else 1 - clean.value
+        return None if clean is None or not clean.is_known else 1 - clean.value
 
     @property
     def clean_interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the clean error."""
         clean = self.scores.clean_accuracy
-        low, high = (None, None) if clean is None else clean.interval95
-        return None if low is None or high is None else (1 - high, 1 - low)
+        if clean is None or not clean.has_interval:
+            return None
+        low, high = clean.interval95
+        return 1 - high, 1 - low
 
     def by_corruption(self, relative: bool) -> Mapping[str, Estimate]:
         """Return CE, or relative CE, by corruption."""
@@ -102,7 +105,7 @@ class MeanErrorPoint:
     @property
     def value(self) -> float:
         """The mean error next to the baseline's."""
-        return self.score.value or 0.0
+        return self.score.value
 
 
 def mean_error_points(rows: Sequence[ModelErrors], mean: Mean) -> list[MeanErrorPoint]:
@@ -110,7 +113,7 @@ def mean_error_points(rows: Sequence[ModelErrors], mean: Mean) -> list[MeanError
     points = []
     for row in rows:
         score, clean = row.mean(mean == "relative_mce"), row.clean_error
-        if score is not None and score.value is not None and clean is not None:
+        if score is not None and score.is_known and clean is not None:
             at = row.model.pointer("spaces", row.space, "corruption_error", mean, "value")
             points.append(MeanErrorPoint(row, clean, score, at))
     return points

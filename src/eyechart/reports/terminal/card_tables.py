@@ -9,8 +9,9 @@ from eyechart.reports.terminal.markdown import escape, table
 from eyechart.reports.terminal.model_index import averaged, overall
 from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import corruption_title, space_title, suite_title
-from eyechart.results.schema import Estimate, SpaceResults
+from eyechart.results.schema import SpaceResults
 from eyechart.scores.registry import DECLARED, LEADERBOARD, SCORES, Score, find
+from eyechart.stats.estimate import Estimate
 
 Scored = tuple[Shown, SpaceResults]
 
@@ -75,7 +76,7 @@ def _mark(is_marked: bool) -> str:
 
 def in_words(number: Estimate, score: Score) -> str:
     """Return a score with its 95 % interval, to three decimals or, in percent, to one."""
-    value = "–" if number.value is None else f"{score.scale * number.value:.{score.decimals}f}"
+    value = f"{score.scale * number.value:.{score.decimals}f}" if number.is_known else "–"
     return f"{value} ({interval_text(number.interval95, score.decimals, score.scale)})"
 
 

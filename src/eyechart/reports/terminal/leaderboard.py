@@ -62,7 +62,7 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
 
 def shown(estimate: Estimate, score: Score) -> str:
     """Return a score with its 95 % interval; CE in percent, as the field writes it."""
-    ends = interval_text(estimate.interval, score.decimals - 1, score.scale)
+    ends = interval_text(estimate.interval95, score.decimals - 1, score.scale)
     return f"{score.scale * estimate.value:.{score.decimals}f} ({ends})"
 
 
@@ -173,7 +173,7 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
             for score in LEADERBOARD:
                 name = score.name
                 own = standings.scores.get(name, {}).get(model)
-                cells = (None, None, None) if own is None else (own.value, *own.interval)
+                cells = (None, None, None) if own is None else (own.value, *own.interval95)
                 names = (name, f"{name}_low95", f"{name}_high95")
                 line |= {
                     key: None if (number := known(cell)) is None else round(number, 6)

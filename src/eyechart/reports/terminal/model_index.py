@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
+from eyechart.reports.interval_text import known
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.terminal.markdown import one_line
 from eyechart.reports.words import space_title, suite_title
 from eyechart.results.runs import Run
-from eyechart.results.schema import Estimate, SpaceResults
+from eyechart.results.schema import SpaceResults
 from eyechart.scores.registry import BASELINE, OVERALL, SCORES, find
+from eyechart.stats.estimate import Estimate
 
 
 def model_index(report: Report) -> list[dict[str, Any]]:
@@ -38,9 +40,7 @@ def overall(space: SpaceResults) -> dict[str, Estimate]:
         score.name: find(space, score.overall_path) for score in OVERALL
     }
     return {
-        name: number
-        for name, number in found.items()
-        if number is not None and number.value is not None
+        name: number for name, number in found.items() if number is not None and number.is_known
     }
 
 
@@ -84,7 +84,7 @@ def _result(run: Run, part: Part, name: str, shown: Shown, space: SpaceResults) 
 
 
 def _metric(run: Run, space: SpaceResults, name: str, number: Estimate) -> dict[str, Any]:
-    about: dict[str, Any] = {"interval95": list(number.interval95)}
+    about: dict[str, Any] = {"interval95": [known(end) for end in number.interval95]}
     score = SCORES[name]
     if over := averaged(run, space, name):
         about["mean_over"] = len(over)

@@ -29,7 +29,7 @@ def retraining_tables(found: Retrained, width: int) -> Iterator[tuple[str, list[
     """Yield a title and tables no wider than `width` for each label space."""
     marked = found.evaluation.models[1].marked
     for space in dict.fromkeys(change.space for change in found.changes):
-        own = found.evaluation.models[0].space(space)
+        own = found.evaluation.models[0].spaces.get(space)
         assert own is not None
         changes = [change for change in found.changes if change.space == space]
         rows = [_row(change, change.corruption in marked, own.verdict) for change in changes]
@@ -54,7 +54,7 @@ def _row(change: Change, is_marked: bool, verdict: str) -> list[str]:
 
 
 def _number(estimate: Estimate) -> str:
-    low, high = estimate.interval
+    low, high = estimate.interval95
     return f"{estimate.value:.3f} [dim]{low:.2f}–{high:.2f}[/dim]"
 
 
@@ -79,7 +79,6 @@ def write_changes(found: Retrained, path: Path) -> Path:
 
 def _line(found: Retrained, change: Change) -> dict[str, Any]:
     before, after = found.evaluation.models
-    space = before.space(change.space)
     line: dict[str, Any] = {
         "before": before.name,
         "after": after.name,
@@ -90,10 +89,10 @@ def _line(found: Retrained, change: Change) -> dict[str, Any]:
     }
     for when, own in (("before", change.before), ("after", change.after)):
         line |= {f"{when}_value": own.value}
-        line |= dict(zip((f"{when}_low95", f"{when}_high95"), own.interval, strict=True))
+        line |= dict(zip((f"{when}_low95", f"{when}_high95"), own.interval95, strict=True))
     low, high = change.difference.interval
     line |= {"difference": change.difference.difference, "low95": low, "high95": high}
     line |= {"p_value": change.difference.p_value, "p_corrected": change.corrected}
     line = {name: round(own, 6) if isinstance(own, float) else own for name, own in line.items()}
-    note = "" if space is None else space.verdict
+    note = before.spaces[change.space].verdict
     return {**line, "intervals_overlap": "no" if change.is_apart else "yes", "note": note}

@@ -10,7 +10,7 @@ from html import escape as escape_html
 from typing import Any
 
 from eyechart.reports.series.report import Shown
-from eyechart.results.schema import Estimate
+from eyechart.stats.estimate import Estimate
 
 Spec = dict[str, Any]
 
@@ -104,10 +104,9 @@ def grid(places: Sequence[float | None]) -> Spec:
 
 def interval_bar(number: Estimate) -> Spec:
     """Return an error bar that spans the 95 % interval of a number; {} if that has no ends."""
-    low, high = number.interval95
-    if number.value is None or low is None or high is None:
+    if not number.is_known or not number.has_interval:
         return {}
-    return error_bar([number.value], [(low, high)])
+    return error_bar([number.value], [number.interval95])
 
 
 def error_bar(values: Sequence[float], ends: Sequence[tuple[float, float]]) -> Spec:

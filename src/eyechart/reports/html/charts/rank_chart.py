@@ -70,7 +70,7 @@ def _bar(panel: RankPanel, way: str, model: Shown, label: str) -> Spec:
         "offsetgroup": way,
         "x": [rounded(score.value)],
         "y": [label],
-        "error_x": error_bar([score.value], [score.interval]),
+        "error_x": error_bar([score.value], [score.interval95]),
         "marker": {"color": colour, "pattern": {"shape": pattern}},
         "text": [_rank(rank, ends)],
         "meta": {

@@ -5,11 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from eyechart.pipeline.by_class import ByClass
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.by_class import ByClass
 from eyechart.stats.bootstrap import draw_weights
 
 CLASSES, PICTURES = 3, 12
+NAMES = ("cat", "dog", "owl")
 
 
 def answers(count, seed, unlabelled=()):
@@ -31,10 +32,10 @@ def answers(count, seed, unlabelled=()):
 def gathered():
     clean = answers(PICTURES, 0, unlabelled=(5,))
     own = {"fog": answers(60, 1, unlabelled=(5,)), "snow": answers(36, 2, unlabelled=(5,))}
-    by_class = ByClass(clean, 50, 0)
+    by_class = ByClass(clean, 50, 0, NAMES)
     for name, outcomes in own.items():
         by_class.add(name, outcomes)
-    return clean, own, by_class.scores()
+    return clean, own, by_class.results()
 
 
 def test_shares_are_those_of_a_plain_count(gathered):
@@ -66,7 +67,8 @@ def test_what_is_said_instead_is_the_most_frequent_wrong_answer(gathered):
             if label == score.label != answer
         )
         assert score.instead_share == pytest.approx(max(wrong.values()) / wrong.total())
-        assert wrong[score.instead] == max(wrong.values())
+        assert score.name == NAMES[score.label]
+        assert wrong[NAMES.index(score.instead)] == max(wrong.values())
 
 
 def test_replicates_are_means_over_the_drawn_pictures(gathered):
@@ -86,7 +88,7 @@ def test_replicates_are_means_over_the_drawn_pictures(gathered):
 def test_few_pictures_have_wide_intervals(gathered):
     _, _, scores = gathered
     for score in scores:
-        low, high = score.corrupted.interval
+        low, high = score.corrupted.interval95
         assert high - low > 0.5
 
 
@@ -94,12 +96,14 @@ def test_a_class_that_is_always_right_has_nothing_instead():
     own = answers(24, 3)
     own.answer[:] = own.label
     own.correct[:] = 1
-    by_class = ByClass(answers(PICTURES, 0), 10, 0)
+    by_class = ByClass(answers(PICTURES, 0), 10, 0, NAMES)
     by_class.add("fog", own)
-    assert [(score.instead, score.instead_share) for score in by_class.scores()] == [(-1, None)] * 3
+    assert [(score.instead, score.instead_share) for score in by_class.results()] == [
+        ("", None)
+    ] * 3
 
 
 def test_without_labels_there_are_no_classes():
-    by_class = ByClass(answers(PICTURES, 0, unlabelled=range(PICTURES)), 10, 0)
+    by_class = ByClass(answers(PICTURES, 0, unlabelled=range(PICTURES)), 10, 0, NAMES)
     by_class.add("fog", answers(24, 1, unlabelled=range(PICTURES)))
-    assert by_class.scores() == []
+    assert by_class.results() == []

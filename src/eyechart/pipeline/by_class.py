@@ -1,5 +1,6 @@
 """Classes of pictures one by one: how often a model is right, and what it says instead."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,42 +10,24 @@ from scipy.sparse import coo_array
 
 from eyechart.labels.categories import NONE
 from eyechart.predictions.reading import Predictions
+from eyechart.results.schema import ClassResults
 from eyechart.stats.bootstrap import resample_sums
-from eyechart.stats.estimate import Estimate, make_estimate
+from eyechart.stats.estimate import make_estimate
 from eyechart.testsets.samples import FloatArray, IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class ClassScore:
-    """How a model does on the pictures of one class.
-
-    `clean`: share of right answers to clean pictures, None without any. `corrupted`: to corrupted
-    ones, over all corruptions. `worst`: the corruption with the smallest share, `worst_rate`.
-    `instead`: the most frequent of its wrong answers, −1 if it never errs or says nothing, and
-    `instead_share` of its wrong answers.
-    """
-
-    label: int
-    pictures: int
-    answers: int
-    clean: float | None
-    corrupted: Estimate
-    worst: str
-    worst_rate: float
-    instead: int
-    instead_share: float | None
 
 
 @dataclass
 class ByClass:
-    """Gathers outcomes, a corruption at a time; `scores` then says how each class did.
+    """Gathers outcomes, a corruption at a time; `results` then says how each class did.
 
     `clean`: the answers to clean pictures. `replicates` and `seed`: of resampled sets of them.
+    `class_names`: of all labels.
     """
 
     clean: Predictions
     replicates: int
     seed: int
+    class_names: Sequence[str]
     _names: list[str] = field(default_factory=list)
     _totals: list[tuple[IntArray, NDArray[Any], NDArray[Any]]] = field(default_factory=list)
     _wrong: list[NDArray[np.int64]] = field(default_factory=list)
@@ -61,7 +44,7 @@ class ByClass:
         missed = own.correct == 0
         self._wrong.append(np.stack([own.label[missed], own.answer[missed]]))
 
-    def scores(self) -> list[ClassScore]:
+    def results(self) -> list[ClassResults]:
         """Return every class that has answers, in the order of labels."""
         if not self._names:
             return []
@@ -104,23 +87,27 @@ class ByClass:
         hits: FloatArray,
         replicates: FloatArray,
         instead: dict[int, tuple[int, float]],
-    ) -> ClassScore:
+    ) -> ClassResults:
         total, right = counts[:, own].sum(axis=1), hits[:, own].sum(axis=1)
         value = float(right.sum() / total.sum())
         rates = np.divide(right, total, out=np.full(len(total), np.inf), where=total > 0)
         worst = int(rates.argmin())
         clean = self.clean.correct[own]
         pictures = int((counts[:, own].sum(axis=0) > 0).sum())
-        return ClassScore(
-            label,
-            pictures,
-            int(total.sum()),
-            None if np.isnan(clean).all() else float(np.nanmean(clean)),
-            # a draw without any of these pictures says nothing new
-            make_estimate(value, np.where(np.isnan(replicates), value, replicates), pictures),
-            self._names[worst],
-            float(rates[worst]),
-            *instead.get(label, (NONE, None)),
+        most_frequent, share = instead.get(label, (NONE, None))
+        # a draw without any of these pictures says nothing new
+        replicates = np.where(np.isnan(replicates), value, replicates)
+        return ClassResults(
+            label=label,
+            name=self.class_names[label],
+            pictures=pictures,
+            answers=int(total.sum()),
+            clean=None if np.isnan(clean).all() else float(np.nanmean(clean)),
+            corrupted=make_estimate(value, replicates, pictures),
+            worst=self._names[worst],
+            worst_rate=float(rates[worst]),
+            instead="" if most_frequent == NONE else self.class_names[most_frequent],
+            instead_share=share,
         )
 
     def _instead(self) -> dict[int, tuple[int, float]]:

@@ -1,15 +1,14 @@
 """A model next to people under several corruptions: p-values hold for all of them together."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from changing import replace
 from eyechart.curves.curve import fit_curve
-from eyechart.scores.evaluation import CorruptionScore
+from eyechart.pipeline.corruption_scores import correct_for_number, score_corruption
+from eyechart.results.schema import CorruptionResults
 from eyechart.scores.scenario import VERDICTS, scenario
-from eyechart.scores.scoring import Fit, score_corruption
-from eyechart.scores.several import correct_for_number
+from eyechart.scores.scoring import Fit
 
 
 def curve(fall, seed, answers=600):
@@ -48,7 +47,7 @@ def scores(monkeypatch):
     )  # fmt: skip
     assert own.accuracy is not None and own.accuracy.people is not None
 
-    def with_p(people: float, model: float) -> CorruptionScore:
+    def with_p(people: float, model: float) -> CorruptionResults:
         near = replace(own.accuracy.people, p_people=people, p_model=model)
         return replace(own, accuracy=replace(own.accuracy, people=near))
 

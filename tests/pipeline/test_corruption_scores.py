@@ -13,16 +13,15 @@ from eyechart.humans.records import write_answers
 from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
+from eyechart.pipeline.corruption_scores import score_corruption
 from eyechart.pipeline.prepare import people_of
 from eyechart.pipeline.task import Task
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.registry import values_of
 from eyechart.scores.scoring import (
     Fit,
     class_weights,
     estimate_mean,
     is_too_few,
-    score_corruption,
 )
 from eyechart.stats.estimate import mean_estimate
 from eyechart.stats.p_values import paired_difference
@@ -50,19 +49,21 @@ def test_areas_of_a_known_truth_are_found(method):
     found = score(fit=Fit(method=method, **QUICK))
     for letter, own in found.properties.items():
         assert own.robustness.value == pytest.approx(TRUE_AREAS[letter], abs=0.015)
-        low, high = own.robustness.interval
+        low, high = own.robustness.interval95
         assert low - 0.01 < TRUE_AREAS[letter] < high + 0.01 and high - low < 0.06
-        assert low <= own.robustness.narrow_interval[0] <= own.robustness.narrow_interval[1] <= high
+        assert low <= own.robustness.interval83[0] <= own.robustness.interval83[1] <= high
         assert own.answers == 8000
 
 
 def test_curves_start_at_clean_accuracy_and_at_one():
     found = score()
-    assert found.accuracy.curve.left == pytest.approx(CLEAN_ACCURACY, abs=1e-12)
-    assert float(found.accuracy.curve(0.0)) == pytest.approx(CLEAN_ACCURACY, abs=1e-6)
-    assert found.consistency.curve.left == 1.0
-    assert float(found.consistency.curve(0.0)) == pytest.approx(1.0, abs=1e-6)
-    assert found.accuracy.curve.right is None and found.consistency.curve.right is None
+    assert found.accuracy.curve.fitted.left == pytest.approx(CLEAN_ACCURACY, abs=1e-12)
+    assert float(found.accuracy.curve.fitted(0.0)) == pytest.approx(CLEAN_ACCURACY, abs=1e-6)
+    assert found.consistency.curve.fitted.left == 1.0
+    assert float(found.consistency.curve.fitted(0.0)) == pytest.approx(1.0, abs=1e-6)
+    assert (
+        found.accuracy.curve.fitted.right is None and found.consistency.curve.fitted.right is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,15 +73,15 @@ def test_curves_start_at_clean_accuracy_and_at_one():
 def test_curves_end_where_they_are_told_to(end, a, p):
     found = score(outcomes(lost=0.02), Fit(right_anchor=end, **QUICK))
     for own, value in ((found.accuracy, a), (found.consistency, p)):
-        assert own.curve.right == pytest.approx(value, abs=1e-12)
-        assert float(own.curve(1.0)) == pytest.approx(value, abs=1e-6)
+        assert own.curve.fitted.right == pytest.approx(value, abs=1e-12)
+        assert float(own.curve.fitted(1.0)) == pytest.approx(value, abs=1e-6)
 
 
 @pytest.mark.parametrize("end", ["measured", 0.97])
 def test_no_curve_ends_above_its_start(end):
     found = score(outcomes(lost=0.97), Fit(right_anchor=end, **QUICK))
-    assert found.accuracy.curve.right == pytest.approx(CLEAN_ACCURACY, abs=1e-12)
-    assert found.consistency.curve.right == pytest.approx(0.97, abs=1e-12)
+    assert found.accuracy.curve.fitted.right == pytest.approx(CLEAN_ACCURACY, abs=1e-12)
+    assert found.consistency.curve.fitted.right == pytest.approx(0.97, abs=1e-12)
 
 
 def test_what_was_not_observed_widens_the_bounds_and_not_the_value():
@@ -88,8 +89,8 @@ def test_what_was_not_observed_widens_the_bounds_and_not_the_value():
     near = score(outcomes(reach=0.5)).accuracy
     ((start, end),) = near.observed
     assert start == 0 and end == pytest.approx(0.5, abs=1 / 39)
-    seen = quad(near.curve, 0, end, limit=200)[0]
-    level = (1 - end) * float(near.curve(end))
+    seen = quad(near.curve.fitted, 0, end, limit=200)[0]
+    level = (1 - end) * float(near.curve.fitted(end))
     low, high = near.bounds
     assert seen - 0.02 < low <= seen + 1e-6
     assert seen + level - 1e-6 <= high < seen + level + 0.03
@@ -106,9 +107,9 @@ def test_moved_pictures_have_rates_and_no_curve():
     found = score(own, geometric=True)
     for which, hits in ((found.accuracy, own.correct), (found.consistency, own.consistent)):
         assert which.curve is None and which.robustness is None and which.people is None
-        assert "move" in which.why
+        assert "move" in which.note
         assert which.rate.value == pytest.approx(hits.mean())
-    assert {name: each.value for name, each in values_of(found).items()} == {
+    assert {name: each.value for name, each in found.scores.items()} == {
         "error": pytest.approx(1 - own.correct.mean())
     }
 
@@ -137,7 +138,7 @@ def test_pictures_without_a_label_count_for_consistency_only():
 
 def test_too_few_answers_for_a_curve_are_said_and_the_rate_is_there():
     found = score(outcomes(count=30), Fit(least=20, **QUICK))
-    assert found.consistency.curve is None and "Fewer than" in found.consistency.why
+    assert found.consistency.curve is None and "Fewer than" in found.consistency.note
     assert 0 <= found.consistency.rate.value <= 1
 
 
@@ -147,7 +148,7 @@ def test_answers_without_a_visual_change_are_counted_and_left_out():
     gaps[:100] = np.nan
     found = score(Predictions(**{**vars(own), "delta_v": gaps}))
     assert found.unmeasurable == 100
-    assert found.consistency.curve.bins.counts.sum() == 7900
+    assert found.consistency.curve.fitted.bins.counts.sum() == 7900
     rest = own.take(np.arange(8000) >= 100)
     assert found.consistency.robustness.value == pytest.approx(
         score(rest).consistency.robustness.value, abs=1e-9
@@ -159,7 +160,7 @@ def test_errors_at_published_levels_are_counted_by_hand():
     levels = np.tile([1.0, 2.0, 3.0, 4.0, 5.0], 2)
     correct = np.array([1, 1, 1, 0, 0, 1, 1, 0, 1, 0], dtype=float)
     found = score(Predictions(**{**vars(own), "severity": levels, "correct": correct}))
-    assert found.error_by_severity == {1.0: 0.0, 2.0: 0.0, 3.0: 0.5, 4.0: 0.5, 5.0: 1.0}
+    assert found.error_by_severity == {"1": 0.0, "2": 0.0, "3": 0.5, "4": 0.5, "5": 1.0}
     assert score().error_by_severity == {}
 
 
@@ -196,7 +197,7 @@ def test_equal_models_are_rarely_called_different_when_corruptions_lack_other_pi
                 own.append(estimate_mean(hits, of_pictures(places, everyone), fit))
             means.append(mean_estimate(own))
         called.append(paired_difference(*means).p_value < 0.05)
-        low, high = means[0].interval
+        low, high = means[0].interval95
         held.append(low <= 0.5 <= high)
     # 5 and 95 %, give or take three standard errors of 100 simulations
     assert np.mean(called) <= 0.12
@@ -213,7 +214,7 @@ def test_the_interval_of_a_mean_is_that_of_resampled_pictures():
     )
     assert found.value == pytest.approx(hits.mean(), abs=1e-12)
     error = hits.mean(axis=1).std() / np.sqrt(200)
-    for ends, quantile in ((found.interval, 1.95996), (found.narrow_interval, 1.37220)):
+    for ends, quantile in ((found.interval95, 1.95996), (found.interval83, 1.37220)):
         expected = hits.mean() + np.array([-1, 1]) * quantile * error
         # Wilson's interval leans towards one half by z² / n of the way
         leaning = quantile**2 / 200 * abs(0.5 - hits.mean())
@@ -223,9 +224,9 @@ def test_the_interval_of_a_mean_is_that_of_resampled_pictures():
 def test_five_pictures_that_are_all_right_do_not_make_a_sure_thing():
     """Wilson's interval of 5 of 5, from tables: 0.566 to 1."""
     found = estimate_mean(np.ones(20), of_pictures(np.repeat(np.arange(5), 4)), Fit(replicates=200))
-    assert found.value == 1 and found.interval[1] == 1
-    assert found.interval[0] == pytest.approx(0.5655, abs=1e-4)
-    assert found.interval[0] < found.narrow_interval[0] < 1
+    assert found.value == 1 and found.interval95[1] == 1
+    assert found.interval95[0] == pytest.approx(0.5655, abs=1e-4)
+    assert found.interval95[0] < found.interval83[0] < 1
 
 
 def test_a_perfect_score_has_the_width_that_its_images_leave_it():
@@ -235,24 +236,24 @@ def test_a_perfect_score_has_the_width_that_its_images_leave_it():
     perfect = replace(own, correct=ones, consistent=ones, clean_correct=ones)
     found = score(perfect)
     shares = [found.error, found.clean_error]
-    shares = [(1 - own.interval[1], 1 - own.narrow_interval[1]) for own in shares]
+    shares = [(1 - own.interval95[1], 1 - own.interval83[1]) for own in shares]
     for each in found.properties.values():
         for own in (each.rate, each.robustness):
-            assert own.value == pytest.approx(1) and own.interval[1] == pytest.approx(1)
-            shares.append((own.interval[0], own.narrow_interval[0]))
+            assert own.value == pytest.approx(1) and own.interval95[1] == pytest.approx(1)
+            shares.append((own.interval95[0], own.interval83[0]))
     assert len(shares) == 6
     for wide, narrow in shares:
         assert wide == pytest.approx(271 / (271 + 1.95996**2), abs=1e-5)
         assert narrow == pytest.approx(271 / (271 + 1.37220**2), abs=1e-5)
     mean = mean_estimate([found.accuracy.rate, found.consistency.rate], 271)
-    assert mean.interval[0] == pytest.approx(0.98602, abs=1e-5)
+    assert mean.interval95[0] == pytest.approx(0.98602, abs=1e-5)
 
 
 @pytest.mark.parametrize("wrong", [1, 2, 30, 135, 270])
 def test_one_answer_to_each_image_has_at_least_wilsons_interval(wrong):
     """Wilson's ends are where the score test of the share rejects at just 5 %: p̂ − p = z s(p)."""
     hits = (np.arange(271) >= wrong).astype(float)
-    low, high = estimate_mean(hits, of_pictures(np.arange(271)), Fit(replicates=300)).interval
+    low, high = estimate_mean(hits, of_pictures(np.arange(271)), Fit(replicates=300)).interval95
     for end, side in ((low, 1), (high, -1)):
         statistic = side * (hits.mean() - end) / np.sqrt(max(end * (1 - end), 1e-12) / 271)
         assert statistic >= 1.95996 - 1e-4
@@ -267,7 +268,7 @@ def test_intervals_from_few_pictures_hold_the_truth_as_often_as_they_say(count):
         # pictures that are mostly right or mostly wrong, four of five the former
         rates = np.where(random.random(count) < 0.8, 0.95, 0.1)
         hits = (random.random((count, 6)) < rates[:, None]).astype(float).ravel()
-        low, high = estimate_mean(hits, of_pictures(picture), Fit(replicates=100)).interval
+        low, high = estimate_mean(hits, of_pictures(picture), Fit(replicates=100)).interval95
         held.append(low <= 0.8 * 0.95 + 0.2 * 0.1 <= high)
     assert np.mean(held) >= 0.93
 
@@ -277,7 +278,7 @@ def test_pictures_with_more_answers_weigh_more():
     found = estimate_mean(hits, of_pictures(np.array([3] * 9 + [8])), Fit(replicates=2000))
     assert found.value == 0.9
     # half of the draws hold both pictures, a quarter each only the one or the other
-    assert found.interval == (0.0, 1.0)
+    assert found.interval95 == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -340,7 +341,7 @@ def test_areas_people_and_model_satisfy_the_papers_identity(reference):
     people, area = found.people, found.robustness.value
     identity = area * (1 - people.mrsi.value) / people.hmri.value
     assert identity == pytest.approx(people.areas.human, abs=1e-9)
-    assert people.areas.human == pytest.approx(people.curve.area, abs=1e-9)
+    assert people.areas.human == pytest.approx(people.line.fitted.area, abs=1e-9)
 
 
 def overlap(one, two, low=0.0, high=1.0):
@@ -350,13 +351,13 @@ def overlap(one, two, low=0.0, high=1.0):
 
 def test_hmri_and_mrsi_are_those_of_a_plain_integration(reference):
     own = next_to_people(reference).accuracy
-    shared = overlap(own.people.curve, own.curve)
-    human = quad(own.people.curve, 0, 1, limit=200)[0]
+    shared = overlap(own.people.line.fitted, own.curve.fitted)
+    human = quad(own.people.line.fitted, 0, 1, limit=200)[0]
     assert own.people.hmri.value == pytest.approx(shared / human, abs=1e-4)
     assert own.people.mrsi.value == pytest.approx(1 - shared / own.robustness.value, abs=1e-4)
     for estimate in (own.people.hmri, own.people.mrsi):
-        assert estimate.interval[0] <= estimate.narrow_interval[0] + 1e-12
-        assert estimate.narrow_interval[1] <= estimate.interval[1] + 1e-12
+        assert estimate.interval95[0] <= estimate.interval83[0] + 1e-12
+        assert estimate.interval83[1] <= estimate.interval95[1] + 1e-12
 
 
 @pytest.mark.parametrize("reach", [0.5, 0.7, 1.0])
@@ -370,12 +371,12 @@ def test_a_model_that_was_seen_only_where_people_were_not_is_still_scored(refere
     """People's answers to noise begin at a Δv of about 0.4; mild pictures alone are no error."""
     found = next_to_people(reference, outcomes(reach=0.2)).accuracy
     assert found.robustness is not None
-    assert found.people is not None or found.why_no_people
+    assert found.people is not None or found.people_note
 
 
 def test_the_bounds_of_hmri_are_a_curve_that_drops_and_one_that_stays(reference):
     own = next_to_people(reference, outcomes(reach=0.5)).accuracy
-    human, curve = own.people.curve, own.curve
+    human, curve = own.people.line.fitted, own.curve.fitted
     edge = own.observed[-1][1]
     seen = overlap(human, curve, 0, edge)
     level = overlap(human, lambda v: np.full_like(v, float(curve(edge))), edge, 1)
@@ -388,7 +389,7 @@ def test_a_corruption_that_people_never_met_says_so(reference):
     known = {"geometric": False, "classes": 16, "labelled": True, "reference": reference,
              "why_no_reference": ""}  # fmt: skip
     found = score_corruption("mine/wavy_lines", outcomes(), Fit(**QUICK), **known)
-    assert found.accuracy.people is None and "no human reference" in found.accuracy.why_no_people
+    assert found.accuracy.people is None and "no human reference" in found.accuracy.people_note
     assert found.accuracy.robustness is not None
 
 
@@ -410,21 +411,22 @@ def evaluation(tmp_path_factory):
 
 def test_an_evaluation_has_both_label_spaces_and_says_who_is_left_out(evaluation):
     (model,) = evaluation.models
-    native, entry16 = model.spaces
-    assert (native.space, native.pictures, native.classes, native.left_out) == ("native", 6, 3, 0)
-    assert (entry16.space, entry16.pictures, entry16.classes) == ("entry16", 4, 2)
+    assert list(model.spaces) == ["native", "entry16"]
+    native, entry16 = model.spaces.values()
+    assert (native.pictures, native.classes, native.left_out) == (6, 3, 0)
+    assert (entry16.pictures, entry16.classes) == (4, 2)
     assert entry16.left_out == 2 and "too few" in entry16.verdict
     assert model.classes == 1000 and len(CATEGORIES) == 16
     # classes are drawn equally: 20 rows for the fish, 40 for cats and dogs
-    for corruption in entry16.corruptions:
+    for corruption in entry16.corruptions.values():
         assert corruption.consistency.answers == 40
-    for corruption in native.corruptions:
+    for corruption in native.corruptions.values():
         assert corruption.consistency.answers == 60
 
 
 def test_the_identity_holds_in_an_evaluation(evaluation):
     checked = 0
-    for score in evaluation.models[0].space("entry16").corruptions:
+    for score in evaluation.models[0].space("entry16").corruptions.values():
         for own in score.properties.values():
             if own.people is None or not own.people.hmri.value:
                 continue
@@ -436,11 +438,11 @@ def test_the_identity_holds_in_an_evaluation(evaluation):
 
 def test_means_are_over_the_corruptions(evaluation):
     space = evaluation.models[0].space("native")
-    areas = [score.consistency.robustness.value for score in space.corruptions]
+    areas = [score.consistency.robustness.value for score in space.corruptions.values()]
     assert len(areas) == 2
     assert space.means["r_p"].value == pytest.approx(sum(areas) / 2, abs=1e-12)
     # both corruptions see the same resampled pictures, so the mean's replicates are their mean
-    each = [score.consistency.robustness.replicates for score in space.corruptions]
+    each = [score.consistency.robustness.replicates for score in space.corruptions.values()]
     assert space.means["r_p"].replicates == pytest.approx((each[0] + each[1]) / 2)
 
 
@@ -451,7 +453,7 @@ def test_two_models_are_compared_on_the_same_answers(tmp_path):
         corruptions=["color_jitter"], stimulus="native", bins=9, least=3, replicates=20,
     )  # fmt: skip
     assert {paired.property for paired in found.paired} == {"a", "p"}
-    one, two = (model.space("native").corruptions[0].properties for model in found.models)
+    one, two = (model["vcr/color_jitter"].properties for model in found.models)
     for paired in found.paired:
         areas = [own[paired.property].robustness.value for own in (one, two)]
         assert paired.difference.area_difference == pytest.approx(areas[0] - areas[1], abs=1e-9)
@@ -468,7 +470,7 @@ def test_by_top1_the_measured_end_of_consistency_is_not_its_start(tmp_path):
         stimulus="native", bins=9, least=3, replicates=20, labels="entry16",
         right_anchor="measured",
     )  # fmt: skip
-    (score,) = found.models[0].space("entry16").corruptions
+    (score,) = found.models[0].space("entry16").corruptions.values()
     assert score.consistency.rate.value < 0.95
     assert score.consistency.robustness.value < 0.99
 
@@ -496,14 +498,14 @@ def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_
     from eyechart.humans.transfer import published_classes
     from eyechart.pipeline.score import _similar
 
-    scores = []
+    scores = {}
     for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):
         own = outcomes()
         moved = Predictions(**{**vars(own), "delta_v": low + (high - low) * own.delta_v})
         known = {"geometric": False, "classes": 16, "labelled": True, "reference": reference,
                  "why_no_reference": ""}  # fmt: skip
-        scores.append(score_corruption(name, moved, Fit(**QUICK), **known))
-    assert all(score.accuracy.people is not None for score in scores)
+        scores[name] = score_corruption(name, moved, Fit(**QUICK), **known)
+    assert all(score.accuracy.people is not None for score in scores.values())
     list(_similar(scores, published_classes()))
 
 
@@ -524,7 +526,7 @@ def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
     assert plain.accuracy.robustness.value == pytest.approx(0.9, abs=0.02)
     assert even.accuracy.robustness.value == pytest.approx(0.5, abs=0.03)
     assert even.accuracy.rate.value == pytest.approx(0.5)
-    assert even.accuracy.curve.left == pytest.approx(0.5)
+    assert even.accuracy.curve.fitted.left == pytest.approx(0.5)
 
 
 def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):

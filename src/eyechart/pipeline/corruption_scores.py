@@ -1,0 +1,263 @@
+"""One model under one corruption: its predictions become the records of results.json.
+
+Formulas do not belong here: they are in `scores`, `curves` and `stats`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart.core.errors import UsageError
+from eyechart.curves.anchors import right_end
+from eyechart.curves.curve import Curve, fit_curve
+from eyechart.humans.chance import corrected_curve
+from eyechart.humans.combined import References
+from eyechart.humans.reference import Reference
+from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.predictions.reading import Predictions
+from eyechart.results.schema import (
+    CorruptionResults,
+    HumanComparison,
+    ModelCurve,
+    PropertyResults,
+    sample_curve,
+)
+from eyechart.scores.people import (
+    compared_areas,
+    compared_replicates,
+    hmri_bounds,
+    ranges,
+    significant_ranges,
+)
+from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.scenario import scenario
+from eyechart.scores.scoring import (
+    NO_REFERENCE,
+    Fit,
+    errors_by_severity,
+    estimate_mean,
+    human_curve,
+)
+from eyechart.stats.estimate import complement, make_estimate
+from eyechart.stats.p_values import holm
+from eyechart.testsets.samples import FloatArray
+
+NO_CLEAN = "only errors, no curves and no consistency: --clean with the clean images adds them"
+NO_VISUAL_CHANGE = "no visual change"
+
+
+def score_corruption(
+    corruption: str,
+    predictions: Predictions,
+    fit: Fit,
+    *,
+    geometric: bool,
+    classes: int,
+    labelled: bool,
+    reference: References | Reference | None,
+    why_no_reference: str,
+) -> CorruptionResults:
+    """Return the scores of a model under one corruption.
+
+    Args:
+        corruption: its name, by which the human reference is asked.
+        predictions: for the samples of that corruption.
+        fit: how curves are fitted.
+        geometric: whether things move in the image, so that there is no visual change.
+        classes: number of classes to choose from, 0 if unknown.
+        labelled: whether the images have labels.
+        reference: the human reference; None where human responses do not apply.
+        why_no_reference: the reason why not.
+    """
+    scorer = _Scorer(corruption, fit, geometric, classes, reference, why_no_reference)
+    known = predictions.label != NONE
+    accuracy = clean_error = None
+    if labelled and known.any():
+        with_label = predictions.take(known)
+        if not np.isnan(with_label.clean_correct).any():
+            clean_error = estimate_mean(1 - with_label.clean_correct, with_label, fit)
+        accuracy = scorer.accuracy(with_label)
+    has_clean = not np.isnan(predictions.consistent).all()
+    return CorruptionResults(
+        unmeasurable=int(np.isnan(predictions.delta_v).sum()),
+        error=None if accuracy is None else complement(accuracy.rate),
+        clean_error=clean_error,
+        error_by_severity=errors_by_severity(predictions.take(known)) if labelled else {},
+        accuracy=accuracy,
+        consistency=scorer.consistency(predictions) if has_clean else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Scorer:
+    """Scores one property of one corruption; see `score_corruption` for the fields."""
+
+    corruption: str
+    fit: Fit
+    geometric: bool
+    classes: int
+    reference: References | Reference | None
+    why_no_reference: str
+
+    def accuracy(self, predictions: Predictions) -> PropertyResults:
+        """Return whether predictions are correct, as a curve."""
+        clean = predictions.clean_correct
+        lost = predictions.lost_correct
+        return self._property("accuracy", predictions, predictions.correct, clean, lost)
+
+    def consistency(self, predictions: Predictions) -> PropertyResults:
+        """Return whether predictions are those for the clean image, as a curve."""
+        ones, lost = np.ones(len(predictions)), predictions.lost_consistent
+        return self._property("consistency", predictions, predictions.consistent, ones, lost)
+
+    def _property(
+        self,
+        which: str,
+        predictions: Predictions,
+        hits: FloatArray,
+        clean: FloatArray,
+        lost: FloatArray,
+    ) -> PropertyResults:
+        without_curve = PropertyResults(
+            rate=estimate_mean(hits, predictions, self.fit),
+            answers=len(hits),
+            people_note=NO_VISUAL_CHANGE,
+        )
+        if self.geometric:
+            note = f"{NO_VISUAL_CHANGE}: things move in the picture"
+            return without_curve.model_copy(update={"note": note})
+        if np.isnan(predictions.clean_correct).all() and np.isnan(predictions.delta_v).all():
+            return without_curve.model_copy(update={"note": NO_CLEAN})
+        try:
+            curve = self._fit_curve(which, predictions, hits, clean, lost)
+        except UsageError as error:
+            notes = {"note": f"no curve: {error}", "people_note": "no curve"}
+            return without_curve.model_copy(update=notes)
+        n_images = len(np.unique(predictions.picture))
+        people, people_note = self._compare(which, curve, n_images)
+        return PropertyResults(
+            rate=without_curve.rate,
+            answers=len(hits),
+            robustness=make_estimate(curve.area, curve.areas, n_images),
+            bounds=curve.bounds,
+            observed=tuple(curve.observed),
+            people=people,
+            people_note=people_note,
+            curve=ModelCurve.of(curve),
+        )
+
+    def _fit_curve(
+        self,
+        which: str,
+        predictions: Predictions,
+        hits: FloatArray,
+        clean: FloatArray,
+        lost: FloatArray,
+    ) -> Curve:
+        weights = predictions.weights
+        return fit_curve(
+            predictions.delta_v,
+            hits,
+            # predictions for the same pixels are the same: a model's consistency starts at 1
+            anchor=1.0 if which == "consistency" else clean,
+            right_anchor=right_end(
+                self.fit.right_anchor,
+                float(np.average(clean, weights=weights)),
+                1 / self.classes if self.classes else 0.0,
+                lost,
+                weights,
+            ),
+            clusters=predictions.picture,
+            all_clusters=predictions.universe,
+            weights=weights,
+            **self.fit.options(),
+        )
+
+    def _compare(
+        self, which: str, curve: Curve, n_images: int
+    ) -> tuple[HumanComparison | None, str]:
+        """Return the comparison of a model's curve with the human one, or None and the reason."""
+        if self.reference is None:
+            return None, self.why_no_reference
+        source = self.reference.source(self.corruption, which)
+        if source is None:
+            return None, NO_REFERENCE
+        human, why_no_curve = human_curve(source, self.corruption, which, self.fit)
+        if human is None:
+            return None, why_no_curve
+        # where the human curve is corrected for chance: the model chose among the 16 categories
+        model = corrected_curve(curve, len(CATEGORIES)) if source.corrected else curve
+        try:
+            found = scenario(human, model)
+        except UsageError:
+            return None, "people and model were observed at no common visual change"
+        areas = compared_areas(human, model)
+        hmri, mrsi = compared_replicates(human, model)
+        reference, experiment, n_observers = source.stands_for(self.corruption)
+        comparison = HumanComparison(
+            about=source.about(self.corruption),
+            kind=source.kind(self.corruption) or "",
+            hmri=make_estimate(areas.hmri, hmri, n_images),
+            hmri_bounds=hmri_bounds(human, model),
+            mrsi=make_estimate(areas.mrsi, mrsi, n_images),
+            scenario=found.name,
+            corrected_for_chance=source.corrected,
+            areas=areas,
+            leads=tuple(ranges(human, model)),
+            significant=tuple(significant_ranges(human, model)),
+            tested=found.leads,
+            p_people=found.p_people,
+            p_model=found.p_model,
+            line=sample_curve(human),
+            model_line=sample_curve(model),
+            human_bins=len(human.bins.counts),
+            human_left_anchor=human.left,
+            human_right_anchor=human.right,
+            reference=reference,
+            experiment=experiment,
+            observers=n_observers,
+        )
+        return comparison, ""
+
+
+def correct_for_number(scores: Sequence[CorruptionResults]) -> list[CorruptionResults]:
+    """Return the scores with p-values corrected for the number of corruptions.
+
+    By Holm's method, for accuracy and for consistency each. Humans and model are two sides of one
+    test, so either side is corrected by itself.
+    """
+    accuracy = _corrected([score.accuracy for score in scores])
+    consistency = _corrected([score.consistency for score in scores])
+    return [
+        score.model_copy(update={"accuracy": first, "consistency": second})
+        for score, first, second in zip(scores, accuracy, consistency, strict=True)
+    ]
+
+
+def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults | None]:
+    corrected = list(scores)
+    compared = [
+        (index, score, score.people)
+        for index, score in enumerate(scores)
+        if score is not None and score.people is not None
+    ]
+    p_people = holm([people.p_people for _, _, people in compared])
+    p_model = holm([people.p_model for _, _, people in compared])
+    for (index, score, people), p_human, p_of_model in zip(
+        compared, p_people, p_model, strict=True
+    ):
+        changes = {"p_people": float(p_human), "p_model": float(p_of_model)}
+        people = people.model_copy(update=changes)
+        corrected[index] = score.model_copy(update={"people": people})
+    return corrected
+
+
+def without_claim(score: CorruptionResults, verdict: str) -> CorruptionResults:
+    """Return the scores with a verdict in the place of who is ahead: there is insufficient data."""
+    changes = {}
+    for letter, results in score.properties.items():
+        if results.people is not None:
+            people = results.people.model_copy(update={"scenario": verdict})
+            changes[PROPERTIES[letter]] = results.model_copy(update={"people": people})
+    return score.model_copy(update=changes)

@@ -1,0 +1,59 @@
+"""Records of results that say only what a test is about."""
+
+from collections.abc import Mapping, Sequence
+
+from eyechart.results.schema import (
+    CorruptionResults,
+    ImagesUsed,
+    ModelResults,
+    PropertyResults,
+    Results,
+    RunProvenance,
+    SpaceResults,
+)
+from eyechart.stats.estimate import Estimate, complement
+
+
+def corruption_results(rate: Estimate, clean_error: Estimate | None = None) -> CorruptionResults:
+    """One corruption of which only the accuracy is known."""
+    return CorruptionResults(
+        unmeasurable=0,
+        error=complement(rate),
+        clean_error=clean_error,
+        error_by_severity={},
+        accuracy=PropertyResults(rate=rate, answers=5),
+        consistency=None,
+    )
+
+
+def space_results(
+    corruptions: Mapping[str, CorruptionResults],
+    pictures: int = 5,
+    classes: int = 4,
+    clean_accuracy: Estimate | None = None,
+    verdict: str = "",
+) -> SpaceResults:
+    """One label space with these corruptions."""
+    return SpaceResults(
+        pictures=pictures, classes=classes, left_out=0, verdict=verdict, means={}, similar=(),
+        clean_accuracy=clean_accuracy, corruptions=corruptions, corruption_error=None, by_class=(),
+    )  # fmt: skip
+
+
+def model_results(name: str, spaces: Mapping[str, SpaceResults], classes: int = 4) -> ModelResults:
+    """One model with these label spaces."""
+    return ModelResults(
+        name=name, identity="", classes=classes, category="", outputs=(), spaces=spaces
+    )
+
+
+def results_of(models: Sequence[ModelResults]) -> Results:
+    """A run of these models."""
+    images = ImagesUsed(
+        source="x", digest="", pictures=5, used=5, stimulus="224", damaged=(), digests={}
+    )
+    provenance = RunProvenance(versions={}, git=None, device="cpu", command="", made="")
+    return Results(
+        config={}, provenance=provenance, images=images, warnings=(), coverage={},
+        models=tuple(models), paired=(),
+    )  # fmt: skip
