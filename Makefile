@@ -23,6 +23,7 @@ ASK := $(MODELS) --images $(PHOTOS) --bins 14 --least 8 $(OPTIONS)
 
 # The experiment's pages, bundled from what lies in frontend/
 PAGES := src/eyechart/experiment/static/app.js
+WIRE := frontend/src/wire.ts
 PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
@@ -72,7 +73,11 @@ docs: $(STAMP)
 browser:
 	@sh tests/support/browser_setup.sh
 
-$(PAGES): $(PAGE_SOURCES)
+# Types of requests and replies, and the list of recruiters, from what the server declares.
+$(WIRE): src/eyechart/experiment/server/wire.py $(wildcard src/eyechart/experiment/recruiters/*.py) | $(STAMP)
+	$(BIN)/python tools/write_wire.py
+
+$(PAGES): $(PAGE_SOURCES) $(WIRE)
 	@sh frontend/build.sh
 
 frontend: $(PAGES)

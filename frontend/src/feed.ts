@@ -1,11 +1,14 @@
 // The next trials with their pictures, fetched before they are needed.
 
-import { ApiError, type Allocation, type Next, type TrialInfo } from "./api";
+import { ApiError } from "./api";
 import type { Gate } from "./gate";
 import { uuid } from "./keep";
 import { pictureFrom } from "./pictures";
 import { pause } from "./retry";
 import type { Session } from "./session";
+import type { NextTrial, TrialInfo, TrialKey } from "./wire";
+
+type Next = NextTrial["next"];
 
 /** How many trials are kept ready beside the one that is shown; the server lends three in all. */
 const AHEAD = 2;
@@ -85,9 +88,9 @@ export class Feed {
   private async fetchOne(): Promise<Next> {
     const life = this.life;
     await this.gate.passed();
-    const body = { key: this.key };
+    const body: TrialKey = { key: this.key };
     const call = { method: "POST" as const, path: "/api/trials", body, tab: true };
-    const said = await this.session.json<Allocation>(call);
+    const said = await this.session.json<NextTrial>(call);
     if (!said.trial || life !== this.life) return life === this.life ? said.next : "wait";
     const ready = await this.fetchPictures(said.trial);
     if (life !== this.life) return "wait";

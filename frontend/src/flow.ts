@@ -1,11 +1,13 @@
 // A visit from the first page to the last, with what can keep somebody from taking part.
 
-import { ApiError, send, type Study } from "./api";
+import { ApiError, send } from "./api";
 import { Participation } from "./participation";
+import { RECRUITERS } from "./recruiters";
 import { persist } from "./retry";
 import { isSuitable, isTouchOnly, phone, preview, refused } from "./screens/arrival";
 import { anotherTab } from "./screens/end";
 import { show, type Steps, type World } from "./steps";
+import type { StudyInfo } from "./wire";
 
 /** All steps of a visit. */
 export async function* visit(world: World): Steps<void> {
@@ -14,7 +16,7 @@ export async function* visit(world: World): Steps<void> {
     document.title = study.title;
     if (!isSuitable()) yield show(phone(isTouchOnly()));
     if (world.who.preview) {
-      yield show(preview(study));
+      yield show(preview(study, RECRUITERS[world.who.platform].previewNote ?? ""));
       return;
     }
     yield* new Participation(world, study).steps();
@@ -30,10 +32,10 @@ export async function* visit(world: World): Steps<void> {
   }
 }
 
-function about(world: World): Promise<Study> {
+function about(world: World): Promise<StudyInfo> {
   const path = `/api/studies/${encodeURIComponent(world.who.study)}`;
   return persist(async () => {
     const response = await send({ method: "GET", path });
-    return (await response.json()) as Study;
+    return (await response.json()) as StudyInfo;
   }, world.connection);
 }

@@ -1,8 +1,8 @@
 // Keys by their place on the keyboard, so that the grid of answers lies under one hand on any
 // layout; what is printed on them is asked from the browser where it tells.
 
-import type { Study } from "./api";
 import type { Choice } from "./choices";
+import type { StudyInfo } from "./wire";
 
 /** Codes of the 4 × 4 block of keys, in the order of the grid's cells: column by column. */
 export const BLOCK: readonly string[] = [
@@ -56,7 +56,7 @@ export function placeOf(event: KeyboardEvent, codes: readonly string[]): number 
 }
 
 /** Return the answers of a study with their keys. */
-export async function choicesOf(study: Study): Promise<Choice[]> {
+export async function choicesOf(study: StudyInfo): Promise<Choice[]> {
   const codes = study.kind === "categorise" ? BLOCK : TWO;
   const printed = await printedKeys();
   return study.choices.map((name, place) => {

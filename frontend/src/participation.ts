@@ -1,7 +1,7 @@
 // The way of a participant through a study: what is shown next follows from what was done and what
 // the server says. How it is shown is the timeline's business.
 
-import { ApiError, type AnswerBody, type State, type Study, type TrialInfo } from "./api";
+import { ApiError } from "./api";
 import type { Choice } from "./choices";
 import { Feed, type Ready } from "./feed";
 import { measurePeriod } from "./frames";
@@ -12,6 +12,7 @@ import { Masks } from "./masks";
 import type { Outcome } from "./plugins/outcome";
 import type { Page } from "./plugins/screen";
 import { AnswerQueue } from "./queue";
+import { RECRUITERS } from "./recruiters";
 import { pause } from "./retry";
 import { consent, refused } from "./screens/arrival";
 import { beforeMain, beforeTest, goOn, instructions, rest } from "./screens/begin";
@@ -19,6 +20,7 @@ import { anotherTab, debrief, failed } from "./screens/end";
 import { feedback } from "./screens/feedback";
 import type { Session } from "./session";
 import { show, type Step, type Steps, type World } from "./steps";
+import type { ResponseBody, SessionState, StudyInfo, TrialInfo } from "./wire";
 
 const USUAL = 1000 / 60;
 const FULL_SCREEN_MS = 500;
@@ -39,7 +41,7 @@ export class Participation {
 
   constructor(
     private readonly world: World,
-    private readonly study: Study,
+    private readonly study: StudyInfo,
   ) {
     this.session = world.session;
     this.queue = new AnswerQueue(world.pending, this.session.owner, (trial, body) =>
@@ -74,11 +76,12 @@ export class Participation {
     }
     // the code is to be copied, and the way back leads to another page
     if (document.fullscreenElement) await document.exitFullscreen().catch(() => undefined);
-    yield show(state.state === "failed" ? failed(this.study, state) : debrief(this.study, state));
+    const last = state.state === "failed" ? failed : debrief;
+    yield show(last(this.study, state, RECRUITERS[this.world.who.platform].back ?? ""));
   }
 
   /** Return how far this person is; null for one who has not agreed, or must do so again. */
-  private async resume(): Promise<State | null> {
+  private async resume(): Promise<SessionState | null> {
     if (!this.session.known) return null;
     try {
       // answers first: claiming the tab gives up trials whose answers are not there
@@ -90,7 +93,7 @@ export class Participation {
     }
   }
 
-  private async claim(): Promise<State> {
+  private async claim(): Promise<SessionState> {
     const period = await this.measured;
     this.period = period ?? USUAL;
     const state = await this.session.claim(period === null ? null : 1000 / period);
@@ -107,7 +110,7 @@ export class Participation {
   }
 
   /** Trials until there are no more; returns the final state. */
-  private async *work(begun: State): Steps<State> {
+  private async *work(begun: SessionState): Steps<SessionState> {
     let state = begun;
     let last: TrialInfo["phase"] | null = isFresh(state) ? null : phaseOf(state);
     for (;;) {
@@ -165,9 +168,13 @@ export class Participation {
     };
   }
 
-  private async *answered(trial: TrialInfo, outcome: Outcome, before: State): Steps<State> {
+  private async *answered(
+    trial: TrialInfo,
+    outcome: Outcome,
+    before: SessionState,
+  ): Steps<SessionState> {
     this.gate.open();
-    const body: AnswerBody = {
+    const body: ResponseBody = {
       uuid: uuid(),
       choice: outcome.choice,
       rt_ms: outcome.rt,
@@ -198,7 +205,7 @@ export class Participation {
   }
 
   // the server counts; an answer that it could not use must not bring the break twice
-  private count(state: State): void {
+  private count(state: SessionState): void {
     const { block } = this.study;
     this.done = state.answered.main;
     this.breakAt = (Math.round(this.done / block) + 1) * block;
@@ -210,16 +217,17 @@ export class Participation {
     if (to === "main") yield show(beforeMain(this.study));
   }
 
-  private async finish(): Promise<State> {
+  private async finish(): Promise<SessionState> {
     await this.queue.flush();
-    return this.session.json<State>({ method: "POST", path: "/api/session/finish", tab: true });
+    const call = { method: "POST" as const, path: "/api/session/finish", tab: true };
+    return this.session.json<SessionState>(call);
   }
 }
 
-function isFresh(state: State): boolean {
+function isFresh(state: SessionState): boolean {
   return Object.values(state.answered).every((count) => count === 0);
 }
 
-function phaseOf(state: State): TrialInfo["phase"] | null {
+function phaseOf(state: SessionState): TrialInfo["phase"] | null {
   return state.phase === "finish" || state.phase === "done" ? null : state.phase;
 }

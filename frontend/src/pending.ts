@@ -1,13 +1,13 @@
 // Answers that the server has not confirmed yet, kept in IndexedDB so that a reload loses none.
 
-import type { AnswerBody } from "./api";
+import type { ResponseBody } from "./wire";
 
 /** `owner`: the study and the person it belongs to. `order`: when it was given, in ms. */
 export interface Pending {
   trial: string;
   owner: string;
   order: number;
-  body: AnswerBody;
+  body: ResponseBody;
 }
 
 export interface PendingStore {

@@ -1,9 +1,10 @@
 // Answers on their way to the server: stored first, then sent one after the other until confirmed.
 
-import { ApiError, type Acknowledged, type AnswerBody } from "./api";
+import { ApiError } from "./api";
 import type { Pending, PendingStore } from "./pending";
+import type { Acknowledgement, ResponseBody } from "./wire";
 
-type Send = (trial: string, body: AnswerBody) => Promise<Acknowledged>;
+type Send = (trial: string, body: ResponseBody) => Promise<Acknowledgement>;
 
 /** Answers of one person in one study. `size`: how many are not confirmed. */
 export class AnswerQueue {
@@ -18,7 +19,7 @@ export class AnswerQueue {
   ) {}
 
   /** Keep an answer and send it; null if the server can no longer use it. */
-  add(trial: string, body: AnswerBody): Promise<Acknowledged | null> {
+  add(trial: string, body: ResponseBody): Promise<Acknowledgement | null> {
     const answer: Pending = { trial, owner: this.owner, order: Date.now(), body };
     this.size += 1;
     return this.deliver(answer, this.store.put(answer));
@@ -45,13 +46,13 @@ export class AnswerQueue {
   }
 
   // in the line at once, so that a flush from now on waits for it
-  private deliver(answer: Pending, kept?: Promise<void>): Promise<Acknowledged | null> {
+  private deliver(answer: Pending, kept?: Promise<void>): Promise<Acknowledgement | null> {
     const sent = this.line.then(() => kept).then(() => this.trySend(answer));
     this.line = sent.catch(() => undefined);
     return sent;
   }
 
-  private async trySend(answer: Pending): Promise<Acknowledged | null> {
+  private async trySend(answer: Pending): Promise<Acknowledgement | null> {
     try {
       const said = await this.send(answer.trial, answer.body);
       await this.forget(answer);

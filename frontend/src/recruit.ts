@@ -1,10 +1,8 @@
 // Where a participant comes from, read off the page's address.
 
-import type { Platform } from "./api";
-
-const MTURK = ["assignmentId", "hitId", "workerId", "turkSubmitTo"];
-const PROLIFIC = ["PROLIFIC_PID", "STUDY_ID", "SESSION_ID"];
-const PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE";
+import { RECRUITERS } from "./recruiters";
+import type { Ids } from "./recruiters/recruiter";
+import type { Platform } from "./wire";
 
 /**
  * `person` tells participants of this platform apart, within this browser; `errand` what they came
@@ -13,7 +11,7 @@ const PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE";
 export interface Arrival {
   study: string;
   platform: Platform;
-  ids: Record<string, string>;
+  ids: Ids;
   person: string;
   errand: string;
   preview: boolean;
@@ -23,17 +21,20 @@ export interface Arrival {
 export function arrival(pathname: string, search: string, client: string): Arrival {
   const study = decoded(pathname.replace(/\/+$/, "").split("/").pop() ?? "");
   const query = new URLSearchParams(search);
-  if (query.has("assignmentId")) {
-    const ids = picked(query, MTURK);
-    const { workerId: person = "", assignmentId: errand = "" } = ids;
-    return { study, platform: "mturk", ids, person, errand, preview: errand === PREVIEW };
-  }
-  if (query.has("PROLIFIC_PID")) {
-    const ids = picked(query, PROLIFIC);
-    const { PROLIFIC_PID: person = "", SESSION_ID: errand = "" } = ids;
-    return { study, platform: "prolific", ids, person, errand, preview: false };
-  }
-  return { study, platform: "link", ids: { client }, person: client, errand: "", preview: false };
+  const platform = platformOf(query);
+  const recruiter = RECRUITERS[platform];
+  const ids = picked(query, recruiter.parameters);
+  if (platform === "link") ids[recruiter.person] = client;
+  const person = ids[recruiter.person] ?? "";
+  const errand = recruiter.errand ? (ids[recruiter.errand] ?? "") : "";
+  return { study, platform, ids, person, errand, preview: recruiter.isPreview?.(ids) ?? false };
+}
+
+// a site is known by the first of its ids: the others may have been lost on the way
+function platformOf(query: URLSearchParams): Platform {
+  const names = Object.keys(RECRUITERS) as Platform[];
+  const found = names.find((name) => query.has(RECRUITERS[name].parameters[0] ?? ""));
+  return found ?? "link";
 }
 
 function decoded(text: string): string {
@@ -44,8 +45,8 @@ function decoded(text: string): string {
   }
 }
 
-function picked(query: URLSearchParams, names: string[]): Record<string, string> {
-  const ids: Record<string, string> = {};
+function picked(query: URLSearchParams, names: readonly string[]): Ids {
+  const ids: Ids = {};
   for (const name of names) {
     const value = query.get(name);
     if (value !== null) ids[name] = value;

@@ -1,9 +1,17 @@
 // One participant's session as this page sees it: the token, the tab, and who else uses them.
 
-import { ApiError, send, type Acknowledged, type AnswerBody, type Joined, type State } from "./api";
+import { ApiError, send } from "./api";
 import { uuid, type Shelf } from "./keep";
 import type { Arrival } from "./recruit";
 import { persist, type Connection } from "./retry";
+import type {
+  Acknowledgement,
+  JoinReply,
+  JoinRequest,
+  ResponseBody,
+  SessionState,
+  TabClaim,
+} from "./wire";
 
 type Call = { method: "GET" | "POST" | "PUT"; path: string; body?: unknown; tab?: boolean };
 
@@ -37,7 +45,7 @@ export class Session {
 
   /** Agree and join, or join again; refusals (preview, full, closed) are thrown. */
   async join(): Promise<void> {
-    const body = {
+    const body: JoinRequest = {
       platform: this.who.platform,
       ids: this.who.ids,
       consent: true,
@@ -50,28 +58,28 @@ export class Session {
     const path = `/api/studies/${encodeURIComponent(this.who.study)}/sessions`;
     const joined = await persist(async () => {
       const response = await send({ method: "POST", path, body });
-      return (await response.json()) as Joined;
+      return (await response.json()) as JoinReply;
     }, this.connection);
     this.token = joined.token;
     this.shelf.setItem(this.key, joined.token);
   }
 
   /** Make this tab the one that counts; trials that were out elsewhere are dropped. */
-  async claim(hz: number | null): Promise<State> {
-    const body = { tab: this.tab, hz };
-    const state = await this.json<State>({ method: "POST", path: "/api/session/tab", body });
+  async claim(hz: number | null): Promise<SessionState> {
+    const body: TabClaim = { tab: this.tab, hz };
+    const state = await this.json<SessionState>({ method: "POST", path: "/api/session/tab", body });
     this.superseded = false;
     this.channel?.postMessage(this.owner);
     return state;
   }
 
-  state(): Promise<State> {
-    return this.json<State>({ method: "GET", path: "/api/session" });
+  state(): Promise<SessionState> {
+    return this.json<SessionState>({ method: "GET", path: "/api/session" });
   }
 
-  answer(trial: string, body: AnswerBody): Promise<Acknowledged> {
+  answer(trial: string, body: ResponseBody): Promise<Acknowledgement> {
     const path = `/api/trials/${encodeURIComponent(trial)}/response`;
-    return this.json<Acknowledged>({ method: "PUT", path, body });
+    return this.json<Acknowledgement>({ method: "PUT", path, body });
   }
 
   json<T>(call: Call): Promise<T> {

@@ -1,6 +1,5 @@
 // What a visit is made of, for those who decide on the next step and those who show it.
 
-import type { Study } from "./api";
 import type { Choice } from "./choices";
 import type { Ready } from "./feed";
 import type { PendingStore } from "./pending";
@@ -9,13 +8,14 @@ import type { Page } from "./plugins/screen";
 import type { Arrival } from "./recruit";
 import type { Connection } from "./retry";
 import type { Session } from "./session";
+import type { StudyInfo } from "./wire";
 
 /** What comes next: a page, or a trial with everything that it needs. */
 export type Step =
   | { kind: "page"; page: Page }
   | {
       kind: "trial";
-      study: Study;
+      study: StudyInfo;
       ready: Ready;
       mask: ImageBitmap | null;
       choices: readonly Choice[];

@@ -1,6 +1,6 @@
 // What may spoil a trial without anybody's knowing: the page hidden, out of focus, or resized.
 
-export type Flag = "timing" | "hidden" | "blurred_focus" | "slow_decode" | "resized";
+import type { Flag } from "./wire";
 
 /** Notes flags from its making to `stop`. */
 export class Watch {

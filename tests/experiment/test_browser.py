@@ -25,7 +25,7 @@ from eyechart.experiment.storage.database_tables import (  # noqa: E402
     StudyRow,
     TrialRow,
 )
-from eyechart.experiment.storage.experiment_folder import open_answers  # noqa: E402
+from eyechart.experiment.storage.experiment_folder import connect_study  # noqa: E402
 
 if not is_built():
     pytest.skip("no pages: run make frontend", allow_module_level=True)
@@ -50,8 +50,9 @@ def browser():
 class Place:
     """A study that is served, with what the tests look at."""
 
-    def __init__(self, folder, base, database):
-        self.folder, self.base, self.database = folder, base, database
+    def __init__(self, study, base):
+        self.study, self.base = study, base
+        self.folder, self.database = study.folder, study.database
         self.problems = []
 
     def address(self, **ids):
@@ -69,7 +70,7 @@ class Place:
 
     def go(self, page, robot=None, **more):
         robot = robot or Robot("attentive", (1,), SURE)
-        return take_part(page, robot, self.folder, self.database, **more)
+        return take_part(page, robot, self.study, **more)
 
     def count(self, table, *conditions):
         with self.database.reading() as db:
@@ -101,10 +102,8 @@ def place(tmp_path, more_hosts=(), **config):
     # every reload gives up what was fetched ahead, so there must be plenty
     sizes = Sizes(main=60, stimuli=1, practice=24, qualification=24, catch=24)
     folder = make_study(tmp_path / "study", sizes=sizes, **(QUICK | config))
-    database, _ = open_answers(folder)
-    with serving(folder, more_hosts=more_hosts) as base:
-        yield Place(folder, base, database)
-    database.close()
+    with connect_study(folder) as study, serving(folder, more_hosts=more_hosts) as base:
+        yield Place(study, base)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from eyechart.core.errors import UsageError
 from eyechart.experiment.server.serve import listen
 from eyechart.experiment.storage.database import MIGRATIONS, open_database
 from eyechart.experiment.storage.database_tables import Base, ResponseRow, SessionRow, TrialRow
-from eyechart.experiment.storage.experiment_folder import open_answers, open_study
+from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 
 SECOND = '''
 """A column more in a table that others point to, and one that is named anew."""
@@ -259,9 +259,9 @@ def test_a_database_without_the_study_is_refused_and_so_is_another_secret(tmp_pa
     folder = make_study(tmp_path / "one", "one", SMALL, url=url)
     other = make_study(tmp_path / "two", "two", SMALL, secret=folder.secret.hex())
     (tmp_path / "two" / "database.txt").write_text(url)
-    assert "no study 'two'" in refusal(open_answers, open_study(tmp_path / "two"))
+    assert "no study 'two'" in refusal(connect_study, open_study(tmp_path / "two"))
     (tmp_path / "one" / "secret").write_text("ab" * 32)
-    assert "secret" in refusal(open_answers, open_study(tmp_path / "one"))
+    assert "secret" in refusal(connect_study, open_study(tmp_path / "one"))
     assert other.config.name == "two"
 
 
@@ -270,9 +270,9 @@ def test_a_study_that_was_changed_afterwards_is_refused(tmp_path):
     file = tmp_path / "study" / "study.yaml"
     before = file.read_text()
     file.write_text(before.replace("trials: 8", "trials: 7"))
-    assert "changed after" in refusal(open_answers, open_study(tmp_path / "study"))
+    assert "changed after" in refusal(connect_study, open_study(tmp_path / "study"))
     file.write_text(before)
-    open_answers(open_study(tmp_path / "study"))[0].close()
+    connect_study(open_study(tmp_path / "study")).database.close()
 
 
 def test_a_port_in_use_and_a_host_of_others_are_refused():

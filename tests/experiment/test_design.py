@@ -34,8 +34,13 @@ from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.design.study_samples import StudySample, group_by_source
 from eyechart.labels.categories import CATEGORIES
 
-CONFIG = StudyConfig("s", "S", trials=30, practice=6, qualification=5, catch=3)
-PAIRS = replace(CONFIG, kind="same-different", trials=10, practice=3, qualification=4, catch=2)
+
+def changed(config, **settings):
+    return config.model_copy(update=settings)
+
+
+CONFIG = StudyConfig(name="s", title="S", trials=30, practice=6, qualification=5, catch=3)
+PAIRS = changed(CONFIG, kind="same-different", trials=10, practice=3, qualification=4, catch=2)
 NAMES = ("blur", "fog", "noise")
 
 
@@ -79,10 +84,10 @@ def test_every_main_photograph_is_shown_clean_and_in_all_its_corrupted_pictures(
 
 
 def test_clean_pictures_have_their_own_number_of_answers():
-    shown = designed(config=replace(CONFIG, k=3, clean_k=7))
+    shown = designed(config=changed(CONFIG, k=3, clean_k=7))
     capacities = {each.pictures[0].is_clean: each.capacity for each in shown if each.role == "main"}
     assert capacities == {True: 7, False: 3}
-    none = designed(config=replace(CONFIG, clean_k=0))
+    none = designed(config=changed(CONFIG, clean_k=0))
     assert not any(each.pictures[0].is_clean for each in none if each.role == "main")
 
 
@@ -97,7 +102,7 @@ def test_no_photograph_set_aside_comes_twice_or_in_the_main_part():
 
 
 def test_practice_is_half_clean_and_half_the_mildest_there_is():
-    shown = designed(config=replace(CONFIG, practice=16))
+    shown = designed(config=changed(CONFIG, practice=16))
     rows = test_set(160)
     practice = [each.pictures[0] for each in shown if each.role == "practice"]
     mild = [row for row in practice if not row.is_clean]
@@ -110,7 +115,7 @@ def test_practice_is_half_clean_and_half_the_mildest_there_is():
 
 
 def test_what_is_set_aside_is_of_all_categories_alike():
-    config = replace(CONFIG, qualification=16, practice=16, catch=16)
+    config = changed(CONFIG, qualification=16, practice=16, catch=16)
     shown = designed(count=320, config=config)
     for role, count in (("qualification", 24), ("practice", 24), ("catch", 32)):
         own = Counter(each.truth for each in shown if each.role == role)
@@ -121,7 +126,7 @@ def test_what_is_set_aside_is_of_all_categories_alike():
 def test_a_small_category_keeps_half_of_its_photographs():
     rows = [row for row in test_set(320) if row.category != "bear" or int(row.digest[1:]) < 64]
     assert len({row.digest for row in rows if row.category == "bear"}) == 4
-    config = replace(CONFIG, qualification=64, practice=0, catch=0)
+    config = changed(CONFIG, qualification=64, practice=0, catch=0)
     shown = design_categories(group_by_source(rows), config, 0, None)
     main = {each.pictures[0].digest for each in shown if each.role == "main"}
     assert len([d for d in main if CATEGORIES[int(d[1:]) % 16] == "bear"]) >= 2
@@ -131,7 +136,7 @@ def test_photographs_with_few_pictures_are_set_aside_first():
     rows = test_set(160)
     few = {f"d{number}" for number in range(32)}
     rows = [row for row in rows if row.is_clean or row.digest not in few or row.row % 3 == 0]
-    config = replace(CONFIG, practice=0, qualification=10, catch=5)
+    config = changed(CONFIG, practice=0, qualification=10, catch=5)
     shown = design_categories(group_by_source(rows), config, 0, None)
     assert {each.pictures[0].digest for each in shown if each.role != "main"} <= few
 
@@ -348,7 +353,7 @@ def test_weak_corruptions_are_used_for_obvious_trials_only_if_there_are_no_other
 def test_a_study_of_pairs_keeps_its_parts_apart():
     sources = group_by_source(test_set(120))
     questions = [Question("blur", "fog"), Question("fog", "noise")]
-    shown = design_pairs(sources, questions, 20, PAIRS, 0, None)
+    shown = design_pairs(sources, questions, 20, PAIRS, seed=0, catch_pool=None)
     digests = {
         role: {row.digest for each in shown if each.role == role for row in each.pictures}
         for role in ("main", "practice", "qualification", "catch")
@@ -364,9 +369,11 @@ def test_a_participant_who_would_run_out_of_photographs_is_foreseen():
     rows = test_set(60)
     # blur is there for three photographs only, so that a person can have three trials with it
     rows = [row for row in rows if row.corruption != "blur" or row.digest in ("d1", "d2", "d3")]
-    config = replace(PAIRS, practice=0, qualification=0, catch=0, trials=25)
+    config = changed(PAIRS, practice=0, qualification=0, catch=0, trials=25)
     with pytest.raises(UsageError, match=r"only \d+ of 25 trials"):
-        design_pairs(group_by_source(rows), [Question("blur", "noise")], 60, config, 0, None)
+        design_pairs(
+            group_by_source(rows), [Question("blur", "noise")], 60, config, seed=0, catch_pool=None
+        )
 
 
 @given(st.integers(2, 9), st.integers(1, 12), st.integers(0, 1000))
@@ -392,14 +399,14 @@ def test_what_a_participant_can_have_is_a_set_of_trials_without_a_common_photogr
 
 
 def test_the_papers_figure_of_five_and_a_half_hours():
-    config = replace(CONFIG, fixation_ms=300, stimulus_ms=200, mask_ms=0, response_ms=1500)
+    config = changed(CONFIG, fixation_ms=300, stimulus_ms=200, mask_ms=0, response_ms=1500)
     assert trial_seconds(config) == 2
     budget = plan_budget(config, 2000 * 5, {str(n): 5 for n in range(2000)}, Prices())
     assert budget.hours == pytest.approx(5.5555, abs=1e-4)
 
 
 def test_a_budget_is_what_one_reckons_by_hand():
-    config = StudyConfig("s", "S")
+    config = StudyConfig(name="s", title="S")
     # 90 s of reading, 140 trials of 2.2 s, 16 s of feedback, one break of 20 s
     assert participant_seconds(config) == pytest.approx(90 + 140 * 2.2 + 16 + 20)
     budget = plan_budget(config, 10_000, {str(n): 5 for n in range(2000)}, Prices())
@@ -409,17 +416,17 @@ def test_a_budget_is_what_one_reckons_by_hand():
     given = plan_budget(config, 10_000, {"a": 5}, Prices(pay=9, fee=0, excluded=0), minutes=10)
     assert (given.participants, given.cost) == (100, pytest.approx(150))
     # 1 / (1 − 0.9) is a little more than 10 in a computer
-    assert plan_budget(replace(config, trials=7), 7, {}, Prices(excluded=0.9)).participants == 10
+    assert plan_budget(changed(config, trials=7), 7, {}, Prices(excluded=0.9)).participants == 10
 
 
 def test_two_pictures_are_looked_at_until_there_is_an_answer():
-    config = replace(PAIRS, response_ms=0)
+    config = changed(PAIRS, response_ms=0)
     assert trial_seconds(config) == pytest.approx(0.3 + 3)
-    assert trial_seconds(replace(config, show_ms=500, response_ms=2000)) == pytest.approx(2.8)
+    assert trial_seconds(changed(config, show_ms=500, response_ms=2000)) == pytest.approx(2.8)
 
 
 def test_a_photograph_that_is_asked_for_often_needs_as_many_people():
-    config = replace(CONFIG, trials=50)
+    config = changed(CONFIG, trials=50)
     budget = plan_budget(config, 700, {"a": 200, **{str(n): 5 for n in range(100)}}, Prices())
     assert (budget.by_trials, budget.by_source, budget.counting) == (14, 200, 200)
     assert budget.participants == 250
@@ -427,7 +434,7 @@ def test_a_photograph_that_is_asked_for_often_needs_as_many_people():
 
 @given(st.lists(st.integers(1, 12), min_size=3, max_size=14), st.integers(1, 3))
 def test_so_many_participants_suffice_and_one_fewer_does_not(loads, trials):
-    config = replace(CONFIG, trials=trials)
+    config = changed(CONFIG, trials=trials)
     named = {str(place): load for place, load in enumerate(loads)}
     budget = plan_budget(config, sum(loads), named, Prices(excluded=0))
     left, people = Counter(named), 0
@@ -448,7 +455,7 @@ def test_no_order_of_handing_out_needs_fewer_participants(stimuli, trials, seed)
     loads = Counter()
     for source, capacity in stimuli:
         loads[str(source)] += capacity
-    budget = plan_budget(replace(CONFIG, trials=trials), loads.total(), loads, Prices(excluded=0))
+    budget = plan_budget(changed(CONFIG, trials=trials), loads.total(), loads, Prices(excluded=0))
     taken, people = np.zeros(len(stimuli), int), 0
     wanted = np.array([capacity for _, capacity in stimuli])
     shuffle = random.random(len(stimuli))
@@ -469,7 +476,7 @@ def test_no_order_of_handing_out_needs_fewer_participants(stimuli, trials, seed)
 
 @given(st.integers(1, 5000), st.floats(0, 0.95))
 def test_enough_are_recruited_that_those_left_are_enough(counting, excluded):
-    config = replace(CONFIG, trials=1)
+    config = changed(CONFIG, trials=1)
     budget = plan_budget(config, counting, {}, Prices(excluded=excluded))
     assert budget.participants * (1 - excluded) >= counting - 1e-6
     assert (budget.participants - 1) * (1 - excluded) < counting

@@ -21,7 +21,7 @@ from eyechart.experiment.export.export_tables import safe, write_csv
 from eyechart.experiment.export.study_export import export
 from eyechart.experiment.export.study_status import StimulusGroup, read_status
 from eyechart.experiment.storage.database_tables import ResponseRow, SessionRow, TrialRow
-from eyechart.experiment.storage.experiment_folder import open_answers, open_study
+from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 from eyechart.humans.agreement import find_rule
 from eyechart.humans.importers import import_answers
 from eyechart.humans.records import read_answers
@@ -175,7 +175,7 @@ def test_tables_of_model_vs_human_are_read_again_as_the_same_answers(study, run,
 
 
 def test_reaction_times_are_in_seconds_and_no_answer_is_na(study):
-    database, _ = open_answers(study)
+    database = connect_study(study).database
     with database.writing() as db:
         first = db.scalars(
             select(ResponseRow)
@@ -222,7 +222,7 @@ def test_no_cell_is_a_formula_or_breaks_its_line(tmp_path, start):
 
 def test_what_a_browser_says_of_itself_cannot_become_a_formula(study):
     evil = '=HYPERLINK("http://x")'
-    database, _ = open_answers(study)
+    database = connect_study(study).database
     with database.writing() as db:
         db.get_one(SessionRow, 1).screen = {"width": evil, "height": "@SUM(1)", "ratio": -2}
         response = db.scalars(select(ResponseRow)).first()
@@ -444,10 +444,8 @@ def test_same_different_answers_become_judgements_that_similar_reads(run, tmp_pa
 
 
 def status_of(folder, now=START):
-    database, study = open_answers(folder)
-    with database.reading() as db:
-        found = read_status(db, study, folder.config, now)
-    database.close()
+    with connect_study(folder) as study:
+        found = read_status(study, now)
     return found
 
 

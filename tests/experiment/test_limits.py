@@ -151,16 +151,14 @@ def test_only_a_proxy_on_this_machine_is_believed_and_only_if_there_is_one(
     monkeypatch.setattr("eyechart.experiment.server.serve.is_built", lambda: True)
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
     # two at once and four a second, for each address
-    made, database = make_server(folder, behind_proxy=behind, pace=0.005)
-    try:
+    made, study = make_server(folder, behind_proxy=behind, pace=0.005)
+    with study:
         made.config.load()
         client = TestClient(made.config.loaded_app, client=(peer, 5000))
         found = {
             client.get("/healthz", headers={"x-forwarded-for": f"10.0.0.{each}"}).status_code
             for each in range(30)
         }
-    finally:
-        database.close()
     assert found == ({200} if believed else {200, 429})
 
 

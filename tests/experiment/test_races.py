@@ -12,7 +12,7 @@ from sqlalchemy import select
 from experiment_invariants import NEVER, address, rows
 from experiment_postgres import postgresql
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart.experiment.server.trial_allocation import _allocate, everybody
+from eyechart.experiment.server.trial_allocation import TrialRequest, _allocate, admit_everybody
 from eyechart.experiment.storage.database_tables import SessionRow
 from eyechart.experiment.storage.leases import recount
 
@@ -37,11 +37,12 @@ def test_a_trial_that_is_handed_out_while_all_are_counted_anew_is_counted(tmp_pa
         Visitor(client).begin()
         with client.database.writing() as db:
             (session,) = db.scalars(select(SessionRow.id)).all()
-            _allocate(db, folder.config, session, str(uuid4()), datetime.now(UTC), everybody)
+            request = TrialRequest(session, str(uuid4()), datetime.now(UTC))
+            _allocate(db, folder.config, request, admit_everybody)
 
             def count_anew():
                 with client.database.writing() as other:
-                    recount(other, client.row.id)
+                    recount(other, client.study.id)
 
             counter = threading.Thread(target=count_anew)
             counter.start()

@@ -10,19 +10,19 @@ from eyechart.experiment.storage.experiment_folder import open_study
 from filled_studies import Robot, always, sitting_of
 from study_inputs import SMALL, draw_testset, save_photographs
 
-PAIRS = StudyConfig("s", "S", kind="same-different", show_ms=1000)
+PAIRS = StudyConfig(name="s", title="S", kind="same-different", show_ms=1000)
 
 
 @pytest.mark.parametrize("shown, is_odd", [(1000, False), (1016, False), (1034, True), (900, True)])
 def test_two_pictures_that_were_shown_too_long_or_too_short_do_not_count(shown, is_odd):
-    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).answers[0]
+    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).responses[0]
     # of two pictures the browser says when they came and when, after them, only the buttons stayed
     answer.stamps.update({"stimulus": 300.0, "response": 300.0 + shown, "hz": 60.0})
     assert odd(answer, 60.0, PAIRS) == (("timing",) if is_odd else ())
 
 
 def test_who_answers_before_the_two_pictures_are_gone_has_seen_enough_of_them():
-    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).answers[0]
+    answer = sitting_of(Robot(always("same")), PAIRS, seed=1).responses[0]
     answer.stamps.update({"stimulus": 300.0, "end": 700.0, "hz": 60.0})
     assert odd(answer, 60.0, PAIRS) == ()
 

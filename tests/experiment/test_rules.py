@@ -19,8 +19,8 @@ from eyechart.experiment.quality.rules import (
 )
 from eyechart.experiment.quality.rules_v1 import entropy, needed
 from eyechart.experiment.storage.database_tables import ExclusionRow, SessionRow, StimulusRow
-from eyechart.experiment.storage.experiment_folder import open_answers
-from eyechart.experiment.storage.session_records import read_sittings
+from eyechart.experiment.storage.experiment_folder import connect_study
+from eyechart.experiment.storage.session_records import read_sessions
 from filled_studies import (
     START,
     Robot,
@@ -37,6 +37,10 @@ PAIRS = StudyConfig(name="pairs", title="Pairs", kind="same-different", response
 BUTTONS = ("same", "different")
 
 
+def changed(config, **settings):
+    return config.model_copy(update=settings)
+
+
 def rules_of(sitting, config=NAMING):
     return {rule for rule, _ in judge(sitting, config).broken}
 
@@ -44,14 +48,14 @@ def rules_of(sitting, config=NAMING):
 def with_right(sitting, roles, right):
     """The same session with so many right answers among trials of these roles."""
     left, answers = right, []
-    for answer in sitting.answers:
+    for answer in sitting.responses:
         own = answer
         if answer.role in roles:
             choice = answer.truth if left > 0 else "none of them"
             own = replace(answer, choice=choice, correct=left > 0)
             left -= 1
         answers.append(own)
-    return replace(sitting, answers=tuple(answers))
+    return replace(sitting, responses=tuple(answers))
 
 
 def tail(least, trials, chance):
@@ -144,7 +148,7 @@ def test_who_does_not_look_is_found_by_the_rule_for_it(robot, rule):
     ],
 )
 def test_who_does_not_compare_is_found_by_the_rule_for_it(robot, rule):
-    config = replace(PAIRS, catch=8, qualification=16)
+    config = changed(PAIRS, catch=8, qualification=16)
     found = sum(rule in rules_of(sitting_of(robot, config, seed), config) for seed in range(300))
     assert found >= 298
 
@@ -182,14 +186,14 @@ def test_who_cannot_tell_any_pair_apart_is_left_alone():
 
 def test_rules_say_nothing_of_a_few_trials():
     robot = Robot(always("dog"), rt=(50, 5), flags=[("timing", 1.0), ("hidden", 1.0)])
-    few = replace(NAMING, practice=4, qualification=0, catch=3, trials=16)
+    few = changed(NAMING, practice=4, qualification=0, catch=3, trials=16)
     assert rules_of(sitting_of(robot, few, 0), few) == set()
-    enough = replace(few, trials=17)
+    enough = changed(few, trials=17)
     assert rules_of(sitting_of(robot, enough, 0), enough) >= {"one_button", "fast", "timing"}
 
 
 def test_who_was_ended_by_the_qualification_does_not_count():
-    few = replace(NAMING, qualification=4, catch=0, trials=1)
+    few = changed(NAMING, qualification=4, catch=0, trials=1)
     sitting = sitting_of(ATTENTIVE, few, 0, state="failed")
     assert rules_of(sitting, few) == {"qualification"}
     passed = with_right(sitting_of(ATTENTIVE, few, 0), ("qualification",), 3)
@@ -198,8 +202,8 @@ def test_who_was_ended_by_the_qualification_does_not_count():
 
 
 def test_a_qualification_that_goes_on_is_not_yet_judged():
-    half = replace(PERFECT, state="active", answers=PERFECT.answers[:20])
-    assert [each.role for each in half.answers[-4:]] == ["qualification"] * 4
+    half = replace(PERFECT, state="active", responses=PERFECT.responses[:20])
+    assert [each.role for each in half.responses[-4:]] == ["qualification"] * 4
     assert "qualification" not in rules_of(with_right(half, ("qualification",), 1))
 
 
@@ -220,8 +224,8 @@ def test_a_qualification_that_goes_on_is_not_yet_judged():
     ],
 )
 def test_a_trial_is_odd_if_its_picture_was_shown_more_than_a_frame_off(shown, hz, is_odd):
-    answer = replace(PERFECT.answers[0], stamps={"stimulus": 300, "blank": 300 + shown, "hz": hz})
-    sitting = replace(PERFECT, hz=60.0, answers=(answer,))
+    answer = replace(PERFECT.responses[0], stamps={"stimulus": 300, "blank": 300 + shown, "hz": hz})
+    sitting = replace(PERFECT, hz=60.0, responses=(answer,))
     assert judge(sitting, NAMING).odd == ({0: ("timing",)} if is_odd else {})
 
 
@@ -230,14 +234,14 @@ def test_a_trial_is_odd_if_its_picture_was_shown_more_than_a_frame_off(shown, hz
     ["timing", "slow_decode", "hidden", "blurred_focus", "resized", "too_soon", "too_late"],
 )
 def test_a_flagged_trial_does_not_count_but_its_person_does(flag):
-    answer = replace(PERFECT.answers[-1], flags=(flag,))
-    verdict = judge(replace(PERFECT, answers=(*PERFECT.answers[:-1], answer)), NAMING)
+    answer = replace(PERFECT.responses[-1], flags=(flag,))
+    verdict = judge(replace(PERFECT, responses=(*PERFECT.responses[:-1], answer)), NAMING)
     assert verdict.counts and verdict.odd == {answer.number: (flag,)}
 
 
 def test_what_says_nothing_of_what_was_seen_is_only_noted():
-    answer = replace(PERFECT.answers[-1], flags=("late",))
-    assert not judge(replace(PERFECT, answers=(answer,)), NAMING).odd
+    answer = replace(PERFECT.responses[-1], flags=("late",))
+    assert not judge(replace(PERFECT, responses=(answer,)), NAMING).odd
 
 
 # Versions
@@ -255,7 +259,7 @@ def test_the_rules_text_names_every_rule_and_its_number():
 
 
 def test_an_unknown_version_is_refused():
-    assert VERSION in (1,) and StudyConfig("a", "A").rules == VERSION
+    assert VERSION in (1,) and StudyConfig(name="a", title="A").rules == VERSION
     with pytest.raises(ec.UsageError, match="no quality rules of version 9; known: 1"):
         judge(PERFECT, NAMING, 9)
 
@@ -276,7 +280,8 @@ def taken(db):
 
 def test_an_ended_session_that_breaks_rules_is_written_down_once(folder):
     fill(folder, [ATTENTIVE, Robot(always("dog"))])
-    database, study = open_answers(folder)
+    study = connect_study(folder)
+    database = study.database
     with database.writing() as db:
         good, bad = db.scalars(select(SessionRow).order_by(SessionRow.id)).all()
         assert judge_session(db, good) == []
@@ -286,7 +291,7 @@ def test_an_ended_session_that_breaks_rules_is_written_down_once(folder):
         db.add_all(found)
         db.flush()
         assert judge_session(db, bad) == []
-    assert apply_rules(database, study) == 0
+    assert apply_rules(study) == 0
     with database.reading() as db:
         assert len(db.scalars(select(ExclusionRow)).all()) == len(found)
     database.close()
@@ -294,21 +299,23 @@ def test_an_ended_session_that_breaks_rules_is_written_down_once(folder):
 
 def test_applying_rules_later_asks_others_for_what_does_not_count(folder):
     fill(folder, [ATTENTIVE, Robot(always("dog"))])
-    database, study = open_answers(folder)
+    study = connect_study(folder)
+    database = study.database
     with database.reading() as db:
         before = taken(db)
-    assert apply_rules(database, study) >= 3
+    assert apply_rules(study) >= 3
     for _ in range(2):
         with database.reading() as db:
             assert taken(db) == before - 24
-        assert apply_rules(database, study) == 0
+        assert apply_rules(study) == 0
     database.close()
 
 
 def test_nothing_is_written_of_a_session_that_goes_on(folder):
     fill(folder, [Robot(always("dog"))], state="active")
-    database, study = open_answers(folder)
-    assert apply_rules(database, study) == 0
+    study = connect_study(folder)
+    database = study.database
+    assert apply_rules(study) == 0
     with database.writing() as db:
         (session,) = db.scalars(select(SessionRow))
         session.state = "finished"
@@ -318,7 +325,8 @@ def test_nothing_is_written_of_a_session_that_goes_on(folder):
 
 def test_an_exclusion_by_hand_counts(folder):
     fill(folder, [ATTENTIVE])
-    database, study = open_answers(folder)
+    study = connect_study(folder)
+    database = study.database
     with database.writing() as db:
         (session,) = db.scalars(select(SessionRow))
         db.add(
@@ -327,6 +335,6 @@ def test_an_exclusion_by_hand_counts(folder):
             )
         )
     with database.reading() as db:
-        (sitting,) = read_sittings(db, study.id)
+        (sitting,) = read_sessions(db, study.id)
     assert judge(sitting, folder.config).broken == (("by_hand", "told us"),)
     database.close()

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from experiment_studies import CORRUPTIONS, SIDE, Sizes, Visitor, in_process, make_study
 from eyechart.experiment.server import routes
-from eyechart.experiment.server.request_limits import MOST_BYTES, Pace
+from eyechart.experiment.server.request_limits import MAX_BYTES, Pace
 from eyechart.experiment.server.session_progress import SessionProgress, is_catch_due
 from eyechart.experiment.server.tokens import make_token
 from eyechart.experiment.storage.database_tables import (
@@ -28,7 +28,7 @@ from eyechart.experiment.storage.database_tables import (
     StimulusRow,
     TrialRow,
 )
-from eyechart.experiment.storage.experiment_folder import open_answers
+from eyechart.experiment.storage.experiment_folder import connect_study
 from eyechart.experiment.storage.withdrawal import withdraw
 from eyechart.labels.categories import CATEGORIES
 
@@ -76,8 +76,9 @@ class Recorder:
 
 @contextmanager
 def recorded(folder):
-    database, study = open_answers(folder)
-    app = Recorder(routes.make_app(folder, database, study, per_token=PLENTY, per_address=PLENTY))
+    study = connect_study(folder)
+    database = study.database
+    app = Recorder(routes.make_app(study, per_token=PLENTY, per_address=PLENTY))
     with TestClient(app) as client:
         client.database, client.recorder = database, app
         yield client
@@ -526,11 +527,11 @@ def test_of_a_name_given_twice_the_last_counts_and_is_checked(client, visitor):
 
 def test_bodies_that_are_too_large_are_refused(client, visitor):
     def drops():
-        for _ in range(MOST_BYTES // 1000 + 1):
+        for _ in range(MAX_BYTES // 1000 + 1):
             yield b" " * 1000
 
     for path in (JOIN, "/api/trials", "/healthz", "/nowhere"):
-        for content in (b" " * (MOST_BYTES + 1), drops()):
+        for content in (b" " * (MAX_BYTES + 1), drops()):
             headers = visitor.headers | {"content-type": "application/json"}
             reply = client.post(path, content=content, headers=headers)
             assert (reply.status_code, reply.json()["code"]) == (413, "too_large")
@@ -538,7 +539,7 @@ def test_bodies_that_are_too_large_are_refused(client, visitor):
     for length in ("9" * 5000, "-1", "1e3", "0x10", "\xb2", "", " ", "+5"):
         reply = client.post(JOIN, headers=[(b"content-length", length.encode("latin1"))])
         assert (reply.status_code, reply.json()["code"]) == (413, "too_large"), length
-    large = json.dumps(join_body()).ljust(MOST_BYTES)
+    large = json.dumps(join_body()).ljust(MAX_BYTES)
     headers = {"content-type": "application/json"}
     assert client.post(JOIN, content=large, headers=headers).status_code == 201
 

@@ -327,7 +327,7 @@ def test_platform_ids_are_kept_apart_and_can_be_forgotten(client):
         assert db.scalar(select(IdentityRow.ids)) == ids
         person = db.scalar(select(ParticipantRow))
         assert "5f0c" not in person.code + person.digest
-    assert forget_identities(client.database, client.row.id) == 1
+    assert forget_identities(client.database, client.study.id) == 1
     with client.database.reading() as db:
         assert db.scalar(select(func.count()).select_from(IdentityRow)) == 0
     # and the person is still known again
@@ -346,9 +346,9 @@ def test_whoever_left_midway_and_breaks_a_rule_gives_back_what_was_answered(tmp_
             spammer.answer(trial, "cat" if said != "cat" else "dog")
         given = sum(taken(client)[0].values())
         assert given > 15
-        assert apply_rules(client.database, client.row) == 0, "somebody may still come back"
+        assert apply_rules(client.study) == 0, "somebody may still come back"
         time.sleep(0.7)
-        assert apply_rules(client.database, client.row) > 0
+        assert apply_rules(client.study) > 0
         assert sum(taken(client)[0].values()) == 0
         # who comes back and goes on is given back once, not twice
         go_on(spammer, right=False)

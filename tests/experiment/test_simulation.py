@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from experiment_studies import CORRUPTIONS, Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
 from eyechart.experiment.server.serve import make_server
-from eyechart.experiment.simulate.robots import Asked, Psychometric, Robot, kinds_of
+from eyechart.experiment.simulate.robots import Psychometric, Robot, RobotQuestion, kinds_of
 from eyechart.experiment.simulate.simulation import simulate_fast
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.humans.records import CLEAN, read_answers
@@ -88,7 +88,7 @@ def test_an_attentive_robot_is_right_as_often_as_its_curve_says():
     choices = tuple("abcdefghijklmnop")
     for change in (0.0, 0.5, 0.7, 1.0):
         robot = Robot("attentive", (1, int(100 * change)), CURVE)
-        asked = Asked("c", change, "main")
+        asked = RobotQuestion("c", change, "main")
         right = [robot.react(asked, choices, 1500).choice == "c" for _ in range(4000)]
         expected = CURVE(change, 16)
         assert abs(np.mean(right) - expected) < 4 * np.sqrt(expected * (1 - expected) / 4000) + 1e-9

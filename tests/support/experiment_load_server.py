@@ -9,45 +9,39 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import replace
 from typing import Any
 
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.server import routes, serve
 from eyechart.experiment.server import trial_allocation as allocation
 from eyechart.experiment.server.session_progress import progress_of
-from eyechart.experiment.storage.database import Database
+from eyechart.experiment.server.trial_allocation import TrialRequest
 from eyechart.experiment.storage.database_tables import SessionRow
-from eyechart.experiment.storage.experiment_folder import open_study
+from eyechart.experiment.storage.experiment_folder import OpenStudy, open_study
 
 
 def count_then_choose(
-    database: Database,
-    config: StudyConfig,
-    session_id: int,
-    key: str,
-    now: datetime,
-    admit: allocation.Admit,
+    study: OpenStudy, request: TrialRequest, admit: allocation.Admit
 ) -> allocation.NextStep:
     """Allocate as it must not be done: what was chosen is taken only in the next transaction."""
-    with database.reading() as db:
-        session = db.get_one(SessionRow, session_id)
-        progress = progress_of(db, session)
-        found = allocation._choose(db, config, session, progress)
-    if isinstance(found, str):
-        return allocation.NextStep(found)
+    with study.database.reading() as db:
+        session = db.get_one(SessionRow, request.session_id)
+        turn = allocation.Turn(db, study.config, session, progress_of(db, session))
+        choice = allocation.choose_stimulus(turn)
+    if isinstance(choice, str):
+        return allocation.NextStep(choice)
     # the server's few threads seldom meet here by themselves
     time.sleep(0.02)
-    with database.writing() as db:
-        trial = allocation._hand_out(db, config, session, progress, found, key, now)
+    with study.database.writing() as db:
+        trial = allocation.hand_out(replace(turn, db=db), choice, request)
     return allocation.NextStep("trial", trial)
 
 
 def deadly(work: Callable[..., Any]) -> Callable[..., Any]:
     """Return what does the same, is killed then, and so never says that it was done."""
 
-    def done_and_dead(*given: Any) -> Any:
-        work(*given)
+    def done_and_dead(*arguments: Any, **options: Any) -> Any:
+        work(*arguments, **options)
         os.kill(os.getpid(), signal.SIGKILL)
 
     return done_and_dead
@@ -67,11 +61,9 @@ def main(path: str, port: int, pace: float, mode: str) -> None:
         setattr(routes, *MODES[mode])
     own = serve.listen("127.0.0.1", port)
     print(own.getsockname()[1], flush=True)
-    one, database = serve.make_server(open_study(path), pace=pace)
-    try:
-        one.run(sockets=[own])
-    finally:
-        database.close()
+    server, study = serve.make_server(open_study(path), pace=pace)
+    with study:
+        server.run(sockets=[own])
 
 
 if __name__ == "__main__":

@@ -56,7 +56,6 @@ def make_study(
 ) -> StudyFolder:
     """Write a study's folder and database and return it; `more`: of StudyConfig."""
     config = StudyConfig(name=name, title="A small study", **(SMALL | more))
-    config.check()
     (path / "stimuli").mkdir(parents=True)
     (path / "study.yaml").write_text(config_text(config), encoding="utf-8")
     (path / "secret").write_text(secret or secrets.token_hex(32))
@@ -71,7 +70,7 @@ def make_study(
             db.add(InstallationRow(secret=fingerprint))
         study = StudyRow(
             name=name,
-            config=config.__dict__,
+            config=config.model_dump(),
             config_hash=config.digest,
             status="open",
             created_at=datetime.now(UTC),
@@ -228,12 +227,13 @@ def in_process(folder: StudyFolder, **options: Any) -> Iterator[Any]:
 
     from eyechart.experiment.server.request_limits import Pace
     from eyechart.experiment.server.routes import make_app
-    from eyechart.experiment.storage.experiment_folder import open_answers
+    from eyechart.experiment.storage.experiment_folder import connect_study
 
-    database, study = open_answers(folder)
+    study = connect_study(folder)
+    database = study.database
     plenty = Pace(1e6, 1e6)
     options = {"per_token": plenty, "per_address": plenty, "joins": plenty} | options
-    with TestClient(make_app(folder, database, study, **options)) as client:
-        client.database, client.row = database, study
+    with TestClient(make_app(study, **options)) as client:
+        client.database, client.study = database, study
         yield client
     database.close()

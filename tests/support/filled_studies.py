@@ -24,7 +24,7 @@ from eyechart.experiment.storage.database_tables import (
     StimulusRow,
     TrialRow,
 )
-from eyechart.experiment.storage.experiment_folder import open_answers
+from eyechart.experiment.storage.experiment_folder import connect_study
 from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse
 from eyechart.labels.categories import CATEGORIES
 
@@ -104,7 +104,7 @@ def sitting_of(robot: Robot, config: StudyConfig, seed: int, **more: Any) -> Ses
     facts |= more
     return SessionRecord(
         id=seed, subject=f"P{seed}", platform="link", screen={}, created_at=START, last_seen=START,
-        answers=tuple(answers), **facts,
+        responses=tuple(answers), **facts,
     )  # fmt: skip
 
 
@@ -123,7 +123,8 @@ def fill(
 
     `counts`: trials of each role, those of the study if not given.
     """
-    database, study = open_answers(folder)
+    study = connect_study(folder)
+    database = study.database
     config = folder.config
     wanted = {
         "practice": config.practice, "qualification": config.qualification, "main": config.trials,

@@ -141,7 +141,12 @@ export class ComparePlugin implements JsPsychPlugin<typeof info> {
       if (trial.show_ms > 0 && clock.onsets.has("answer") && clock.off("picture")) {
         watch.flags.add("timing");
       }
-      const names = { fixation: "fixation", picture: "stimulus", answer: "response", end: "end" };
+      const names = {
+        fixation: "fixation",
+        picture: "stimulus",
+        answer: "response",
+        end: "end",
+      } as const;
       const outcome: Outcome = {
         trial_id: trial.trial_id,
         choice,

@@ -1,29 +1,30 @@
 // What both kinds of trial have in common: what they hand on, and how they begin.
 
 import type { PhaseClock } from "../frames";
+import type { Flag, ResponseBody, Stamp } from "../wire";
 
 /** `stamps` in ms, but for counts of frames. `rt` in ms. */
 export interface Outcome {
   trial_id: string;
   choice: string;
   rt: number | null;
-  stamps: Record<string, number>;
-  flags: string[];
+  stamps: ResponseBody["stamps"];
+  flags: Flag[];
   [key: string]: unknown;
 }
 
 /** Return the onsets of phases under the names that are stored, and how the frames went. */
 export function stampsOf<Name extends string>(
   clock: PhaseClock<Name>,
-  names: Record<Name | "end", string>,
-): Record<string, number> {
-  const stamps: Record<string, number> = {};
+  names: Record<Name | "end", Stamp>,
+): ResponseBody["stamps"] {
+  const stamps: ResponseBody["stamps"] = {};
   for (const [phase, onset] of clock.onsets) stamps[names[phase]] = tenths(onset);
   const shown = clock.frames("picture" as Name);
-  if (shown !== null) stamps["stimulus_frames"] = Math.min(HOUR, shown);
-  stamps["frames_dropped"] = Math.min(HOUR, clock.dropped);
-  stamps["longest_frame"] = tenths(clock.longest);
-  stamps["hz"] = tenths(1000 / clock.period);
+  if (shown !== null) stamps.stimulus_frames = Math.min(HOUR, shown);
+  stamps.frames_dropped = Math.min(HOUR, clock.dropped);
+  stamps.longest_frame = tenths(clock.longest);
+  stamps.hz = tenths(1000 / clock.period);
   return stamps;
 }
 

@@ -1,14 +1,14 @@
 // Pages before anything has begun: consent, and kind refusals.
 
-import type { Study } from "../api";
 import { button, make, paragraphs } from "../dom";
 import type { Page } from "../plugins/screen";
 import { lastPage, note, page, sheet } from "./layout";
+import type { StudyInfo } from "../wire";
 
 /** The narrowest window in which the grid and its words are read without effort, in CSS pixels. */
 export const NARROWEST = 1024;
 
-function facts(study: Study): HTMLElement {
+function facts(study: StudyInfo): HTMLElement {
   const { practice, qualification, trials } = study.counts;
   const rows: [string, string][] = [
     ["Time", `about ${study.minutes} minutes`],
@@ -22,7 +22,7 @@ function facts(study: Study): HTMLElement {
   return make("dl", { class: "facts" }, ...list);
 }
 
-export function consent(study: Study): Page {
+export function consent(study: StudyInfo): Page {
   return page("consent", () =>
     sheet(
       study.title,
@@ -36,14 +36,10 @@ export function consent(study: Study): Page {
   );
 }
 
-export function preview(study: Study): Page {
+export function preview(study: StudyInfo, notice: string): Page {
   return lastPage("preview", () =>
     sheet(study.title, [
-      make(
-        "p",
-        { class: "banner" },
-        "This is a preview. Accept the HIT first; then you can begin.",
-      ),
+      make("p", { class: "banner" }, notice),
       facts(study),
       make("div", { class: "prose" }, ...paragraphs(study.consent)),
     ]),

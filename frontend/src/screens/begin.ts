@@ -1,11 +1,11 @@
 // How to do it, and the pages between the parts.
 
-import type { State, Study } from "../api";
 import { cell, type Choice } from "../choices";
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
 import { fieldSize, greyBytes, pinkFields } from "../noise";
 import { note, page, sheet } from "./layout";
+import type { SessionState, StudyInfo } from "../wire";
 
 /** Buttons that start in full screen where that can be had, and without. */
 function starters(text: string): HTMLElement[] {
@@ -43,13 +43,13 @@ function steps(choices: readonly Choice[]): HTMLElement {
   return make("ol", { class: "steps" }, ...items);
 }
 
-function answerTime(study: Study): string {
+function answerTime(study: StudyInfo): string {
   const ms = study.timing.response_ms;
   if (ms === 0) return "Take the time you need, but do not think for long.";
   return `You have ${(ms / 1000).toLocaleString("en", { maximumFractionDigits: 1 })} seconds; if you press more than one, the last one counts.`;
 }
 
-function parts(study: Study): string {
+function parts(study: StudyInfo): string {
   const { practice, qualification, trials } = study.counts;
   const said = [];
   if (practice > 0) said.push(`${practice} to practise, with the right answer told each time`);
@@ -59,13 +59,13 @@ function parts(study: Study): string {
   return said.length > 0 ? `There are ${said.join(", ")}, and ${last}.` : `There are ${last}.`;
 }
 
-export function instructions(study: Study, choices: readonly Choice[]): Page {
+export function instructions(study: StudyInfo, choices: readonly Choice[]): Page {
   return page("instructions", () =>
     study.kind === "categorise" ? flashSheet(study, choices) : compareSheet(study, choices),
   );
 }
 
-function flashSheet(study: Study, choices: readonly Choice[]): HTMLElement {
+function flashSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
   const grid = make("div", { class: "grid small" }, ...choices.map((choice) => cell(choice)));
   const picture = make(
     "div",
@@ -98,7 +98,7 @@ function flashSheet(study: Study, choices: readonly Choice[]): HTMLElement {
   );
 }
 
-function compareSheet(study: Study, choices: readonly Choice[]): HTMLElement {
+function compareSheet(study: StudyInfo, choices: readonly Choice[]): HTMLElement {
   const keys = choices.map((choice) =>
     make("li", {}, make("kbd", {}, choice.printed), ` ${choice.name}`),
   );
@@ -146,7 +146,7 @@ function examples(): HTMLElement {
 }
 
 /** After a reload, another tab, or a lost connection: a moment to get ready. */
-export function goOn(state: State | null, why = "Welcome back"): Page {
+export function goOn(state: SessionState | null, why = "Welcome back"): Page {
   return page("continue", () => {
     const done = state ? state.answered[partOf(state)] : 0;
     const planned = state ? state.planned[partOf(state)] : 0;
@@ -167,11 +167,11 @@ export function goOn(state: State | null, why = "Welcome back"): Page {
   });
 }
 
-function partOf(state: State): "practice" | "qualification" | "main" {
+function partOf(state: SessionState): "practice" | "qualification" | "main" {
   return state.phase === "finish" || state.phase === "done" ? "main" : state.phase;
 }
 
-export function beforeTest(study: Study): Page {
+export function beforeTest(study: StudyInfo): Page {
   const count = study.counts.qualification;
   const one = study.kind === "categorise" ? "picture" : "pair";
   return page("qualification", () =>
@@ -187,7 +187,7 @@ export function beforeTest(study: Study): Page {
   );
 }
 
-export function beforeMain(study: Study): Page {
+export function beforeMain(study: StudyInfo): Page {
   const count = study.counts.trials;
   const breaks = Math.ceil(count / study.block) - 1;
   const rest =
@@ -204,7 +204,7 @@ export function beforeMain(study: Study): Page {
   );
 }
 
-export function rest(state: State): Page {
+export function rest(state: SessionState): Page {
   const { main: done } = state.answered;
   const { main: planned } = state.planned;
   return page("break", () => {

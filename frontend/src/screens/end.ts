@@ -1,11 +1,11 @@
-// The end: what it was about, the code, and the way back.
+// The end: what it was about, the code, and the way back; `back` are the words on that button.
 
-import type { Completion, State, Study } from "../api";
 import { button, make } from "../dom";
 import type { Page } from "../plugins/screen";
 import { lastPage, note, page, sheet } from "./layout";
+import type { Completion, SessionState, StudyInfo } from "../wire";
 
-const ABOUT: Record<Study["kind"], string[]> = {
+const ABOUT: Record<StudyInfo["kind"], string[]> = {
   categorise: [
     "The pictures were photographs that a computer had made harder to see, by blur, noise, fog, frost and the like, from hardly at all to very much.",
     "We measure how well people still recognise them, and compare that with computer programs that recognise pictures: where people see better, the programs have something to learn.",
@@ -30,7 +30,7 @@ function codeBox(name: string, code: string, what: string): HTMLElement {
   return make("div", { class: "codebox" }, make("span", {}, name), value, copy);
 }
 
-function wayBack(completion: Completion | null): HTMLElement | null {
+function wayBack(completion: Completion | null, back: string): HTMLElement | null {
   if (!completion) return null;
   if (completion.way === "form") {
     const fields = Object.entries(completion.fields).map(([name, value]) =>
@@ -39,10 +39,10 @@ function wayBack(completion: Completion | null): HTMLElement | null {
     const submit = make(
       "button",
       { type: "submit", class: "button primary", "data-action": "complete" },
-      "Submit to Mechanical Turk",
+      back,
     );
     const form = make("form", { method: "post", action: completion.action }, ...fields, submit);
-    // once only: Mechanical Turk refuses a second time with a page that frightens
+    // once only: a second time is refused there with a page that frightens
     form.addEventListener("submit", () => (submit.disabled = true));
     return form;
   }
@@ -55,40 +55,40 @@ function wayBack(completion: Completion | null): HTMLElement | null {
         "data-action": "complete",
         rel: "noreferrer",
       },
-      "Go back to Prolific",
+      back,
     );
   }
   return codeBox("Completion code", completion.code, "completion");
 }
 
-function contact(study: Study): string {
+function contact(study: StudyInfo): string {
   const where = study.contact ? `write to ${study.contact} and name` : "tell us";
   return `If you have questions, or want your answers deleted, ${where} your participant code.`;
 }
 
-export function debrief(study: Study, state: State): Page {
+export function debrief(study: StudyInfo, state: SessionState, back: string): Page {
   return lastPage("debrief", () =>
     sheet("Thank you!", [
       note("Every answer has arrived. This is what it was about:"),
       make("div", { class: "prose" }, ...ABOUT[study.kind].map(note)),
       codeBox("Participant code", state.participant, "participant"),
       note(contact(study)),
-      ...ending(state.completion),
+      ...ending(state.completion, back),
     ]),
   );
 }
 
-function ending(completion: Completion | null): (HTMLElement | null)[] {
-  const back = wayBack(completion);
-  if (!back) return [];
+function ending(completion: Completion | null, back: string): (HTMLElement | null)[] {
+  const button = wayBack(completion, back);
+  if (!button) return [];
   const last =
     completion?.way === "code"
       ? "If somebody asked for a code to see that you are done, this is it. You can close this page then."
       : "One thing is left to do, so that it is known that you are done:";
-  return [make("hr"), note(last), back];
+  return [make("hr"), note(last), button];
 }
 
-export function failed(study: Study, state: State): Page {
+export function failed(study: StudyInfo, state: SessionState, back: string): Page {
   return lastPage("failed", () =>
     sheet("Thank you for trying", [
       note(
@@ -96,7 +96,7 @@ export function failed(study: Study, state: State): Page {
       ),
       codeBox("Participant code", state.participant, "participant"),
       note(contact(study)),
-      ...ending(state.completion),
+      ...ending(state.completion, back),
     ]),
   );
 }

@@ -1,14 +1,14 @@
 // After a practice trial: was it right, and what was it? Goes on by itself.
 
-import type { Feedback, Study } from "../api";
 import { make } from "../dom";
 import { icon } from "../icons";
 import type { Page } from "../plugins/screen";
+import type { Feedback, StudyInfo } from "../wire";
 
 const RIGHT_MS = 900;
 const WRONG_MS = 2200;
 
-export function feedback(study: Study, said: Feedback, choice: string): Page {
+export function feedback(study: StudyInfo, said: Feedback, choice: string): Page {
   return {
     screen: "feedback",
     build(done) {
@@ -28,7 +28,7 @@ export function feedback(study: Study, said: Feedback, choice: string): Page {
   };
 }
 
-function article(study: Study, name: string): string {
+function article(study: StudyInfo, name: string): string {
   if (study.kind !== "categorise") return "";
   return /^[aeiou]/.test(name) ? "an " : "a ";
 }

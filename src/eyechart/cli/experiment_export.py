@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.experiment_serve import StudyPath, need_experiment
-from eyechart.cli.paths import folder
+from eyechart.cli.paths import folder as folder_path
 
 
 def export(
     study: StudyPath,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", parser=folder, help="Where to write; STUDY/export."),
+        typer.Option(metavar="FOLDER", parser=folder_path, help="Where to write; STUDY/export."),
     ] = None,
     rules: Annotated[
         int | None, typer.Option(help="Version of the quality rules; the study's own.")
@@ -27,23 +27,23 @@ def export(
     from eyechart.experiment.export.study_export import export as write
     from eyechart.experiment.storage.experiment_folder import open_study
 
-    found = open_study(study)
-    told = write(found, out, rules, include_excluded)
-    people = "person" if told.people == 1 else "people"
+    folder = open_study(study)
+    done = write(folder, out, rules, include_excluded)
+    people = "person" if done.people == 1 else "people"
     print(
-        f"{told.out}: {told.counted:,} answers of {told.people:,} {people} count, of"
-        f" {told.answers:,} in the main part."
+        f"{done.out}: {done.counted:,} answers of {done.people:,} {people} count, of"
+        f" {done.answers:,} in the main part."
     )
-    if told.reused:
-        print(f"  {told.reused:,} answers to clean pictures come from other studies.")
-    if told.excluded:
+    if done.reused:
+        print(f"  {done.reused:,} answers to clean pictures come from other studies.")
+    if done.excluded:
         how = "were kept all the same" if include_excluded else "do not count"
-        print(f"  {told.excluded:,} sessions break a rule and {how}: see exclusions.csv.")
-    if told.left_out:
-        print(f"  {told.left_out:,} single trials do not count: see trial_left_out in trials.csv.")
-    if not told.counted:
+        print(f"  {done.excluded:,} sessions break a rule and {how}: see exclusions.csv.")
+    if done.left_out:
+        print(f"  {done.left_out:,} single trials do not count: see trial_left_out in trials.csv.")
+    if not done.counted:
         print("  Nothing that counts yet, so there is nothing to compare with.")
-    elif found.config.kind == "same-different":
-        print(f"  eyechart humans similar {told.out}")
+    elif folder.config.kind == "same-different":
+        print(f"  eyechart humans similar {done.out}")
     else:
-        print(f"  eyechart evaluate --humans {told.out} …")
+        print(f"  eyechart evaluate --humans {done.out} …")

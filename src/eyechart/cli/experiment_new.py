@@ -1,5 +1,7 @@
 """`eyechart experiment new`: from a test set to a study that can be served."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +11,7 @@ from eyechart.cli.experiment_serve import need_experiment
 from eyechart.cli.paths import folder as folder_path
 from eyechart.cli.paths import folder_or_file
 from eyechart.cli.stop import Stop
+from eyechart.experiment.recruiters import recruiter_settings
 
 if TYPE_CHECKING:
     import torch
@@ -16,6 +19,24 @@ if TYPE_CHECKING:
     from eyechart.experiment.design.planning import StudyPlan
 
 
+def with_recruiter_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option in place of its ** for each setting of a recruiting site."""
+    signature = inspect.signature(command)
+    parameters = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind != parameter.VAR_KEYWORD
+    ]
+    for name, text in recruiter_settings().items():
+        option = Annotated[str | None, typer.Option(help=text)]
+        parameters.append(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        )
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return command
+
+
+@with_recruiter_options
 def new(
     study: Annotated[
         Path, typer.Argument(metavar="STUDY", parser=folder_path, help="The folder to be made.")
@@ -83,12 +104,6 @@ def new(
     payment: Annotated[
         str | None, typer.Option(help="What participants are told about their pay.")
     ] = None,
-    prolific_code: Annotated[
-        str | None, typer.Option(help="Prolific's completion code.")
-    ] = None,
-    prolific_failed: Annotated[
-        str | None, typer.Option(help="Prolific's code for a failed qualification.")
-    ] = None,
     consent: Annotated[
         Path | None,
         typer.Option(
@@ -104,6 +119,7 @@ def new(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    **of_recruiters: str | None,
 ) -> None:  # fmt: skip
     """Make a study: render its pictures, check its balance, and say what it takes."""
     need_experiment()
@@ -113,20 +129,20 @@ def new(
     from eyechart.experiment.design.study_settings import gather_settings, with_side
     from eyechart.testsets.testset import read_testset
 
-    given = {
+    options = {
         "kind": kind, "name": name, "title": title, "k": k, "clean_k": clean_k, "trials": trials,
         "practice": practice, "qualification": qualification, "catch": catch, "contact": contact,
-        "payment": payment, "prolific_code": prolific_code, "prolific_failed": prolific_failed,
+        "payment": payment, **of_recruiters,
     }  # fmt: skip
-    wish = StudyRequest(
+    request = StudyRequest(
         study, Prices(pay, fee, currency, expect_excluded), seed, catch_pool, tuple(pair or ()),
         per_pair, database, secret,
     )  # fmt: skip
-    own = gather_settings(study, given, settings, consent)
-    wish.check(own.config.kind, clean_k)
-    found = read_testset(testset)
-    own = with_side(own, found.header["stimulus"])
-    _make(plan_study(found, own, wish), images, find_device(device))
+    chosen = gather_settings(study, options, settings, consent)
+    request.check(chosen.config.kind, clean_k)
+    manifest = read_testset(testset)
+    chosen = with_side(chosen, manifest.header["stimulus"])
+    _make(plan_study(manifest, chosen, request), images, find_device(device))
 
 
 def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> None:

@@ -18,9 +18,8 @@ def need_experiment() -> None:
     """Say what to install where the experiment's packages are missing."""
     from importlib.util import find_spec
 
-    missing = [
-        name for name in ("fastapi", "uvicorn", "sqlalchemy", "alembic") if not find_spec(name)
-    ]
+    needed = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "cachetools", "itsdangerous")
+    missing = [name for name in needed if not find_spec(name)]
     if missing:
         raise UsageError(
             f"The experiment needs {', '.join(missing)}: pip install 'eyechart[experiment]'."
@@ -46,6 +45,7 @@ def serve(
 ) -> None:
     """Serve a study to participants until Ctrl-C; every answer is on disk when it is confirmed."""
     need_experiment()
+    from eyechart.experiment.recruiters import RECRUITERS
     from eyechart.experiment.recruiters.recruiter import origin
     from eyechart.experiment.server.serve import listen
     from eyechart.experiment.server.serve import serve as run
@@ -56,20 +56,16 @@ def serve(
             raise UsageError(
                 f"--submit-host is a scheme and a host, http://HOST:PORT, got '{name}'."
             )
-    found = open_study(study)
-    own = listen(host, port)
-    with own:
-        base = url or f"http://{host if ':' not in host else f'[{host}]'}:{own.getsockname()[1]}"
-        address = f"{base.rstrip('/')}/s/{found.config.name}"
-        print(f"Plain link:       {address}")
-        print(f"Mechanical Turk:  {address} as the ExternalURL of an ExternalQuestion")
-        print(
-            f"Prolific:         {address}?PROLIFIC_PID={{{{%PROLIFIC_PID%}}}}"
-            "&STUDY_ID={{%STUDY_ID%}}&SESSION_ID={{%SESSION_ID%}}"
-        )
+    folder = open_study(study)
+    with listen(host, port) as listener:
+        shown_host = f"[{host}]" if ":" in host else host
+        base = url or f"http://{shown_host}:{listener.getsockname()[1]}"
+        address = f"{base.rstrip('/')}/s/{folder.config.name}"
+        for recruiter in RECRUITERS.values():
+            print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
         print("Ctrl-C ends it; the same command goes on.", flush=True)
         with suppress(KeyboardInterrupt):
-            run(found, own, more_hosts=tuple(submit_host or ()), behind_proxy=behind_proxy)
+            run(folder, listener, more_hosts=tuple(submit_host or ()), behind_proxy=behind_proxy)
     print("Stopped. Every answer that was confirmed is kept.")
 
 
@@ -80,15 +76,11 @@ def close(
     """Let nobody new take part; whoever is at it goes on."""
     need_experiment()
     from eyechart.experiment.storage.database_tables import StudyRow
-    from eyechart.experiment.storage.experiment_folder import open_answers, open_study
+    from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 
-    database, row = open_answers(open_study(study))
-    try:
-        with database.writing() as db:
-            db.get_one(StudyRow, row.id).status = "open" if again else "closed"
-    finally:
-        database.close()
-    print(f"{row.name} is {'open' if again else 'closed to anybody new'}.")
+    with connect_study(open_study(study)) as opened, opened.database.writing() as db:
+        db.get_one(StudyRow, opened.id).status = "open" if again else "closed"
+    print(f"{opened.config.name} is {'open' if again else 'closed to anybody new'}.")
 
 
 def withdraw(
@@ -99,27 +91,20 @@ def withdraw(
 ) -> None:
     """Delete everything of a participant from the database; others are asked in their place."""
     need_experiment()
-    from eyechart.experiment.storage.experiment_folder import open_answers, open_study
+    from eyechart.experiment.storage.experiment_folder import connect_study, open_study
     from eyechart.experiment.storage.withdrawal import withdraw as delete
 
-    found = open_study(study)
-    database, _ = open_answers(found)
-    try:
-        count = delete(database, found.secret, participant)
-    finally:
-        database.close()
+    with connect_study(open_study(study)) as opened:
+        count = delete(opened.database, opened.secret, participant)
     print(f"Deleted {participant} with {count} answers. Export again what was exported before.")
 
 
 def forget(study: StudyPath) -> None:
     """Delete the platforms' ids of all participants, once they were paid; answers stay."""
     need_experiment()
-    from eyechart.experiment.storage.experiment_folder import open_answers, open_study
+    from eyechart.experiment.storage.experiment_folder import connect_study, open_study
     from eyechart.experiment.storage.withdrawal import forget_identities
 
-    database, row = open_answers(open_study(study))
-    try:
-        count = forget_identities(database, row.id)
-    finally:
-        database.close()
+    with connect_study(open_study(study)) as opened:
+        count = forget_identities(opened.database, opened.id)
     print(f"Deleted the platform ids of {count} sessions.")

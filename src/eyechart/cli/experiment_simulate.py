@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.experiment_serve import StudyPath, need_experiment
-from eyechart.cli.paths import folder
+from eyechart.cli.paths import folder as folder_path
 from eyechart.core.errors import UsageError
 
 
@@ -14,7 +14,9 @@ def simulate(
     study: StudyPath,
     out: Annotated[
         Path,
-        typer.Option(metavar="DIR", parser=folder, help="Where the copy with the robots goes."),
+        typer.Option(
+            metavar="DIR", parser=folder_path, help="Where the copy with the robots goes."
+        ),
     ],
     participants: Annotated[int, typer.Option(help="How many robots.", min=1)] = 3,
     spammers: Annotated[int, typer.Option(help="How many of them only click.", min=0)] = 0,
@@ -38,7 +40,7 @@ def simulate(
     if spammers > participants:
         raise UsageError(f"--spammers {spammers} are more than --participants {participants}.")
     curve = Psychometric(middle, width, lapse)
-    found = open_study(study)
+    folder = open_study(study)
     if fast:
         run = simulate_fast
     else:
@@ -46,14 +48,14 @@ def simulate(
 
         find_browser()
         run = simulate_in_browser
-    copy = copy_study(found, out)
+    copy = copy_study(folder, out)
     kinds = kinds_of(participants, spammers, seed)
     with ProgressBars() as bars:
         outcomes = run(copy, kinds, curve, seed, bars.begin("robots", len(kinds)))
     write_robots(out, outcomes, curve)
     ends: dict[str, int] = {}
-    for each in outcomes:
-        ends[each.state] = ends.get(each.state, 0) + 1
+    for outcome in outcomes:
+        ends[outcome.state] = ends.get(outcome.state, 0) + 1
     print(f"{out}: {len(outcomes)} robots, {', '.join(f'{n} {name}' for name, n in ends.items())}.")
     if len(outcomes) < len(kinds):
         print(f"The study was full before the other {len(kinds) - len(outcomes)} came.")

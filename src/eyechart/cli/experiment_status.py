@@ -31,106 +31,104 @@ def status(
     from eyechart.cli.tables import wide_console
     from eyechart.experiment.storage.experiment_folder import open_study
 
-    found = open_study(study)
+    folder = open_study(study)
     console = wide_console()
     if not watch:
-        console.print(_page(_look(found)), highlight=False)
+        console.print(_page(_look(folder)), highlight=False)
         return
     from rich.live import Live
 
     # Ctrl-C is how watching ends
     with (
         suppress(KeyboardInterrupt),
-        Live(_page(_look(found)), console=console, auto_refresh=False) as live,
+        Live(_page(_look(folder)), console=console, auto_refresh=False) as live,
     ):
         while True:
             time.sleep(every)
-            live.update(_page(_look(found)), refresh=True)
+            live.update(_page(_look(folder)), refresh=True)
 
 
-def _look(found: "StudyFolder") -> "StudyStatus":
+def _look(folder: "StudyFolder") -> "StudyStatus":
     from datetime import UTC, datetime
 
     from eyechart.experiment.export.study_status import read_status
-    from eyechart.experiment.storage.experiment_folder import open_answers
+    from eyechart.experiment.storage.experiment_folder import connect_study
 
-    database, study = open_answers(found)
-    try:
-        with database.reading() as db:
-            return read_status(db, study, found.config, datetime.now(UTC))
-    finally:
-        database.close()
+    with connect_study(folder) as study:
+        return read_status(study, datetime.now(UTC))
 
 
-def _page(told: "StudyStatus") -> "RenderableType":
+def _page(state: "StudyStatus") -> "RenderableType":
     from rich.console import Group as Together
 
-    table = _pairs(told) if told.kind == "same-different" else _curves(told)
-    rows = _shown(told)
-    more = len(told.groups) - len(rows)
+    table = _pairs(state) if state.kind == "same-different" else _curves(state)
+    rows = _shown(state)
+    more = len(state.groups) - len(rows)
     rest = [f"… and {more} more, which have more answers."] if more else []
-    return Together("\n".join(_head(told)), table, *rest)
+    return Together("\n".join(_head(state)), table, *rest)
 
 
-def _head(told: "StudyStatus") -> list[str]:
-    answers, wanted = (sum(getattr(g, name) for g in told.groups) for name in ("answers", "wanted"))
-    full, stimuli = (sum(getattr(g, name) for g in told.groups) for name in ("full", "stimuli"))
+def _head(state: "StudyStatus") -> list[str]:
+    answers = sum(group.answers for group in state.groups)
+    wanted = sum(group.wanted for group in state.groups)
+    full = sum(group.full for group in state.groups)
+    stimuli = sum(group.stimuli for group in state.groups)
     share = f" ({answers / wanted:.0%})" if wanted else ""
     lines = [
-        f"{told.name}, {'open' if told.is_open else 'closed'}: {answers:,} of {wanted:,} answers"
+        f"{state.name}, {'open' if state.is_open else 'closed'}: {answers:,} of {wanted:,} answers"
         f"{share}; {full:,} of {stimuli:,} stimuli have all of theirs.",
-        "Participants: " + ", ".join(f"{count:,} {state}" for state, count in told.people.items())
-        + (f"; {told.minutes:.1f} minutes (median)." if told.minutes is not None else "."),
+        "Participants: " + ", ".join(f"{count:,} {name}" for name, count in state.people.items())
+        + (f"; {state.minutes:.1f} minutes (median)." if state.minutes is not None else "."),
     ]  # fmt: skip
-    if told.excluded:
-        reasons = ", ".join(f"{rule} {count:,}" for rule, count in told.reasons.items())
-        lines.append(f"Left out: {told.excluded:,} sessions ({reasons}).")
-    if told.left_out:
-        lines.append(f"Single trials left out: {told.left_out:,}.")
-    if told.clean is not None:
+    if state.excluded:
+        reasons = ", ".join(f"{rule} {count:,}" for rule, count in state.reasons.items())
+        lines.append(f"Left out: {state.excluded:,} sessions ({reasons}).")
+    if state.left_out:
+        lines.append(f"Single trials left out: {state.left_out:,}.")
+    if state.clean is not None:
         lines.append(
-            f"Clean pictures named rightly: {_rate(told.clean)}. Behind rates: 95 % intervals."
+            f"Clean pictures named rightly: {_rate(state.clean)}. Behind rates: 95 % intervals."
         )
     return lines
 
 
-def _shown(told: "StudyStatus") -> "list[StimulusGroup]":
+def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
     """Return the groups to show: all, or those that lack most."""
-    if len(told.groups) <= MOST_ROWS:
-        return list(told.groups)
-    return sorted(told.groups, key=lambda own: own.answers / max(own.wanted, 1))[:MOST_ROWS]
+    if len(state.groups) <= MOST_ROWS:
+        return list(state.groups)
+    return sorted(state.groups, key=lambda group: group.answers / max(group.wanted, 1))[:MOST_ROWS]
 
 
-def _curves(told: "StudyStatus") -> "RenderableType":
+def _curves(state: "StudyStatus") -> "RenderableType":
     from eyechart.experiment.export.study_status import PLACES
 
-    table = _table("corruption", *(f"right at Δv {place:g}" for place in PLACES))
-    for own in _shown(told):
-        rates = told.curves.get(own.name, (None,) * len(PLACES))
-        table.add_row(own.name, f"{own.answers:,}/{own.wanted:,}", *map(_rate, rates))
+    table = _table("corruption", *(f"right at Δv {delta_v:g}" for delta_v in PLACES))
+    for group in _shown(state):
+        rates = state.curves.get(group.name, (None,) * len(PLACES))
+        table.add_row(group.name, f"{group.answers:,}/{group.wanted:,}", *map(_rate, rates))
     return table
 
 
-def _pairs(told: "StudyStatus") -> "RenderableType":
+def _pairs(state: "StudyStatus") -> "RenderableType":
     table = _table("pair", "right", "people", "verdict so far")
-    by_name = {f"{each.a}|{each.b}": each for each in told.pairs}
-    for own in _shown(told):
-        found = by_name.get(own.name)
+    by_name = {f"{pair.a}|{pair.b}": pair for pair in state.pairs}
+    for group in _shown(state):
+        pair = by_name.get(group.name)
         cells = ["", "", ""]
-        if found is not None:
-            low, high = found.interval
-            right = f"{found.accuracy:.2f} ({low:.2f}–{high:.2f})"
-            cells = [right, f"{found.people:,}", found.verdict]
-        names = own.name.replace("|", " and ")
-        table.add_row(names, f"{own.answers:,}/{own.wanted:,}", *cells)
+        if pair is not None:
+            low, high = pair.interval
+            right = f"{pair.accuracy:.2f} ({low:.2f}–{high:.2f})"
+            cells = [right, f"{pair.people:,}", pair.verdict]
+        names = group.name.replace("|", " and ")
+        table.add_row(names, f"{group.answers:,}/{group.wanted:,}", *cells)
     return table
 
 
-def _table(first: str, *others: str) -> "Table":
+def _table(first: str, *columns: str) -> "Table":
     from rich.table import Table
 
     table = Table(first, box=None, pad_edge=False)
-    for name in ("answers", *others):
+    for name in ("answers", *columns):
         table.add_column(name, justify="right", no_wrap=True)
     return table
 

@@ -57,3 +57,7 @@ class Registry(Generic[Item]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def values(self) -> Iterator[Item]:
+        """Yield the things in the order in which they were added."""
+        return iter(self._items.values())

@@ -32,7 +32,7 @@ def obvious_pairs(
     Every one has two photographs of its own. Those with few corrupted pictures come first.
     """
     order = sorted(
-        sources, key=lambda each: (len(each.corrupted), hash64(seed, "aside", each.digest))
+        sources, key=lambda image: (len(image.corrupted), hash64(seed, "aside", image.digest))
     )
     left = {source.digest: source for source in order}
     limits = strong_limits(sources)
@@ -59,8 +59,8 @@ def obvious_pairs(
 def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
     """Return one of the corruptions that looks nothing like this one; None if there is none."""
     kind = _kind(name)
-    others = [each for each in names if _kind(each) != kind]
-    return others[number // 2 % len(others)] if others else None
+    unlike = [other for other in names if _kind(other) != kind]
+    return unlike[number // 2 % len(unlike)] if unlike else None
 
 
 def _kind(name: str) -> str:
@@ -92,7 +92,9 @@ def _take_strong(
 
     `like`: the Δv that it should be near to. Where none is strong, the strongest.
     """
-    rows = [row for each in left.values() for row in each.corrupted if row.corruption == name]
+    rows = [
+        sample for image in left.values() for sample in image.corrupted if sample.corruption == name
+    ]
     if not rows:
         raise UsageError(
             f"No photograph is left with a picture by {name} for practice, qualification and catch"

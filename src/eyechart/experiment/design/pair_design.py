@@ -72,6 +72,7 @@ def design_pairs(
     questions: Sequence[Question],
     per_pair: int,
     config: StudyConfig,
+    *,
     seed: int,
     catch_pool: int | None,
 ) -> list[PlannedStimulus]:
@@ -83,18 +84,18 @@ def design_pairs(
         )
     pools = pool_sizes(config, catch_pool, len(sources))
     counts = {PRACTICE: pools.practice, QUALIFICATION: pools.qualification, CATCH: pools.catch}
-    shown = obvious_pairs(sources, counts, seed)
-    taken = {row.digest for stimulus in shown for row in stimulus.pictures}
-    rows = [row for each in sources if each.digest not in taken for row in each.corrupted]
-    shown += matched_pairs(rows, questions, per_pair, config.k, seed)
-    reach = trials_within_reach(shown, seed)
+    stimuli = obvious_pairs(sources, counts, seed)
+    taken = {row.digest for stimulus in stimuli for row in stimulus.pictures}
+    rows = [row for image in sources if image.digest not in taken for row in image.corrupted]
+    stimuli += matched_pairs(rows, questions, per_pair, config.k, seed)
+    reach = trials_within_reach(stimuli, seed)
     if reach < config.trials:
         raise UsageError(
             f"A participant can have only {reach} of {config.trials} trials, because nobody sees a"
             f" photograph twice: lower --trials to {reach}, raise --per-pair, or draw the test set"
             " from more photographs."
         )
-    return shown
+    return stimuli
 
 
 def matched_pairs(
@@ -178,8 +179,8 @@ def _match(
         cost[one.digests[near][:, None] == other.digests[None, :]] = np.inf
         i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
         places = (int(near[i]), int(j)) if one is left else (int(j), int(near[i]))
-        found = (float(cost[i, j]), *places)
-        best = found if best is None else min(best, found)
+        match = (float(cost[i, j]), *places)
+        best = match if best is None else min(best, match)
     assert best is not None
     _, first, second = best
     left.used[first] += 1
@@ -209,9 +210,9 @@ def trials_within_reach(stimuli: Sequence[PlannedStimulus], seed: int) -> int:
     for _ in range(ORDERS):
         seen: set[str] = set()
         trials = 0
-        for place in random.permutation(len(main)):
-            if seen.isdisjoint(main[place]):
-                seen.update(main[place])
+        for index in random.permutation(len(main)):
+            if seen.isdisjoint(main[index]):
+                seen.update(main[index])
                 trials += 1
         fewest = min(fewest, trials)
     return fewest

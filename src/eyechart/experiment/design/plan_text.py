@@ -28,6 +28,7 @@ def plan_text(
     side: int,
     stimuli: Sequence[PlannedStimulus],
     budget: Budget,
+    *,
     prices: Prices,
     left_out: int = 0,
 ) -> str:
@@ -39,55 +40,55 @@ def plan_text(
     lines += _what_is_shown(stimuli)
     lines += _pairs(stimuli) if config.kind == "same-different" else _categories(stimuli)
     lines += _corruptions(stimuli)
-    told = notes(config, stimuli)
+    advice = notes(config, stimuli)
     if left_out:
-        told.append(f"{left_out} corrupted pictures are left out, since they have no Δv.")
-    lines += [f"Note: {note}" for note in told]
+        advice.append(f"{left_out} corrupted pictures are left out, since they have no Δv.")
+    lines += [f"Note: {note}" for note in advice]
     return "\n".join([*lines, *_budget(config, budget, prices)]) + "\n"
 
 
 def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
-    """Return what the experimenter should think about, a sentence each."""
-    found = []
+    """Return what the experimenter should think about, a sentence stimulus."""
+    advice = []
     if config.kind == "categorise":
         counts = _by_category(stimuli)
         missing = [name for name in CATEGORIES if not counts.get(name)]
         if missing:
-            found.append(f"no photographs of {', '.join(missing)} are in the main part.")
-        found += _uneven("category", counts)
+            advice.append(f"no photographs of {', '.join(missing)} are in the main part.")
+        advice += _uneven("category", counts)
     else:
         gaps = _gaps(stimuli)
-        wide = {name: max(own) for name, own in gaps.items() if max(own) > TOLERANCE}
+        wide = {name: max(values) for name, values in gaps.items() if max(values) > TOLERANCE}
         if wide:
             worst = max(wide, key=lambda name: wide[name])
-            found.append(
+            advice.append(
                 f"{len(wide)} of {len(gaps)} pairs have pictures whose Δv differs by more than"
                 f" {TOLERANCE:g}, up to {wide[worst]:.3f} for {worst}."
             )
         if _strongest_obvious(stimuli) < OBVIOUS:
-            found.append(
+            advice.append(
                 f"no corruption changes pictures by Δv {OBVIOUS:g}, so that practice,"
                 " qualification and catch trials may not be plain to everybody."
             )
-        if any(row.is_clean for each in stimuli for row in each.pictures):
-            found.append(
+        if any(row.is_clean for stimulus in stimuli for row in stimulus.pictures):
+            advice.append(
                 "all corruptions are of one kind, so that in practice, qualification and catch"
                 " trials 'different' is a clean picture beside a changed one, which the main part"
                 " never shows: better draw the test set with one of another kind besides, and name"
                 " the pairs in question with --pair."
             )
-    return found + _uneven("corruption", _by_corruption(stimuli))
+    return advice + _uneven("corruption", _by_corruption(stimuli))
 
 
 def _what_is_shown(stimuli: Sequence[PlannedStimulus]) -> list[str]:
-    main = [each for each in stimuli if each.role == MAIN]
-    sources = {row.digest for each in main for row in each.pictures}
-    clean = sum(each.pictures[0].is_clean for each in main)
-    kinds = Counter(each.capacity for each in main if not each.pictures[0].is_clean)
-    clean_kinds = Counter(each.capacity for each in main if each.pictures[0].is_clean)
+    main = [stimulus for stimulus in stimuli if stimulus.role == MAIN]
+    sources = {row.digest for stimulus in main for row in stimulus.pictures}
+    clean = sum(stimulus.pictures[0].is_clean for stimulus in main)
+    kinds = Counter(stimulus.capacity for stimulus in main if not stimulus.pictures[0].is_clean)
+    clean_kinds = Counter(stimulus.capacity for stimulus in main if stimulus.pictures[0].is_clean)
     parts = [f"{count:,} with {k} answers each" for k, count in kinds.items()]
     parts += [f"{clean:,} clean with {k} each" for k in clean_kinds]
-    roles = Counter(each.role for each in stimuli)
+    roles = Counter(stimulus.role for stimulus in stimuli)
     return [
         f"Main part: {len(main):,} stimuli of {len(sources):,} photographs: {', '.join(parts)}",
         f"Set aside: {roles[PRACTICE]} for practice, {roles[QUALIFICATION]} for qualification,"
@@ -102,7 +103,7 @@ def _categories(stimuli: Sequence[PlannedStimulus]) -> list[str]:
 
 def _pairs(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     lines = ["Pairs of corruptions, same and different, and by how much Δv differs within a trial:"]
-    truths = Counter((each.pair, each.truth) for each in stimuli if each.pair)
+    truths = Counter((stimulus.pair, stimulus.truth) for stimulus in stimuli if stimulus.pair)
     for name, gaps in _gaps(stimuli).items():
         same, total = truths[name, SAME], len(gaps)
         lines.append(
@@ -114,16 +115,16 @@ def _pairs(stimuli: Sequence[PlannedStimulus]) -> list[str]:
 
 def _corruptions(stimuli: Sequence[PlannedStimulus]) -> list[str]:
     changes: dict[str, list[float]] = {}
-    for each in stimuli:
-        for row in each.pictures if each.role == MAIN else ():
+    for stimulus in stimuli:
+        for row in stimulus.pictures if stimulus.role == MAIN else ():
             if not row.is_clean:
                 changes.setdefault(row.corruption, []).append(row.change)
     lines = ["Pictures by corruption, and the visual change that they cover:"]
-    for name, own in sorted(changes.items()):
-        reached = len({min(BINS - 1, int(value * BINS)) for value in own})
+    for name, values in sorted(changes.items()):
+        reached = len({min(BINS - 1, int(value * BINS)) for value in values})
         lines.append(
-            f"  {name}: {len(own):,}, Δv {min(own):.2f} to {max(own):.2f}, {reached} of {BINS}"
-            " tenths"
+            f"  {name}: {len(values):,}, Δv {min(values):.2f} to {max(values):.2f},"
+            f" {reached} of {BINS} tenths"
         )
     return lines
 
@@ -149,7 +150,7 @@ def _budget(config: StudyConfig, budget: Budget, prices: Prices) -> list[str]:
 
 
 def _by_category(stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
-    counts = Counter(each.truth for each in stimuli if each.role == MAIN)
+    counts = Counter(stimulus.truth for stimulus in stimuli if stimulus.role == MAIN)
     return {name: counts[name] for name in CATEGORIES if counts[name]}
 
 
@@ -157,22 +158,22 @@ def _by_corruption(stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
     return dict(
         Counter(
             row.corruption
-            for each in stimuli
-            if each.role == MAIN
-            for row in each.pictures
+            for stimulus in stimuli
+            if stimulus.role == MAIN
+            for row in stimulus.pictures
             if not row.is_clean
         )
     )
 
 
-def _uneven(what: str, counts: Mapping[str, int]) -> list[str]:
+def _uneven(group: str, counts: Mapping[str, int]) -> list[str]:
     if not counts:
         return []
     most, fewest = (pick(counts, key=lambda name: counts[name]) for pick in (max, min))
     if counts[most] <= UNEVEN * counts[fewest]:
         return []
     return [
-        f"the {what} {most} has {counts[most]} stimuli in the main part and {fewest}"
+        f"the {group} {most} has {counts[most]} stimuli in the main part and {fewest}"
         f" {counts[fewest]}."
     ]
 
@@ -180,19 +181,19 @@ def _uneven(what: str, counts: Mapping[str, int]) -> list[str]:
 def _gaps(stimuli: Sequence[PlannedStimulus]) -> dict[str, list[float]]:
     """Return by how much Δv differs within each trial, by pair of corruptions."""
     gaps: dict[str, list[float]] = {}
-    for each in stimuli:
-        if each.pair is not None:
-            one, two = each.pictures
-            gaps.setdefault(each.pair, []).append(abs(one.change - two.change))
+    for stimulus in stimuli:
+        if stimulus.pair is not None:
+            one, two = stimulus.pictures
+            gaps.setdefault(stimulus.pair, []).append(abs(one.change - two.change))
     return gaps
 
 
 def _strongest_obvious(stimuli: Sequence[PlannedStimulus]) -> float:
-    own = [
+    values = [
         row.change
-        for each in stimuli
-        if each.role != MAIN
-        for row in each.pictures
+        for stimulus in stimuli
+        if stimulus.role != MAIN
+        for row in stimulus.pictures
         if not row.is_clean
     ]
-    return max(own, default=1.0)
+    return max(values, default=1.0)

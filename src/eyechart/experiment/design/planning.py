@@ -64,10 +64,12 @@ class StudyPlan:
         """Return the plan in words, for pictures of that side in px."""
         config = self.order.config
         stimuli = self.order.stimuli
-        return plan_text(config, side, stimuli, self.budget, self.prices, self.left_out)
+        return plan_text(
+            config, side, stimuli, self.budget, prices=self.prices, left_out=self.left_out
+        )
 
 
-def plan_study(testset: TestSet, settings: StudySettings, wish: StudyRequest) -> StudyPlan:
+def plan_study(testset: TestSet, settings: StudySettings, request: StudyRequest) -> StudyPlan:
     """Return the study that is wanted; what cannot be made of this test set is an error."""
     if testset.plan.definition != HUMAN_DEFINITION:
         raise UsageError(
@@ -76,53 +78,53 @@ def plan_study(testset: TestSet, settings: StudySettings, wish: StudyRequest) ->
             " without --definition."
         )
     rows = read_rows(testset)
-    stimuli = _stimuli(rows, testset, settings, wish)
-    answers = sum(each.capacity or 0 for each in stimuli)
+    stimuli = _stimuli(rows, testset, settings, request)
+    answers = sum(stimulus.capacity or 0 for stimulus in stimuli)
     loads = source_loads(stimuli)
-    budget = plan_budget(settings.config, answers, loads, wish.prices, settings.minutes)
+    budget = plan_budget(settings.config, answers, loads, request.prices, settings.minutes)
     order = StudyOrder(
-        wish.folder,
+        request.folder,
         settings.final(budget.minutes),
         testset,
         stimuli,
-        wish.seed,
-        {"catch_pool": wish.catch_pool, "pairs": list(wish.pairs), "per_pair": wish.per_pair},
-        None if wish.database is None else full_url(wish.database),
-        None if wish.secret is None else read_secret(wish.secret),
+        request.seed,
+        {"catch_pool": request.catch_pool, "pairs": [*request.pairs], "per_pair": request.per_pair},
+        None if request.database is None else full_url(request.database),
+        None if request.secret is None else read_secret(request.secret),
     )
     left_out = sum(row.delta_v is None for row in rows if not row.is_clean)
-    return StudyPlan(order, budget, wish.prices, left_out)
+    return StudyPlan(order, budget, request.prices, left_out)
 
 
 def _stimuli(
-    rows: Sequence[StudySample], testset: TestSet, settings: StudySettings, wish: StudyRequest
+    rows: Sequence[StudySample], testset: TestSet, settings: StudySettings, request: StudyRequest
 ) -> list[PlannedStimulus]:
     sources = group_by_source(rows)
     config = settings.config
     # in each study others are set aside: who comes back must not have seen them all
-    seed = hash64(wish.seed, config.name) % 2**32
+    seed = hash64(request.seed, config.name) % 2**32
     if config.kind == "categorise":
-        return design_categories(sources, config, seed, wish.catch_pool)
+        return design_categories(sources, config, seed, request.catch_pool)
     names = testset.corruptions
     questions = (
-        [find_question(text, names, testset.plan.suite) for text in wish.pairs]
-        if wish.pairs
+        [find_question(text, names, testset.plan.suite) for text in request.pairs]
+        if request.pairs
         else questions_of(names)
     )
     unique = list(dict.fromkeys(questions))
-    per_pair = PER_PAIR if wish.per_pair is None else wish.per_pair
-    return design_pairs(sources, unique, per_pair, config, seed, wish.catch_pool)
+    per_pair = PER_PAIR if request.per_pair is None else request.per_pair
+    return design_pairs(sources, unique, per_pair, config, seed=seed, catch_pool=request.catch_pool)
 
 
 def find_question(text: str, names: Sequence[str], suite: str) -> Question:
     """Return the two corruptions of A:B; the name alone will do where the suite's have a prefix."""
-    found = []
+    pair = []
     for part in text.split(":"):
         name = part.strip()
         full = name if name in names else f"{suite}/{name}"
         if full not in names and text.count(":") == 1:
             raise unknown_name("corruption of the test set", name, names)
-        found.append(full)
-    if len(found) != 2 or found[0] == found[1]:
+        pair.append(full)
+    if len(pair) != 2 or pair[0] == pair[1]:
         raise UsageError(f"--pair must name two corruptions as A:B, got '{text}'.")
-    return Question(*sorted(found))
+    return Question(*sorted(pair))

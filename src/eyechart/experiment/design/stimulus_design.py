@@ -54,14 +54,14 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
             f" {catch_pool} and {config.catch}."
         )
     catch = 2 * config.catch if catch_pool is None else catch_pool
-    each = 2 if config.kind == "same-different" else 1
+    n_images = 2 if config.kind == "same-different" else 1
     ample = Pools(-(-config.practice * 3 // 2), -(-config.qualification * 3 // 2), catch)
-    if each * (ample.total + config.trials) <= available:
+    if n_images * (ample.total + config.trials) <= available:
         return ample
     least = Pools(config.practice, config.qualification, catch)
-    wanted = each * (least.total + config.trials)
+    wanted = n_images * (least.total + config.trials)
     if wanted > available:
-        double = " two each" if each == 2 else ""
+        double = " two each" if n_images == 2 else ""
         raise UsageError(
             f"The test set has {available} photographs and this study needs {wanted}:{double} for"
             f" {least.practice} practice, {least.qualification} qualification and {least.catch}"
@@ -97,23 +97,23 @@ def design_categories(
         (source for source in aside[PRACTICE] if source.corrupted),
         key=lambda source: _mildest(source).change,
     )[: pools.practice // 2]
-    shown = [_single(PRACTICE, _mildest(source)) for source in mild]
+    stimuli = [_single(PRACTICE, _mildest(source)) for source in mild]
     not_clean = {source.digest for source in mild}
-    taken = {source.digest for own in aside.values() for source in own}
-    for role, own in aside.items():
-        shown += [_single(role, each.clean) for each in own if each.digest not in not_clean]
+    taken = {image.digest for images in aside.values() for image in images}
+    for role, images in aside.items():
+        stimuli += [_single(role, image.clean) for image in images if image.digest not in not_clean]
     main = [source for source in sources if source.digest not in taken]
     for source in main:
         if config.clean_k:
-            shown.append(_single(MAIN, source.clean, config.clean_k))
-        shown += [_single(MAIN, row, config.k) for row in source.corrupted]
-    usable = len(source_loads(shown))
+            stimuli.append(_single(MAIN, source.clean, config.clean_k))
+        stimuli += [_single(MAIN, row, config.k) for row in source.corrupted]
+    usable = len(source_loads(stimuli))
     if usable < config.trials:
         raise UsageError(
             f"Only {usable} photographs have pictures for the main part, and a participant needs"
             f" {config.trials}: lower --trials, or give --clean-k."
         )
-    return shown
+    return stimuli
 
 
 def set_aside(
@@ -128,7 +128,7 @@ def set_aside(
     left: dict[str, list[StudyImage]] = {}
     for source in sorted(
         sources,
-        key=lambda each: (len(each.corrupted), hash64(seed, "aside", each.digest)),
+        key=lambda image: (len(image.corrupted), hash64(seed, "aside", image.digest)),
         reverse=True,
     ):
         left.setdefault(source.category, []).append(source)
@@ -137,7 +137,7 @@ def set_aside(
     for role, count in (
         (QUALIFICATION, pools.qualification), (CATCH, pools.catch), (PRACTICE, pools.practice),
     ):  # fmt: skip
-        own = aside.setdefault(role, [])
+        chosen = aside.setdefault(role, [])
         used: Counter[str] = Counter()
         for _ in range(count):
             category = min(
@@ -150,7 +150,7 @@ def set_aside(
                 ),
             )
             used[category] += 1
-            own.append(left[category].pop())
+            chosen.append(left[category].pop())
     return aside
 
 

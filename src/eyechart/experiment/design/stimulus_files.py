@@ -29,8 +29,9 @@ def make_pictures(
     testset: TestSet,
     images: ImageSet,
     rows: Collection[int],
-    device: torch.device,
     study: Path,
+    *,
+    device: torch.device,
     side: int,
     step: Advance,
 ) -> dict[int, str]:
@@ -47,8 +48,8 @@ def make_pictures(
         with (study / RENDERED).open("a", encoding="ascii") as record:
             # a line that was cut off is not continued
             record.write("\n")
-            for samples, place, picture in each_picture(testset, images, device, groups):
-                row, sha256 = int(samples.row[place]), hashlib.sha256(picture.tobytes()).hexdigest()
+            for samples, index, picture in each_picture(testset, images, device, groups):
+                row, sha256 = int(samples.row[index]), hashlib.sha256(picture.tobytes()).hexdigest()
                 write_picture(Image.fromarray(picture), picture_path(study, sha256))
                 record.write(f"{row},{sha256}\n")
                 record.flush()
@@ -85,11 +86,11 @@ def recorded_pictures(study: Path) -> dict[int, str]:
         lines = (study / RENDERED).read_text(encoding="ascii").splitlines()
     except (FileNotFoundError, ValueError):
         return {}
-    found = (LINE.fullmatch(line) for line in lines)
-    return {int(match[1]): match[2] for match in found if match}
+    matches = (LINE.fullmatch(line) for line in lines)
+    return {int(match[1]): match[2] for match in matches if match}
 
 
 def _digests(testset: TestSet, rows: Collection[int]) -> Mapping[int, int]:
-    table, own = testset.table, set(rows)
+    table, wanted = testset.table, set(rows)
     pairs = zip(table["row"].to_pylist(), table["pixels"].to_pylist(), strict=True)
-    return {row: pixels for row, pixels in pairs if row in own}
+    return {row: pixels for row, pixels in pairs if row in wanted}

@@ -1,19 +1,19 @@
 """Making a study's folder: looked at first, then filled; who is stopped goes on where it ended."""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
+from pydantic import JsonValue
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.locks import try_lock
 from eyechart.core.progress import Advance
+from eyechart.core.records import Record
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
 from eyechart.experiment.design.stimulus_files import (
     good_pictures,
@@ -21,13 +21,31 @@ from eyechart.experiment.design.stimulus_files import (
     recorded_pictures,
 )
 from eyechart.experiment.design.study_config import StudyConfig, config_text, read_config
-from eyechart.experiment.storage import experiment_folder as place
+from eyechart.experiment.storage import experiment_folder as study_files
 from eyechart.experiment.storage.database import open_database
 from eyechart.experiment.storage.study_rows import StudyEntry, is_stored, store
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.testset import TestSet
 
 RECORD = "making.json"
+
+
+class StudyIdentity(Record):
+    """What must be the same for a study to go on; nothing in it is secret."""
+
+    config: dict[str, JsonValue]
+    testset: str
+    seed: int
+    design: dict[str, JsonValue]
+    database: str | None
+    secret: str | None
+
+
+class BuildRecord(Record):
+    """The file that a study's folder has from the beginning."""
+
+    began: datetime
+    settings: StudyIdentity
 
 
 @dataclass(frozen=True)
@@ -43,7 +61,7 @@ class StudyOrder:
     testset: TestSet
     stimuli: Sequence[PlannedStimulus]
     seed: int
-    design: Mapping[str, Any]
+    design: Mapping[str, JsonValue]
     database: str | None = None
     secret: bytes | None = None
 
@@ -52,19 +70,16 @@ class StudyOrder:
         """The rows of the test set whose pictures are shown."""
         return {row.row for planned in self.stimuli for row in planned.pictures}
 
-    def identity(self) -> dict[str, Any]:
-        """Return what must be the same for a study to go on; nothing in it is secret."""
-        config = {name: value for name, value in asdict(self.config).items() if name != "side"}
-        url = None if self.database is None else _hash(self.database.encode())
-        secret = None if self.secret is None else place.fingerprint(self.secret)
-        return {
-            "config": config,
-            "testset": self.testset.digest,
-            "seed": self.seed,
-            "design": dict(self.design),
-            "database": url,
-            "secret": secret,
-        }
+    def identity(self) -> StudyIdentity:
+        """Return what must be the same for a study to go on."""
+        return StudyIdentity(
+            config=self.config.model_dump(exclude={"side"}),
+            testset=self.testset.digest,
+            seed=self.seed,
+            design=dict(self.design),
+            database=None if self.database is None else _hash(self.database.encode()),
+            secret=None if self.secret is None else study_files.fingerprint(self.secret),
+        )
 
 
 @dataclass(frozen=True)
@@ -80,23 +95,23 @@ class PreparedStudy:
 def prepare(order: StudyOrder) -> PreparedStudy:
     """Return the order as it can be carried out; the folder is only looked at, nothing is made."""
     where = order.folder
-    found = _look(where, order.identity())
-    finished = (where / place.CONFIG).exists()
+    began = _look(where, order.identity())
+    finished = (where / study_files.CONFIG).exists()
     if finished:
-        side = read_config(where / place.CONFIG).side
+        side = read_config(where / study_files.CONFIG).side
         rows = _shown(order)
         if len(good_pictures(order.testset, rows, where, side)) == len(rows):
             raise UsageError(f"{where} is a study already: choose another folder.")
-    if (where / place.SECRET).exists():
-        secret = place.read_secret(where / place.SECRET)
+    if (where / study_files.SECRET).exists():
+        secret = study_files.read_secret(where / study_files.SECRET)
     else:
-        secret = order.secret or place.new_secret()
-    created_at = found or datetime.now(UTC)
+        secret = order.secret or study_files.new_secret()
+    created_at = began or datetime.now(UTC)
     if order.database is not None:
         database = open_database(order.database, create=True)
         try:
             with database.reading() as db:
-                is_stored(db, order.config, place.fingerprint(secret), created_at)
+                is_stored(db, order.config, study_files.fingerprint(secret), created_at)
         finally:
             database.close()
     return PreparedStudy(order, secret, created_at, finished)
@@ -110,16 +125,18 @@ def carry_out(
     `text`: the plan in words, which is kept with it.
     """
     order, where = begun.order, begun.order.folder
-    config = replace(order.config, side=side_of(order, images))
+    config = order.config.model_copy(update={"side": side_of(order, images)})
     try:
         where.mkdir(exist_ok=True)
         with try_lock(where / RECORD) as ours:
             if not ours:
                 raise UsageError(f"Another run is making {where}: wait for it.")
-            remove_leftovers([where, where / place.STIMULI])
+            remove_leftovers([where, where / study_files.STIMULI])
             _begin(begun)
             rows = _shown(order) if begun.is_finished else order.rows
-            digests = make_pictures(order.testset, images, rows, device, where, config.side, step)
+            digests = make_pictures(
+                order.testset, images, rows, where, device=device, side=config.side, step=step
+            )
             if not begun.is_finished:
                 _finish(begun, config, text, digests)
     except OSError as error:
@@ -153,7 +170,7 @@ def _shown(order: StudyOrder) -> set[int]:
     return order.rows | recorded_pictures(order.folder).keys()
 
 
-def _look(where: Path, identity: Mapping[str, Any]) -> datetime | None:
+def _look(where: Path, identity: StudyIdentity) -> datetime | None:
     """Return when the study in a folder was begun, None for a new one; others are refused."""
     if where.exists() and not where.is_dir():
         raise UsageError(f"{where} is a file, and a study is a folder: choose another name.")
@@ -167,53 +184,51 @@ def _look(where: Path, identity: Mapping[str, Any]) -> datetime | None:
         if any(path.name not in mine for path in where.iterdir()):
             raise UsageError(f"{where} holds files of something else: choose another folder.")
         return None
-    began, settings = known
-    if settings != identity:
-        if (where / place.CONFIG).exists():
+    if known.settings != identity:
+        if (where / study_files.CONFIG).exists():
             raise UsageError(f"{where} is a study already: choose another folder.")
         raise UsageError(
             f"{where} holds the beginnings of a study with other settings: delete it, or choose"
             " another folder."
         )
-    return began
+    return known.began
 
 
 def _begin(begun: PreparedStudy) -> None:
     where = begun.order.folder
     if not (where / RECORD).exists():
-        content = {"began": begun.created_at.isoformat(), "settings": begun.order.identity()}
+        record = BuildRecord(began=begun.created_at, settings=begun.order.identity())
         with atomic_file(where / RECORD) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
-    if not (where / place.SECRET).exists():
-        place.write_private(where / place.SECRET, f"{begun.secret.hex()}\n")
-    if begun.order.database is not None and not (where / place.DATABASE).exists():
+            temporary.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+    if not (where / study_files.SECRET).exists():
+        study_files.write_private(where / study_files.SECRET, f"{begun.secret.hex()}\n")
+    if begun.order.database is not None and not (where / study_files.DATABASE).exists():
         # it may hold a password
-        place.write_private(where / place.DATABASE, f"{begun.order.database}\n")
+        study_files.write_private(where / study_files.DATABASE, f"{begun.order.database}\n")
 
 
 def _finish(
     begun: PreparedStudy, config: StudyConfig, text: str, digests: Mapping[int, str]
 ) -> None:
     order, where = begun.order, begun.order.folder
-    with atomic_file(where / place.PLAN) as temporary:
+    with atomic_file(where / study_files.PLAN) as temporary:
         temporary.write_text(text, encoding="utf-8")
-    fingerprint = place.fingerprint(begun.secret)
+    fingerprint = study_files.fingerprint(begun.secret)
     entry = StudyEntry(config, order.stimuli, fingerprint, begun.created_at, order.seed)
-    database = open_database(place.database_url(where), create=True)
+    database = open_database(study_files.database_url(where), create=True)
     try:
         store(database, entry, digests)
     finally:
         database.close()
     # the last file: a folder without it is no study yet
-    with atomic_file(where / place.CONFIG) as temporary:
+    with atomic_file(where / study_files.CONFIG) as temporary:
         temporary.write_text(config_text(config), encoding="utf-8")
 
 
-def _read_record(path: Path) -> tuple[datetime, Any] | None:
+def _read_record(path: Path) -> BuildRecord | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        return datetime.fromisoformat(content["began"]), content["settings"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return BuildRecord.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
 
 

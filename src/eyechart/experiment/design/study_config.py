@@ -4,15 +4,18 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Self
 
 import yaml
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from eyechart.core.errors import UsageError
+from eyechart.core.records import Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
+from eyechart.experiment.recruiters import recruiter_settings
 
 KINDS = ("categorise", "same-different")
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -30,51 +33,56 @@ PAIRS_CONSENT = CONSENT.replace(
     "You will see two pictures at a time and say whether they were changed in the same way. This"
     " takes about\n{minutes} minutes.",
 )
+Minutes = Annotated[int | float, Field(ge=0.01)]
 TITLES = {"categorise": "What is in the picture?", "same-different": "Same or different?"}
 
 
-@dataclass(frozen=True)
-class StudyConfig:
+class StudyConfig(Record, extra="allow", strict=True):
     """Everything that decides what a participant sees.
 
-    `k`: answers wanted for each corrupted stimulus, or pair; `clean_k`: for each clean picture.
-    `trials`: of the main part for each participant, without the `catch` trials among them.
-    `pass_share`: of the qualification trials that must be right. `block`: main trials between
-    breaks. Times in ms; `response_ms` 0: until there is an answer. `show_ms` of same/different: 0
-    shows both pictures until the answer. `lease_minutes`: after that a trial without an answer goes
-    to somebody else. `prolific_code` and `prolific_failed`: the codes of Prolific's study page.
-    `minutes`: what a participant is told that it takes. `rules`: version of the quality rules.
+    Beside these fields it holds the recruiting sites' settings, whose names they declare. A number
+    stays an integer or not as it was given: the digest of a study that was made must not change.
     """
+
+    __pydantic_extra__: dict[str, str]
 
     name: str
     title: str
     kind: str = "categorise"
-    k: int = 5
-    clean_k: int = 5
-    trials: int = 100
-    practice: int = 16
-    qualification: int = 16
-    catch: int = 8
-    pass_share: float = 0.75
-    block: int = 64
-    fixation_ms: int = 300
-    stimulus_ms: int = 200
-    mask_ms: int = 200
-    response_ms: int = 1500
-    show_ms: int = 0
-    side: int = 224
-    lease_minutes: float = 15.0
-    token_minutes: float = 120.0
-    minutes: int = 8
+    k: Annotated[int, Field(ge=1)] = 5
+    """Responses wanted for each corrupted stimulus, or pair."""
+    clean_k: Annotated[int, Field(ge=0)] = 5
+    """Responses wanted for each clean image."""
+    trials: Annotated[int, Field(ge=1)] = 100
+    """Of the main part for each participant, without the `catch` trials among them."""
+    practice: Annotated[int, Field(ge=0)] = 16
+    qualification: Annotated[int, Field(ge=0)] = 16
+    catch: Annotated[int, Field(ge=0)] = 8
+    pass_share: int | float = 0.75
+    """Share of the qualification trials that must be correct."""
+    block: Annotated[int, Field(ge=1)] = 64
+    """Main trials between breaks."""
+    fixation_ms: Annotated[int, Field(ge=0)] = 300
+    stimulus_ms: Annotated[int, Field(ge=16)] = 200
+    mask_ms: Annotated[int, Field(ge=0)] = 200
+    response_ms: Annotated[int, Field(ge=0)] = 1500
+    """0: until there is a response."""
+    show_ms: Annotated[int, Field(ge=0)] = 0
+    """Of same/different; 0 shows both images until the response."""
+    side: Annotated[int, Field(ge=18)] = 224
+    lease_minutes: Minutes = 15.0
+    """After that a trial without a response goes to somebody else."""
+    token_minutes: Minutes = 120.0
+    minutes: Annotated[int, Field(ge=1)] = 8
+    """What a participant is told that it takes."""
     consent: str = CONSENT
     contact: str = ""
     payment: str = ""
-    prolific_code: str = ""
-    prolific_failed: str = ""
-    rules: int = 1
+    rules: Annotated[int, Field(ge=1)] = 1
+    """Version of the quality rules."""
 
-    def check(self) -> None:
-        """Refuse what cannot be a study."""
+    @model_validator(mode="after")
+    def _check(self) -> Self:
         if not NAME.fullmatch(self.name):
             raise UsageError(
                 f"A study's name goes into its address: small letters, digits and hyphens, got"
@@ -82,45 +90,56 @@ class StudyConfig:
             )
         if self.kind not in KINDS:
             raise unknown_name("kind of experiment", self.kind, KINDS)
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if not value >= least:
-                raise UsageError(f"{name} must be at least {least}, got {value}.")
         if not 0 <= self.pass_share <= 1:
             raise UsageError(f"pass_share must be in [0, 1], got {self.pass_share}.")
+        return self
+
+    @property
+    def recruiter_settings(self) -> dict[str, str]:
+        """The recruiting sites' settings, empty where the study has none."""
+        return {name: self.__pydantic_extra__.get(name, "") for name in recruiter_settings()}
 
     @property
     def digest(self) -> str:
         """16 hexadecimal digits for all of it."""
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False)
+        text = json.dumps(self.model_dump(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-LEAST = {
-    "k": 1, "clean_k": 0, "trials": 1, "practice": 0, "qualification": 0, "catch": 0, "block": 1,
-    "fixation_ms": 0, "stimulus_ms": 16, "mask_ms": 0, "response_ms": 0, "show_ms": 0, "side": 18,
-    "lease_minutes": 0.01, "token_minutes": 0.01, "minutes": 1, "rules": 1,
-}  # fmt: skip
+def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
+    """Return the study that settings describe.
 
+    Args:
+        settings: the fields of a study, and the recruiting sites' settings.
+        origin: the file or database that they are from, for errors.
 
-def config_from(settings: Mapping[str, Any], where: str) -> StudyConfig:
-    """Return the study that settings of a file or a database describe; others are refused."""
-    known = {field.name: field.type for field in fields(StudyConfig)}
+    Raises:
+        UsageError: if a setting is missing, unknown, of a wrong type or out of bounds.
+    """
+    known = {*StudyConfig.model_fields, *recruiter_settings()}
     for name in settings:
         if name not in known:
-            raise unknown_name(f"setting in {where}", str(name), known)
+            raise unknown_name(f"setting in {origin}", str(name), known)
     try:
-        config = StudyConfig(**settings)
-        for name, kind in known.items():
-            value = getattr(config, name)
-            if kind is float and isinstance(value, int) and not isinstance(value, bool):
-                continue
-            if not isinstance(value, kind) or isinstance(value, bool):  # type: ignore[arg-type]
-                raise UsageError(f"{name} in {where} must be {kind.__name__}, got {value!r}.")  # type: ignore[union-attr]
-    except TypeError as error:
-        raise UsageError(f"{where} is no study: {error}.") from None
-    config.check()
-    return config
+        return StudyConfig.model_validate(settings)
+    except ValidationError as error:
+        raise _usage_error(error.errors()[0], origin) from None
+
+
+def _usage_error(problem: ErrorDetails, origin: str) -> UsageError:
+    """Return the sentence for a setting that pydantic rejects."""
+    context = problem.get("ctx", {})
+    if isinstance(context.get("error"), UsageError):
+        return UsageError(str(context["error"]))
+    name, value = problem["loc"][0] if problem["loc"] else "", problem["input"]
+    if problem["type"] == "missing":
+        return UsageError(f"{origin} is no study: {name} is missing.")
+    if "ge" in context:
+        return UsageError(f"{name} must be at least {context['ge']}, got {value}.")
+    # of a number that may be either, the first member of the union is reported
+    is_union = len(problem["loc"]) > 1
+    kind = "float" if is_union else problem["type"].removesuffix("_type").replace("string", "str")
+    return UsageError(f"{name} in {origin} must be {kind}, got {value!r}.")
 
 
 def read_config(path: Path) -> StudyConfig:
@@ -132,8 +151,8 @@ def read_config(path: Path) -> StudyConfig:
             f"{path.parent} is no study: make one with eyechart experiment new."
         ) from None
     except (OSError, ValueError) as error:
-        what = " ".join(str(error).split())
-        raise UsageError(f"{path} cannot be read: {what}.") from None
+        reason = " ".join(str(error).split())
+        raise UsageError(f"{path} cannot be read: {reason}.") from None
     if not isinstance(settings, dict):
         raise UsageError(f"{path} is no study: it must hold names and values.")
     return config_from(settings, str(path))
@@ -141,7 +160,7 @@ def read_config(path: Path) -> StudyConfig:
 
 def config_text(config: StudyConfig) -> str:
     """Return the YAML text of a study."""
-    return yaml.safe_dump(asdict(config), sort_keys=False, allow_unicode=True, width=90)
+    return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True, width=90)
 
 
 GRID = (

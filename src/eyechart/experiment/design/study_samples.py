@@ -108,7 +108,7 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
 
 def check_categories(sources: Sequence[StudyImage]) -> None:
     """Refuse photographs that people cannot name with one of the 16 categories."""
-    outside = [each.clean for each in sources if not each.category]
+    outside = [image.clean for image in sources if not image.category]
     if not outside:
         return
     unlabelled = [row for row in outside if row.label is None]

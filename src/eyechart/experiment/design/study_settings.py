@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -17,6 +16,7 @@ from eyechart.experiment.design.study_config import (
     StudyConfig,
     config_from,
 )
+from eyechart.experiment.recruiters import recruiter_settings
 from eyechart.images.stimulus import find_stimulus
 
 MINUTES = "{minutes}"
@@ -34,31 +34,36 @@ class StudySettings:
     def final(self, minutes: int) -> StudyConfig:
         """Return the settings with how long a participant takes, also in the consent text."""
         consent = self.config.consent.replace(MINUTES, str(minutes))
-        return replace(self.config, minutes=minutes, consent=consent)
+        return self.config.model_copy(update={"minutes": minutes, "consent": consent})
 
 
 def gather_settings(
-    folder: Path, given: Mapping[str, Any], settings: Path | None, consent: Path | None
+    folder: Path, options: Mapping[str, object], settings: Path | None, consent: Path | None
 ) -> StudySettings:
-    """Return the settings of a study: those `given` before those of the file, then the defaults.
+    """Return the settings of a study: `options` before those of the file, then the defaults.
 
-    Values that are None are not given. The name comes from the folder unless there is another.
+    Options that are None were not given. The name comes from the folder unless there is another.
     """
     from_file = {} if settings is None else _read_settings(settings)
-    own = {**from_file, **{name: value for name, value in given.items() if value is not None}}
+    chosen = {**from_file, **{name: value for name, value in options.items() if value is not None}}
     if consent is not None:
-        own["consent"] = _read_consent(consent)
-    kind = own.get("kind", KINDS[0])
+        chosen["consent"] = _read_consent(consent)
+    kind = str(chosen.get("kind", KINDS[0]))
     if kind not in KINDS:
-        raise unknown_name("kind of experiment", str(kind), KINDS)
-    defaults: dict[str, Any] = {
+        raise unknown_name("kind of experiment", kind, KINDS)
+    defaults: dict[str, object] = {
         "name": _name_of(folder), "title": TITLES[kind], "consent": CONSENT,
+        **dict.fromkeys(recruiter_settings(), ""),
     }  # fmt: skip
     if kind == "same-different":
         # pictures stay until there is an answer: what is asked for is not how fast one can be
         defaults |= {"consent": PAIRS_CONSENT, "response_ms": 0}
-    config = config_from(defaults | own, "the settings" if settings is None else str(settings))
-    return StudySettings(config, own.get("minutes"), own.get("side"))
+    config = config_from(defaults | chosen, "the settings" if settings is None else str(settings))
+    return StudySettings(
+        config,
+        config.minutes if "minutes" in chosen else None,
+        config.side if "side" in chosen else None,
+    )
 
 
 def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
@@ -80,7 +85,7 @@ def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
             f"side must be that of the test set's pictures, {side} px, got {settings.side}:"
             " leave it out."
         )
-    return replace(settings, config=replace(settings.config, side=side), side=side)
+    return replace(settings, config=settings.config.model_copy(update={"side": side}), side=side)
 
 
 def _name_of(folder: Path) -> str:
@@ -88,16 +93,16 @@ def _name_of(folder: Path) -> str:
     return words[:63].strip("-") or "study"
 
 
-def _read_settings(path: Path) -> dict[str, Any]:
+def _read_settings(path: Path) -> dict[str, object]:
     try:
-        found = parse_yaml(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"No such file: {path}.") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {' '.join(str(error).split())}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UsageError(f"{path} must hold settings of a study, as in 'block: 50'.")
-    return found
+    return content
 
 
 def _read_consent(path: Path) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from eyechart.core.files import atomic_file
 from eyechart.experiment.design.study_config import StudyConfig
-from eyechart.experiment.quality.rules import SessionVerdict
-from eyechart.experiment.storage.session_records import SessionRecord, ShownImage, TrialResponse
+from eyechart.experiment.quality.rules import JudgedSession
+from eyechart.experiment.storage.session_records import ShownImage, TrialResponse
 from eyechart.humans.records import CLEAN, Answers, make_answers
 
 SOURCE = "eyechart experiment"
@@ -48,35 +48,34 @@ BREAKS = str.maketrans("\r\n\0", "   ")
 
 
 @dataclass(frozen=True)
-class JudgedSession:
-    """A session and what the rules say of it."""
-
-    sitting: SessionRecord
-    verdict: SessionVerdict
-
-
-@dataclass(frozen=True)
 class CountedResponse:
     """An answer of the main part that counts: whose it is, and what stands for its photographs."""
 
     subject: str
-    answer: TrialResponse
+    response: TrialResponse
     names: tuple[str, ...]
+
+    @property
+    def image(self) -> ShownImage:
+        """What was shown, the first of two."""
+        return self.response.images[0]
 
 
 def counted(
     judged: Sequence[JudgedSession], include_excluded: bool = False
 ) -> list[CountedResponse]:
     """Return the answers that count, in order of sessions and trials."""
-    names = picture_names(judged)
+    names = image_names(judged)
     return [
         CountedResponse(
-            own.sitting.subject, answer, tuple(names[shown.digest] for shown in answer.pictures)
+            session.record.subject,
+            response,
+            tuple(names[image.digest] for image in response.images),
         )
-        for own in judged
-        if own.verdict.counts or include_excluded
-        for answer in own.sitting.of("main")
-        if answer.number not in own.verdict.odd
+        for session in judged
+        if session.verdict.counts or include_excluded
+        for response in session.record.of("main")
+        if response.number not in session.verdict.odd
     ]
 
 
@@ -88,24 +87,24 @@ def clean_of_others(
     Nobody sees a photograph twice, so they are of other people than those who answered here.
     """
     names = {
-        shown.digest: name
-        for each in kept
-        for shown, name in zip(each.answer.pictures, each.names, strict=True)
+        image.digest: name
+        for item in kept
+        for image, name in zip(item.response.images, item.names, strict=True)
     }
     return [
-        CountedResponse(each.subject, each.answer, (names[each.answer.pictures[0].digest],))
-        for each in counted(elsewhere)
-        if each.answer.pictures[0].corruption == CLEAN and each.answer.pictures[0].digest in names
+        CountedResponse(item.subject, item.response, (names[item.image.digest],))
+        for item in counted(elsewhere)
+        if item.image.corruption == CLEAN and item.image.digest in names
     ]
 
 
-def picture_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
+def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
     """Return what stands for each photograph, by digest: its name, or the digest if two have it."""
     owners: dict[str, set[str]] = defaultdict(set)
-    for own in judged:
-        for answer in own.sitting.answers:
-            for shown in answer.pictures:
-                owners[shown.name].add(shown.digest)
+    for session in judged:
+        for response in session.record.responses:
+            for image in response.images:
+                owners[image.name].add(image.digest)
     return {
         digest: name if len(digests) == 1 else digest
         for name, digests in owners.items()
@@ -113,53 +112,57 @@ def picture_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
     }
 
 
-def human_records(answers: Sequence[CountedResponse], config: StudyConfig) -> Answers:
+def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> Answers:
     """Return answers to single pictures as human records.
 
     Which clean answer one is compared with is not said here: people compared are always others.
     """
     return make_answers(
-        len(answers),
+        len(kept),
         source=SOURCE,
         choices=16,
         label_space="entry16",
         citation=config.title,
-        corruption=[each.answer.pictures[0].corruption for each in answers],
-        subject=[each.subject for each in answers],
-        picture=[each.names[0] for each in answers],
-        label=[each.answer.truth for each in answers],
-        answer=[each.answer.choice for each in answers],
-        delta_v=[_change(each.answer.pictures[0]) for each in answers],
+        corruption=[item.image.corruption for item in kept],
+        subject=[item.subject for item in kept],
+        picture=[item.names[0] for item in kept],
+        label=[item.response.truth for item in kept],
+        answer=[item.response.choice for item in kept],
+        delta_v=[_delta_v(item.image) for item in kept],
     )
 
 
 def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
     """Yield a row for every answer of whatever role, under TRIALS_HEAD and the pictures' heads."""
-    for own in judged:
-        sitting, verdict = own.sitting, own.verdict
-        for answer in sitting.answers:
-            others = {key: value for key, value in answer.stamps.items() if key not in STAMPS}
+    for session in judged:
+        record, verdict = session.record, session.verdict
+        for response in record.responses:
+            other_stamps = {
+                name: value for name, value in response.stamps.items() if name not in STAMPS
+            }
             yield (
-                sitting.subject,
-                sitting.platform,
-                sitting.state,
-                *(_plain(sitting.screen.get(name)) for name in SCREEN),
-                sitting.hz,
-                answer.number,
-                answer.role,
-                answer.pair,
-                answer.truth,
-                answer.choice,
-                answer.correct,
-                answer.rt_ms,
-                " ".join(answer.flags),
-                " ".join(verdict.odd.get(answer.number, ())),
+                record.subject,
+                record.platform,
+                record.state,
+                *(_plain(record.screen.get(name)) for name in SCREEN),
+                record.hz,
+                response.number,
+                response.role,
+                response.pair,
+                response.truth,
+                response.choice,
+                response.correct,
+                response.rt_ms,
+                " ".join(response.flags),
+                " ".join(verdict.odd.get(response.number, ())),
                 " ".join(rule for rule, _ in verdict.broken),
-                answer.served_at.isoformat(timespec="milliseconds"),
-                answer.received_at.isoformat(timespec="milliseconds"),
-                *(_plain(answer.stamps.get(name)) for name in STAMPS),
-                json.dumps(others, ensure_ascii=False, sort_keys=True) if others else None,
-                *(cell for shown in answer.pictures for cell in _picture(shown)),
+                response.served_at.isoformat(timespec="milliseconds"),
+                response.received_at.isoformat(timespec="milliseconds"),
+                *(_plain(response.stamps.get(name)) for name in STAMPS),
+                json.dumps(other_stamps, ensure_ascii=False, sort_keys=True)
+                if other_stamps
+                else None,
+                *(cell for image in response.images for cell in _image_cells(image)),
             )
 
 
@@ -171,23 +174,24 @@ def trials_head(config: StudyConfig) -> tuple[str, ...]:
     return (*TRIALS_HEAD, *(f"{name}_{side}" for side in sides for name in PICTURE_HEAD))
 
 
-def model_vs_human_rows(answers: Sequence[CountedResponse]) -> Mapping[str, list[tuple[Cell, ...]]]:
+def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tuple[Cell, ...]]]:
     """Return the rows for each subject; reaction times in seconds.
 
     A condition is a corruption and a tenth of Δv, for that toolbox takes rates by condition. The
     last two columns are not of that format.
     """
     rows: dict[str, list[tuple[Cell, ...]]] = {}
-    for each in answers:
-        answer, shown = each.answer, each.answer.pictures[0]
-        change = _change(shown)
-        is_placed = shown.corruption != CLEAN and not isnan(change)
-        condition = f"{shown.corruption} {change:.1f}" if is_placed else shown.corruption
-        own = rows.setdefault(each.subject, [])
-        own.append(
+    for item in kept:
+        response, image = item.response, item.image
+        delta_v = _delta_v(image)
+        is_placed = image.corruption != CLEAN and not isnan(delta_v)
+        condition = f"{image.corruption} {delta_v:.1f}" if is_placed else image.corruption
+        subject_rows = rows.setdefault(item.subject, [])
+        subject_rows.append(
             (
-                each.subject, 1, len(own) + 1, _seconds(answer), answer.choice or "na",
-                answer.truth, condition, each.names[0], shown.corruption, change,
+                item.subject, 1, len(subject_rows) + 1, _seconds(response),
+                response.choice or "na", response.truth, condition, item.names[0],
+                image.corruption, delta_v,
             )
         )  # fmt: skip
     return rows
@@ -195,49 +199,51 @@ def model_vs_human_rows(answers: Sequence[CountedResponse]) -> Mapping[str, list
 
 def exclusion_rows(judged: Sequence[JudgedSession]) -> Rows:
     """Yield a row for every rule that a session breaks."""
-    for own in judged:
-        for rule, detail in own.verdict.broken:
-            yield own.sitting.subject, rule, own.verdict.version, detail
+    for session in judged:
+        for rule, detail in session.verdict.broken:
+            yield session.record.subject, rule, session.verdict.version, detail
 
 
-def pair_of(answer: TrialResponse) -> tuple[str, str]:
+def pair_of(response: TrialResponse) -> tuple[str, str]:
     """Return the two corruptions that a same/different trial is about."""
-    first, _, second = str(answer.pair).partition("|")
+    first, _, second = str(response.pair).partition("|")
     return first, second
 
 
-def judgement_rows(answers: Sequence[CountedResponse]) -> Rows:
+def judgement_rows(kept: Sequence[CountedResponse]) -> Rows:
     """Yield a row for every same/different answer that counts."""
-    for each in answers:
-        answer = each.answer
+    for item in kept:
+        response = item.response
         yield (
-            *pair_of(answer),
-            each.subject,
-            answer.number,
-            answer.truth,
-            answer.choice,
-            _seconds(answer),
-            *(shown.corruption for shown in answer.pictures),
-            *(_change(shown) for shown in answer.pictures),
-            *each.names,
+            *pair_of(response),
+            item.subject,
+            response.number,
+            response.truth,
+            response.choice,
+            _seconds(response),
+            *(image.corruption for image in response.images),
+            *(_delta_v(image) for image in response.images),
+            *item.names,
         )
 
 
-def _picture(shown: ShownImage) -> tuple[Cell, ...]:
-    parameters = json.dumps(dict(shown.parameters), ensure_ascii=False, sort_keys=True)
-    change = _change(shown)
-    return shown.name, shown.corruption, change, parameters, shown.row, shown.sha256
+def _image_cells(image: ShownImage) -> tuple[Cell, ...]:
+    parameters = json.dumps(dict(image.parameters), ensure_ascii=False, sort_keys=True)
+    delta_v = _delta_v(image)
+    return image.name, image.corruption, delta_v, parameters, image.row, image.sha256
 
 
-def _change(shown: ShownImage) -> float:
+def _delta_v(image: ShownImage) -> float:
     """Return Δv; that of a clean picture is 0."""
-    if shown.corruption == CLEAN:
+    if image.corruption == CLEAN:
         return 0.0
-    return float("nan") if shown.delta_v is None else shown.delta_v
+    return float("nan") if image.delta_v is None else image.delta_v
 
 
-def _seconds(answer: TrialResponse) -> float | None:
-    return None if answer.rt_ms is None or not answer.choice else round(answer.rt_ms / 1000, 6)
+def _seconds(response: TrialResponse) -> float | None:
+    return (
+        None if response.rt_ms is None or not response.choice else round(response.rt_ms / 1000, 6)
+    )
 
 
 def _plain(value: object) -> Cell:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import select
@@ -15,7 +15,6 @@ from eyechart.experiment.export.export_tables import (
     JUDGEMENTS_HEAD,
     MODEL_VS_HUMAN_HEAD,
     CountedResponse,
-    JudgedSession,
     clean_of_others,
     counted,
     exclusion_rows,
@@ -26,22 +25,31 @@ from eyechart.experiment.export.export_tables import (
     trials_head,
     write_csv,
 )
-from eyechart.experiment.quality.rules import find_rules, judge, stored_config, write_exclusions
+from eyechart.experiment.quality.rules import (
+    JudgedSession,
+    find_rules,
+    judge_all,
+    stored_config,
+    write_exclusions,
+)
 from eyechart.experiment.storage.database_tables import StudyRow
-from eyechart.experiment.storage.experiment_folder import StudyFolder, open_answers
-from eyechart.experiment.storage.session_records import read_sittings
+from eyechart.experiment.storage.experiment_folder import StudyFolder, connect_study
+from eyechart.experiment.storage.session_records import read_sessions
 from eyechart.humans.records import write_answers
 
 ANSWERS, JUDGEMENTS, TRIALS, STUDY = "answers.parquet", "judgements.csv", "trials.csv", "study.yaml"
 EXCLUSIONS, RULES, MODEL_VS_HUMAN = "exclusions.csv", "rules.txt", "model-vs-human"
-OWN = {ANSWERS, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN}
+FILES = {ANSWERS, JUDGEMENTS, TRIALS, EXCLUSIONS, RULES, STUDY, MODEL_VS_HUMAN}
 SUBJECT_FILE = re.compile(r"[A-Za-z0-9_-]+_session_1\.csv")
 LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: how many answers there are, how many count, and of how many people."""
+    """What was written: how many responses there are, how many count, of how many participants.
+
+    `excluded`: sessions; `left_out`: single trials; `reused`: clean responses of other studies.
+    """
 
     out: Path
     answers: int
@@ -50,6 +58,17 @@ class Exported:
     excluded: int
     left_out: int
     reused: int
+
+
+@dataclass(frozen=True)
+class ExportContent:
+    """What an export holds: all sessions, the responses that count, and those of other studies."""
+
+    config: StudyConfig
+    judged: Sequence[JudgedSession]
+    kept: Sequence[CountedResponse]
+    reused: Sequence[CountedResponse]
+    rules: str
 
 
 def export(
@@ -68,21 +87,32 @@ def export(
     target = folder.path / "export" if out is None else out
     check_target(target, config)
     judged, elsewhere = _judged(folder, rules.version)
-    total = sum(len(own.sitting.of("main")) for own in judged)
-    if not any(own.sitting.answers for own in judged):
+    if not any(session.record.responses for session in judged):
         raise UsageError(f"The study {config.name} has no answers yet: nothing was written.")
     kept = counted(judged, include_excluded)
-    _write(target, config, judged, kept, elsewhere, rules.text, include_excluded)
-    included = [own for own in judged if own.verdict.counts or include_excluded]
-    return Exported(
-        target,
-        total,
-        len(kept),
-        len({each.subject for each in kept}),
-        sum(not own.verdict.counts for own in judged),
-        sum(len(own.sitting.of("main")) for own in included) - len(kept),
-        len(clean_of_others(kept, elsewhere)),
+    note = "Answers of sessions that break a rule were kept all the same.\n"
+    content = ExportContent(
+        config,
+        judged,
+        kept,
+        clean_of_others(kept, elsewhere),
+        f"{rules.text}{note if include_excluded else ''}",
     )
+    _write(target, content)
+    included = [session for session in judged if session.verdict.counts or include_excluded]
+    return Exported(
+        out=target,
+        answers=_n_main(judged),
+        counted=len(kept),
+        people=len({item.subject for item in kept}),
+        excluded=sum(not session.verdict.counts for session in judged),
+        left_out=_n_main(included) - len(kept),
+        reused=len(content.reused),
+    )
+
+
+def _n_main(judged: Sequence[JudgedSession]) -> int:
+    return sum(len(session.record.of("main")) for session in judged)
 
 
 def check_target(out: Path, config: StudyConfig) -> None:
@@ -94,15 +124,15 @@ def check_target(out: Path, config: StudyConfig) -> None:
             raise UsageError(f"No such folder: {out.parent}.")
         return
     remove_leftovers([out, out / MODEL_VS_HUMAN])
-    there = [path for path in out.iterdir() if not LEFTOVER.fullmatch(path.name)]
-    strange = sorted(path.name for path in there if path.name not in OWN)
+    present = [path for path in out.iterdir() if not LEFTOVER.fullmatch(path.name)]
+    strange = sorted(path.name for path in present if path.name not in FILES)
     inner = out / MODEL_VS_HUMAN
     if inner.is_dir():
         strange += [p.name for p in inner.iterdir() if not SUBJECT_FILE.fullmatch(p.name)]
-    if strange or (there and not (out / STUDY).is_file()):
-        what = strange[0] if strange else there[0].name
-        raise UsageError(f"{out} holds other files ({what}): give an empty folder as --out.")
-    if there and (name := read_config(out / STUDY).name) != config.name:
+    if strange or (present and not (out / STUDY).is_file()):
+        name = strange[0] if strange else present[0].name
+        raise UsageError(f"{out} holds other files ({name}): give an empty folder as --out.")
+    if present and (name := read_config(out / STUDY).name) != config.name:
         raise UsageError(f"{out} holds an export of the study {name}: give another --out.")
 
 
@@ -112,40 +142,29 @@ def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], lis
     Those of the study, and those of other studies in the database that name pictures.
     """
     config = folder.config
-    database, study = open_answers(folder)
-    try:
-        with database.reading() as db:
-            if not database.is_sqlite:
+    with connect_study(folder) as study:
+        with study.database.reading() as db:
+            if not study.database.is_sqlite:
                 db.connection(execution_options={"isolation_level": "REPEATABLE READ"})
-            sittings = read_sittings(db, study.id)
+            records = read_sessions(db, study.id)
             elsewhere = []
             for other in db.scalars(select(StudyRow).where(StudyRow.id != study.id)).all():
-                own = stored_config(other)
-                if own.kind == config.kind == "categorise":
-                    found = read_sittings(db, other.id)
-                    elsewhere += [JudgedSession(sitting, judge(sitting, own)) for sitting in found]
-        judged = [JudgedSession(sitting, judge(sitting, config, version)) for sitting in sittings]
+                other_config = stored_config(other)
+                if other_config.kind == config.kind == "categorise":
+                    elsewhere += judge_all(read_sessions(db, other.id), other_config)
+        judged = judge_all(records, config, version)
         if version == config.rules:
-            write_exclusions(database, config, [(own.sitting, own.verdict) for own in judged])
-    finally:
-        database.close()
+            write_exclusions(study, judged)
     return judged, elsewhere
 
 
-def _write(
-    out: Path,
-    config: StudyConfig,
-    judged: Sequence[JudgedSession],
-    kept: Sequence[CountedResponse],
-    elsewhere: Sequence[JudgedSession],
-    rules: str,
-    include_excluded: bool,
-) -> None:
+def _write(out: Path, content: ExportContent) -> None:
+    config, judged, kept = content.config, content.judged, content.kept
     out.mkdir(exist_ok=True)
     # codes by which participants are paid are nobody else's business
-    _write_text(out / STUDY, config_text(replace(config, prolific_code="", prolific_failed="")))
-    note = "Answers of sessions that break a rule were kept all the same.\n"
-    _write_text(out / RULES, f"{rules}{note if include_excluded else ''}")
+    public = config.model_copy(update=dict.fromkeys(config.recruiter_settings, ""))
+    _write_text(out / STUDY, config_text(public))
+    _write_text(out / RULES, content.rules)
     write_csv(out / TRIALS, trials_head(config), trial_rows(judged))
     write_csv(out / EXCLUSIONS, EXCLUSIONS_HEAD, exclusion_rows(judged))
     if config.kind == "same-different":
@@ -153,8 +172,7 @@ def _write(
         return
     _write_model_vs_human(out / MODEL_VS_HUMAN, kept)
     if kept:
-        answers = [*kept, *clean_of_others(kept, elsewhere)]
-        write_answers(out / ANSWERS, human_records(answers, config))
+        write_answers(out / ANSWERS, human_records([*kept, *content.reused], config))
     else:
         # what an earlier export counted counts no longer
         (out / ANSWERS).unlink(missing_ok=True)
@@ -164,8 +182,8 @@ def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse]) -> None
     folder.mkdir(exist_ok=True)
     rows = model_vs_human_rows(kept)
     names = {subject: f"{subject}_session_1.csv" for subject in rows}
-    for subject, own in rows.items():
-        write_csv(folder / names[subject], MODEL_VS_HUMAN_HEAD, own)
+    for subject, subject_rows in rows.items():
+        write_csv(folder / names[subject], MODEL_VS_HUMAN_HEAD, subject_rows)
     for path in folder.iterdir():
         # somebody who withdrew, or does not count by other rules
         if path.name not in names.values():

@@ -13,12 +13,11 @@ from eyechart.core.errors import UsageError
 from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.export.export_tables import (
     CountedResponse,
-    JudgedSession,
     counted,
     human_records,
     pair_of,
 )
-from eyechart.experiment.quality.rules import judge
+from eyechart.experiment.quality.rules import judge_all
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     FAILED,
@@ -26,7 +25,8 @@ from eyechart.experiment.storage.database_tables import (
     StimulusRow,
     StudyRow,
 )
-from eyechart.experiment.storage.session_records import SessionRecord, read_sittings
+from eyechart.experiment.storage.experiment_folder import OpenStudy
+from eyechart.experiment.storage.session_records import SessionRecord, read_sessions
 from eyechart.humans.records import CLEAN, Answers, Judgement
 from eyechart.humans.reference import Reference
 from eyechart.humans.same_different import PairResult, analyse
@@ -83,55 +83,61 @@ class StudyStatus:
     pairs: tuple[PairResult, ...]
 
 
-def read_status(db: Db, study: StudyRow, config: StudyConfig, now: datetime) -> StudyStatus:
+def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
     """Return where a study stands; nothing is written."""
-    judged = [JudgedSession(each, judge(each, config)) for each in read_sittings(db, study.id)]
-    kept = counted(judged)
-    states = Counter(state_of(own.sitting, config, now) for own in judged)
-    taken = sum(len(own.sitting.of("main")) for own in judged if own.verdict.counts)
+    config = study.config
+    with study.database.reading() as db:
+        status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
+        judged = judge_all(read_sessions(db, study.id), config)
+        kept = counted(judged)
+        groups = tuple(_groups(db, study.id, kept))
+    records = [session.record for session in judged]
+    states = Counter(state_of(record, config, now) for record in records)
+    n_counting = sum(len(session.record.of("main")) for session in judged if session.verdict.counts)
     times = [
-        (own.sitting.finished_at - own.sitting.created_at).total_seconds() / 60
-        for own in judged
-        if own.sitting.finished_at is not None and own.sitting.state not in (ACTIVE, FAILED)
+        (record.finished_at - record.created_at).total_seconds() / 60
+        for record in records
+        if record.finished_at is not None and record.state not in (ACTIVE, FAILED)
     ]
+    reasons = Counter(rule for session in judged for rule, _ in session.verdict.broken)
     answers = human_records(kept, config) if config.kind == "categorise" else None
     return StudyStatus(
-        config.name,
-        config.kind,
-        study.status == "open",
-        tuple(_groups(db, study.id, kept)),
-        {state: states.get(state, 0) for state in STATES},
-        sum(not own.verdict.counts for own in judged),
-        dict(Counter(rule for own in judged for rule, _ in own.verdict.broken).most_common()),
-        median(times) if times else None,
-        taken - len(kept),
-        None if answers is None else clean_rate(answers),
-        {} if answers is None else running_curves(answers),
-        tuple(analyse(_judgements(kept))) if answers is None else (),
+        name=config.name,
+        kind=config.kind,
+        is_open=status == "open",
+        groups=groups,
+        people={state: states.get(state, 0) for state in STATES},
+        excluded=sum(not session.verdict.counts for session in judged),
+        reasons=dict(reasons.most_common()),
+        minutes=median(times) if times else None,
+        left_out=n_counting - len(kept),
+        clean=None if answers is None else clean_rate(answers),
+        curves={} if answers is None else running_curves(answers),
+        pairs=tuple(analyse(_judgements(kept))) if answers is None else (),
     )
 
 
-def state_of(sitting: SessionRecord, config: StudyConfig, now: datetime) -> str:
+def state_of(record: SessionRecord, config: StudyConfig, now: datetime) -> str:
     """Return one of STATES; whoever did nothing for as long as a trial may take has dropped out."""
-    if sitting.state == ACTIVE:
-        gone = now - sitting.last_seen > timedelta(minutes=config.lease_minutes)
+    if record.state == ACTIVE:
+        gone = now - record.last_seen > timedelta(minutes=config.lease_minutes)
         return LEFT if gone else GOING
-    return NOT_PASSED if sitting.state == FAILED else DONE
+    return NOT_PASSED if record.state == FAILED else DONE
 
 
 def clean_rate(answers: Answers) -> Rate | None:
     """Return how often clean pictures are named rightly, with the Wilson interval."""
-    own = answers.correct[answers.corruption == CLEAN]
-    if not len(own):
+    correct = answers.correct[answers.corruption == CLEAN]
+    if not len(correct):
         return None
-    share = float(own.mean())
-    return Rate(share, *wilson_interval(share, len(own), 0.95))
+    share = float(correct.mean())
+    return Rate(share, *wilson_interval(share, len(correct), 0.95))
 
 
 def running_curves(answers: Answers) -> dict[str, tuple[Rate | None, ...]]:
     """Return people's accuracy at PLACES for each corruption; intervals resample photographs."""
     reference = Reference("running", answers)
-    found: dict[str, tuple[Rate | None, ...]] = {}
+    curves: dict[str, tuple[Rate | None, ...]] = {}
     for name in answers.experiments:
         try:
             curve = reference.curve(
@@ -140,19 +146,20 @@ def running_curves(answers: Answers) -> dict[str, tuple[Rate | None, ...]]:
         except UsageError:
             curve = None  # too few answers so far
         if curve is None:
-            found[name] = (None,) * len(PLACES)
+            curves[name] = (None,) * len(PLACES)
             continue
         rates = []
-        for place in PLACES:
-            is_seen = any(start <= place <= end for start, end in curve.observed)
-            low, high = curve.band(place)
-            rates.append(Rate(float(curve(place)), float(low), float(high)) if is_seen else None)
-        found[name] = tuple(rates)
-    return found
+        for delta_v in PLACES:
+            is_seen = any(start <= delta_v <= end for start, end in curve.observed)
+            low, high = curve.band(delta_v)
+            rate = Rate(float(curve(delta_v)), float(low), float(high))
+            rates.append(rate if is_seen else None)
+        curves[name] = tuple(rates)
+    return curves
 
 
 def _groups(db: Db, study_id: int, kept: Sequence[CountedResponse]) -> list[StimulusGroup]:
-    have = Counter(each.answer.stimulus for each in kept)
+    have = Counter(item.response.stimulus for item in kept)
     rows: dict[str, list[tuple[int, int]]] = {}
     query = (
         select(StimulusRow.id, StimulusRow.capacity, StimulusRow.pair, PictureRow.corruption)
@@ -164,17 +171,17 @@ def _groups(db: Db, study_id: int, kept: Sequence[CountedResponse]) -> list[Stim
     return [
         StimulusGroup(
             name,
-            len(own),
-            sum(answers >= wanted for answers, wanted in own),
-            sum(answers for answers, _ in own),
-            sum(wanted for _, wanted in own),
+            stimuli=len(counts),
+            full=sum(answers >= wanted for answers, wanted in counts),
+            answers=sum(answers for answers, _ in counts),
+            wanted=sum(wanted for _, wanted in counts),
         )
-        for name, own in sorted(rows.items(), key=lambda each: (each[0] != CLEAN, each[0]))
+        for name, counts in sorted(rows.items(), key=lambda item: (item[0] != CLEAN, item[0]))
     ]
 
 
 def _judgements(kept: Sequence[CountedResponse]) -> list[Judgement]:
     return [
-        Judgement(*pair_of(each.answer), each.subject, each.answer.truth, each.answer.choice)
-        for each in kept
+        Judgement(*pair_of(item.response), item.subject, item.response.truth, item.response.choice)
+        for item in kept
     ]

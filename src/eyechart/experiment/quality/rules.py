@@ -14,10 +14,10 @@ from eyechart.core.errors import UsageError
 from eyechart.experiment.design.study_config import StudyConfig, config_from
 from eyechart.experiment.quality import rules_v1
 from eyechart.experiment.quality.rules_v1 import QualityRule
-from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import ACTIVE, ExclusionRow, SessionRow, StudyRow
+from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.leases import give_back
-from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse, read_sittings
+from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse, read_sessions
 
 VERSION = 1
 """Of the rules for new studies."""
@@ -57,6 +57,20 @@ class SessionVerdict:
         return not self.broken
 
 
+@dataclass(frozen=True)
+class JudgedSession:
+    """A session and what the rules say of it."""
+
+    record: SessionRecord
+    verdict: SessionVerdict
+
+    @property
+    def has_new_reasons(self) -> bool:
+        """Whether the database does not know of all rules that the session breaks."""
+        known = dict(self.record.excluded.get(self.verdict.version, ()))
+        return bool(dict(self.verdict.broken).keys() - known.keys())
+
+
 BY_VERSION = {1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, rules_v1.odd)}
 
 
@@ -68,86 +82,86 @@ def find_rules(version: int) -> RuleSet:
     return BY_VERSION[version]
 
 
-def judge(
-    sitting: SessionRecord, config: StudyConfig, version: int | None = None
-) -> SessionVerdict:
+def judge(record: SessionRecord, config: StudyConfig, version: int | None = None) -> SessionVerdict:
     """Return what the rules say of a session; without a version those of the study.
 
     What is written in the database under that version, also by hand, counts besides.
     """
     rules = find_rules(config.rules if version is None else version)
-    found = {
-        rule.name: detail
-        for rule in rules.rules
-        if (detail := rule.test(sitting, config)) is not None
+    broken = dict(record.excluded.get(rules.version, ()))
+    for rule in rules.rules:
+        detail = rule.test(record, config)
+        if detail is not None:
+            broken[rule.name] = detail
+    odd = {
+        response.number: reasons
+        for response in record.responses
+        if (reasons := rules.odd(response, record.hz, config))
     }
-    found = {**dict(sitting.excluded.get(rules.version, ())), **found}
-    reasons = {each.number: rules.odd(each, sitting.hz, config) for each in sitting.answers}
-    return SessionVerdict(
-        rules.version,
-        tuple(found.items()),
-        {number: own for number, own in reasons.items() if own},
-    )
+    return SessionVerdict(rules.version, tuple(broken.items()), odd)
+
+
+def judge_all(
+    records: Sequence[SessionRecord], config: StudyConfig, version: int | None = None
+) -> list[JudgedSession]:
+    """Return sessions with what the rules say of them."""
+    return [JudgedSession(record, judge(record, config, version)) for record in records]
 
 
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
     """Return the exclusions to write for a session that has just ended; none if it counts."""
     config = stored_config(db.get_one(StudyRow, session.study_id))
-    (sitting,) = read_sittings(db, session.study_id, session.id)
-    verdict = judge(sitting, config)
-    return _rows(sitting, verdict, {rule for rule, _ in sitting.excluded.get(verdict.version, ())})
+    (record,) = read_sessions(db, session.study_id, session.id)
+    verdict = judge(record, config)
+    return _rows(record, verdict, {rule for rule, _ in record.excluded.get(verdict.version, ())})
 
 
-def apply_rules(database: Database, study: StudyRow, version: int | None = None) -> int:
+def apply_rules(study: OpenStudy) -> int:
     """Write the exclusions of all sessions that have ended, and return how many were missing."""
-    config = stored_config(study)
-    with database.reading() as db:
-        sittings = read_sittings(db, study.id)
-    judged = [(sitting, judge(sitting, config, version)) for sitting in sittings]
-    return write_exclusions(database, config, judged)
+    with study.database.reading() as db:
+        records = read_sessions(db, study.id)
+    return write_exclusions(study, judge_all(records, study.config))
 
 
-def write_exclusions(
-    database: Database, config: StudyConfig, judged: Sequence[tuple[SessionRecord, SessionVerdict]]
-) -> int:
+def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
     """Write what rules say of sessions that have ended, and return how much of it was missing.
 
     A session that goes on may still turn out well, so nothing is written of it until nobody has
-    been heard of for as long as a trial may take. By the study's own
-    version, others are asked for what was answered in sessions that count no longer. Participants
-    wait meanwhile, so the database is held for what is missing only.
+    been heard of for as long as a trial may take. By the study's own version, others are asked for
+    what was answered in sessions that count no longer. Participants wait meanwhile, so the
+    database is held for what is missing only.
     """
+    now = datetime.now(UTC)
     new = [
-        (sitting, verdict)
-        for sitting, verdict in judged
-        if has_ended(sitting, config, datetime.now(UTC))
-        and dict(verdict.broken).keys() - dict(sitting.excluded.get(verdict.version, ())).keys()
+        session
+        for session in judged
+        if has_ended(session.record, study.config, now) and session.has_new_reasons
     ]
     if not new:
         return 0
     added = 0
-    with database.writing() as db:
-        for sitting, verdict in new:
+    with study.database.writing() as db:
+        for record, verdict in ((session.record, session.verdict) for session in new):
             known = set(
                 db.scalars(
                     select(ExclusionRow.rule).where(
-                        ExclusionRow.session_id == sitting.id,
+                        ExclusionRow.session_id == record.id,
                         ExclusionRow.version == verdict.version,
                     )
                 )
             )
-            rows = _rows(sitting, verdict, known)
+            rows = _rows(record, verdict, known)
             db.add_all(rows)
             added += len(rows)
-            if rows and verdict.version == config.rules:
-                give_back(db, db.get_one(SessionRow, sitting.id))
+            if rows and verdict.version == study.config.rules:
+                give_back(db, db.get_one(SessionRow, record.id))
     return added
 
 
-def has_ended(sitting: SessionRecord, config: StudyConfig, now: datetime) -> bool:
+def has_ended(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
     """Whether a session is over, or was left so long ago that nobody will come back."""
-    gone = now - sitting.last_seen > timedelta(minutes=config.lease_minutes)
-    return sitting.state != ACTIVE or gone
+    gone = now - record.last_seen > timedelta(minutes=config.lease_minutes)
+    return record.state != ACTIVE or gone
 
 
 def stored_config(study: StudyRow) -> StudyConfig:
@@ -155,11 +169,11 @@ def stored_config(study: StudyRow) -> StudyConfig:
     return config_from(study.config, f"the database's study {study.name}")
 
 
-def _rows(sitting: SessionRecord, verdict: SessionVerdict, known: set[str]) -> list[ExclusionRow]:
+def _rows(record: SessionRecord, verdict: SessionVerdict, known: set[str]) -> list[ExclusionRow]:
     """Return the rows for the rules that a session breaks, but for those that are known."""
     return [
         ExclusionRow(
-            session_id=sitting.id,
+            session_id=record.id,
             rule=rule,
             version=verdict.version,
             detail=detail,

@@ -1,4 +1,4 @@
-"""Quality rules, version 1, written before the first answer. Another choice is another version.
+"""Quality rules, version 1, written before the first response. Another choice is another version.
 
 A rule speaks against a whole session or says nothing; it needs a least number of trials to speak.
 What is odd about single trials is told apart from that. Nothing here deletes anything.
@@ -85,15 +85,15 @@ def entropy(texts: Iterable[str]) -> float:
     return sum(count / total * log2(total / count) for count in counts.values())
 
 
-def odd(answer: TrialResponse, hz: float | None, config: StudyConfig) -> tuple[str, ...]:
+def odd(response: TrialResponse, hz: float | None, config: StudyConfig) -> tuple[str, ...]:
     """Return why a single trial does not count; nothing if it does."""
-    found = [flag for flag in DROPPING if flag in answer.flags]
-    if "timing" not in found and _is_off(answer, hz, config):
-        found.insert(0, "timing")
-    return tuple(found)
+    reasons = [flag for flag in DROPPING if flag in response.flags]
+    if "timing" not in reasons and _is_off(response, hz, config):
+        reasons.insert(0, "timing")
+    return tuple(reasons)
 
 
-def _is_off(answer: TrialResponse, hz: float | None, config: StudyConfig) -> bool:
+def _is_off(response: TrialResponse, hz: float | None, config: StudyConfig) -> bool:
     """Whether the stamps say that the picture was shown for another time than planned."""
     # two pictures are followed by nothing but the buttons, which are there already
     wanted, after = (
@@ -101,95 +101,97 @@ def _is_off(answer: TrialResponse, hz: float | None, config: StudyConfig) -> boo
         if config.kind == "categorise"
         else (config.show_ms, "response")
     )
-    start, stop = (_number(answer, name) for name in ("stimulus", after))
+    start, stop = (_number(response, name) for name in ("stimulus", after))
     if not wanted or start is None or stop is None:
         return False
-    frame = 1000 / (_number(answer, "hz") or hz or USUAL_HZ)
+    frame = 1000 / (_number(response, "hz") or hz or USUAL_HZ)
     return abs(stop - start - wanted) > FRAMES_OFF * frame
 
 
-def _number(answer: TrialResponse, name: str) -> float | None:
-    value = answer.stamps.get(name)
+def _number(response: TrialResponse, name: str) -> float | None:
+    value = response.stamps.get(name)
     return float(value) if isinstance(value, int | float) else None
 
 
-def _unchecked(sitting: SessionRecord, config: StudyConfig) -> str | None:
+def _unchecked(record: SessionRecord, config: StudyConfig) -> str | None:
     if config.qualification + config.catch < 2 * CHECKS_LEAST:
         return None
-    seen = len(sitting.of("qualification", "catch"))
-    if seen >= CHECKS_LEAST or len(sitting.of("main")) < ENOUGH:
+    seen = len(record.of("qualification", "catch"))
+    if seen >= CHECKS_LEAST or len(record.of("main")) < ENOUGH:
         return None
     return f"{seen} qualification and catch trials, {CHECKS_LEAST} needed"
 
 
-def _qualification(sitting: SessionRecord, config: StudyConfig) -> str | None:
-    own = sitting.of("qualification")
-    right = _right(own)
-    failed = bool(own) and right / len(own) < config.pass_share
-    if sitting.state == FAILED or (failed and len(own) >= config.qualification):
-        return f"{right} of {len(own)} right, {config.pass_share:.0%} needed"
+def _qualification(record: SessionRecord, config: StudyConfig) -> str | None:
+    responses = record.of("qualification")
+    right = _right(responses)
+    failed = bool(responses) and right / len(responses) < config.pass_share
+    if record.state == FAILED or (failed and len(responses) >= config.qualification):
+        return f"{right} of {len(responses)} right, {config.pass_share:.0%} needed"
     return None
 
 
-def _catch(sitting: SessionRecord, config: StudyConfig) -> str | None:
-    own = sitting.of("catch")
-    wanted = ceil(CATCH_SHARE * len(own) - 1e-9)
-    if len(own) < CATCH_LEAST or _right(own) >= wanted:
+def _catch(record: SessionRecord, config: StudyConfig) -> str | None:
+    responses = record.of("catch")
+    wanted = ceil(CATCH_SHARE * len(responses) - 1e-9)
+    if len(responses) < CATCH_LEAST or _right(responses) >= wanted:
         return None
-    return f"{_right(own)} of {len(own)} right, {wanted} needed"
+    return f"{_right(responses)} of {len(responses)} right, {wanted} needed"
 
 
-def _guessing(sitting: SessionRecord, config: StudyConfig) -> str | None:
-    own = sitting.of("catch", "qualification")
-    wanted = needed(len(own), CHOICES[config.kind])
-    if len(own) < CATCH_LEAST or wanted is None or _right(own) >= wanted:
+def _guessing(record: SessionRecord, config: StudyConfig) -> str | None:
+    responses = record.of("catch", "qualification")
+    wanted = needed(len(responses), CHOICES[config.kind])
+    if len(responses) < CATCH_LEAST or wanted is None or _right(responses) >= wanted:
         return None
-    return f"{_right(own)} of {len(own)} right, {wanted} needed"
+    return f"{_right(responses)} of {len(responses)} right, {wanted} needed"
 
 
-def _fast(sitting: SessionRecord, config: StudyConfig) -> str | None:
+def _fast(record: SessionRecord, config: StudyConfig) -> str | None:
     floor = FAST_MS[config.kind]
-    own = [each for each in sitting.of(*MAIN) if each.choice]
+    responses = [response for response in record.of(*MAIN) if response.choice]
     fast = sum(
-        "too_soon" in each.flags or (each.rt_ms is not None and each.rt_ms < floor) for each in own
+        "too_soon" in response.flags or (response.rt_ms is not None and response.rt_ms < floor)
+        for response in responses
     )
-    return _above(fast, len(own), FAST_SHARE, f"faster than {floor:.0f} ms")
+    return _above(fast, len(responses), FAST_SHARE, f"faster than {floor:.0f} ms")
 
 
-def _no_answer(sitting: SessionRecord, config: StudyConfig) -> str | None:
-    own = sitting.of(*MAIN)
-    return _above(sum(not each.choice for each in own), len(own), SILENT_SHARE, "without an answer")
+def _no_answer(record: SessionRecord, config: StudyConfig) -> str | None:
+    responses = record.of(*MAIN)
+    silent = sum(not response.choice for response in responses)
+    return _above(silent, len(responses), SILENT_SHARE, "without an answer")
 
 
-def _one_button(sitting: SessionRecord, config: StudyConfig) -> str | None:
-    own = [each for each in sitting.of(*MAIN) if each.choice]
-    if len(own) < ENOUGH:
+def _one_button(record: SessionRecord, config: StudyConfig) -> str | None:
+    responses = [response for response in record.of(*MAIN) if response.choice]
+    if len(responses) < ENOUGH:
         return None
-    said, truth = entropy(each.choice for each in own), entropy(each.truth for each in own)
-    bound = SAME_BUTTON[config.kind] * truth
-    return None if said >= bound else f"{said:.2f} bits, {bound:.2f} needed"
+    chosen = entropy(response.choice for response in responses)
+    bound = SAME_BUTTON[config.kind] * entropy(response.truth for response in responses)
+    return None if chosen >= bound else f"{chosen:.2f} bits, {bound:.2f} needed"
 
 
-def _focus(sitting: SessionRecord, config: StudyConfig) -> str | None:
-    own = sitting.of(*MAIN)
-    away = sum(any(flag in each.flags for flag in AWAY) for each in own)
-    return _above(away, len(own), AWAY_SHARE, "with the page hidden or left")
+def _focus(record: SessionRecord, config: StudyConfig) -> str | None:
+    responses = record.of(*MAIN)
+    away = sum(any(flag in response.flags for flag in AWAY) for response in responses)
+    return _above(away, len(responses), AWAY_SHARE, "with the page hidden or left")
 
 
-def _timing(sitting: SessionRecord, config: StudyConfig) -> str | None:
-    own = sitting.of(*MAIN)
-    off = sum("timing" in odd(each, sitting.hz, config) for each in own)
-    return _above(off, len(own), TIMING_SHARE, "off by more than a frame")
+def _timing(record: SessionRecord, config: StudyConfig) -> str | None:
+    responses = record.of(*MAIN)
+    off = sum("timing" in odd(response, record.hz, config) for response in responses)
+    return _above(off, len(responses), TIMING_SHARE, "off by more than a frame")
 
 
-def _above(count: int, total: int, most: float, what: str) -> str | None:
-    if total < ENOUGH or count <= most * total:
+def _above(count: int, total: int, max_share: float, fault: str) -> str | None:
+    if total < ENOUGH or count <= max_share * total:
         return None
-    return f"{count} of {total} {what}, at most {most:.0%}"
+    return f"{count} of {total} {fault}, at most {max_share:.0%}"
 
 
-def _right(answers: Sequence[TrialResponse]) -> int:
-    return sum(answer.correct for answer in answers)
+def _right(responses: Sequence[TrialResponse]) -> int:
+    return sum(response.correct for response in responses)
 
 
 _OF = f"of the trials of the main part, once there are {ENOUGH}"

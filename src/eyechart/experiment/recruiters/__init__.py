@@ -1,0 +1,24 @@
+"""The recruiting sites: every module here but `recruiter` declares one as `RECRUITER`."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from eyechart.core.registry import Registry
+from eyechart.experiment.recruiters.recruiter import Recruiter
+
+RECRUITERS: Registry[Recruiter] = Registry("recruiter")
+
+# in the order of their file names, so that a new file is all that a new site takes
+for _module in iter_modules(__path__, f"{__name__}."):
+    if not _module.name.endswith(".recruiter"):
+        _recruiter: Recruiter = import_module(_module.name).RECRUITER
+        RECRUITERS.add(_recruiter.name, _recruiter)
+
+
+def recruiter_settings() -> dict[str, str]:
+    """Return the help of every setting that a site has in a study's configuration, by name."""
+    return {
+        setting.name: setting.help
+        for recruiter in RECRUITERS.values()
+        for setting in recruiter.settings
+    }

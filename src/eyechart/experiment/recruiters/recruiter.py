@@ -1,97 +1,118 @@
-"""Where participants come from: a link, Mechanical Turk, Prolific. Their ids prove nothing."""
+"""What a recruiting site is to a study: how participants come from it and how they get back.
+
+Every site is one file beside this one. Ids prove nothing; who they are is not decided here.
+"""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
-from urllib.parse import urlencode, urlsplit
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
 
-from eyechart.experiment.design.study_config import StudyConfig
+from pydantic import Field
 
-Platform = Literal["link", "mturk", "prolific"]
+from eyechart.core.records import Record
 
-PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
-SUBMIT = "/mturk/externalSubmit"
-SUBMIT_HOSTS = ("https://www.mturk.com", "https://workersandbox.mturk.com")
-FRAME_HOSTS = (
-    "https://worker.mturk.com",
-    "https://workersandbox.mturk.com",
-    "https://requester.mturk.com",
-    "https://requestersandbox.mturk.com",
-    "https://www.mturk.com",
-)
-PROLIFIC = "https://app.prolific.com/submissions/complete"
-
-PERSON = {"link": "client", "mturk": "workerId", "prolific": "PROLIFIC_PID"}
-"""Which of a platform's ids stands for the person."""
-
-NEEDED = {
-    "link": ("client",),
-    "mturk": ("assignmentId", "hitId", "workerId", "turkSubmitTo"),
-    "prolific": ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID"),
-}
 ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class BadIds(ValueError):
-    """The ids are not those that the platform gives; the text says what is wrong."""
+    """The ids are not those that the site gives; the text says what is wrong."""
 
 
 class Preview(ValueError):
-    """Somebody looks at a task on Mechanical Turk without having accepted it."""
+    """Somebody looks at a task on the site without having accepted it."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A person as the platform names them, and the ids needed to send them back."""
+    """A person as the site names them. `ids`: what is stored until the person is paid."""
 
-    platform: Platform
+    platform: str
     person: str
     ids: Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Completion:
-    """How a participant gets back: shown a `code`, sent by a form's POST, or redirected to `url`.
+class Departure:
+    """Somebody who is done: the stored ids, the study's settings of the site, and a code.
 
-    `action` and `fields` belong to the form.
+    `failed`: whether the qualification was not passed.
     """
+
+    ids: Mapping[str, str]
+    settings: Mapping[str, str]
+    code: str
+    failed: bool
+
+
+class Completion(Record, json_schema_serialization_defaults_required=True):
+    """How to go back: `action` and `fields` are a form's, `url` is a redirection's."""
 
     way: Literal["code", "form", "redirect"]
     code: str
     action: str = ""
     url: str = ""
-    fields: Mapping[str, str] | None = None
+    fields: dict[str, str] = Field(default_factory=dict)
 
 
-def arrive(platform: Platform, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
-    """Return who comes; ids that are missing or odd are refused, and previews.
+@dataclass(frozen=True)
+class RecruiterSetting:
+    """A text that a study may have for a site: also an option of `experiment new`.
 
-    `more_hosts`: besides Mechanical Turk's own, where a form may be sent, for tests.
+    It is nobody else's business: exports of a study have it empty.
     """
-    own = {name: ids.get(name, "") for name in NEEDED[platform]}
-    if own.get("assignmentId") == PREVIEW:
-        raise Preview
-    for name, value in own.items():
-        if name == "turkSubmitTo":
-            own[name] = _submit_host(value, more_hosts)
-        elif not ID.fullmatch(value):
-            raise BadIds(f"{name} is missing or has odd characters.")
-    return Arrival(platform, own[PERSON[platform]], own)
+
+    name: str
+    help: str
 
 
-def complete(
-    platform: str, ids: Mapping[str, str], config: StudyConfig, code: str, failed: bool
-) -> Completion:
-    """Return how to send a participant back; without the platform's ids only a code is left."""
-    if platform == "mturk" and ids:
-        fields = {"assignmentId": ids["assignmentId"], "code": code}
-        fields["outcome"] = "not-qualified" if failed else "complete"
-        return Completion("form", code, action=ids["turkSubmitTo"] + SUBMIT, fields=fields)
-    own = config.prolific_failed if failed else config.prolific_code
-    if platform == "prolific" and own:
-        return Completion("redirect", own, url=f"{PROLIFIC}?{urlencode({'cc': own})}")
-    return Completion("code", code)
+class Recruiter(ABC):
+    """A recruiting site.
+
+    `parameters`: ids that the site adds to the study's address, all needed; `person`: the one that
+    stands for the participant. `form_hosts`: where the last page may send a form; `frame_hosts`:
+    who may show the pages within their own.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    parameters: ClassVar[tuple[str, ...]]
+    person: ClassVar[str]
+    settings: ClassVar[tuple[RecruiterSetting, ...]] = ()
+    form_hosts: ClassVar[tuple[str, ...]] = ()
+    frame_hosts: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def address_help(self, address: str) -> str:
+        """Return what to tell the site, given the study's address."""
+
+    def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
+        """Return who comes.
+
+        Args:
+            ids: as they stand in the address.
+            more_hosts: besides the site's own, where a form may be sent, for tests.
+
+        Raises:
+            BadIds: if one is missing or has odd characters.
+            Preview: if nobody has accepted the task yet.
+        """
+        own_ids = {name: ids.get(name, "") for name in self.parameters}
+        for name, value in own_ids.items():
+            check_id(name, value)
+        return Arrival(self.name, own_ids[self.person], own_ids)
+
+    @abstractmethod
+    def complete(self, departure: Departure) -> Completion:
+        """Return how to send a participant back."""
+
+
+def check_id(name: str, value: str) -> None:
+    """Refuse an id that is missing or that no site would give."""
+    if not ID.fullmatch(value):
+        raise BadIds(f"{name} is missing or has odd characters.")
 
 
 def origin(url: str) -> str | None:
@@ -104,12 +125,3 @@ def origin(url: str) -> str | None:
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         return None
     return f"{parts.scheme}://{parts.hostname}" + ("" if port is None else f":{port}")
-
-
-def _submit_host(url: str, more_hosts: tuple[str, ...]) -> str:
-    """Return where the form goes, without the slash at its end; only to hosts that are allowed."""
-    found = origin(url)
-    # what comes after the host would be where a form could be sent instead
-    if found is None or found not in (*SUBMIT_HOSTS, *more_hosts) or url.rstrip("/") != found:
-        raise BadIds("turkSubmitTo is no address of Mechanical Turk.")
-    return found

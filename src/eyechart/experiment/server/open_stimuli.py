@@ -27,8 +27,8 @@ class OpenStimulus:
 
 def pick(db: Db, session: SessionRow, role: str, query: Select[int, int]) -> OpenStimulus | None:
     """Return the stimulus that a query gives for a participant, None if there is none."""
-    own = {"study_id": session.study_id, "participant_id": session.participant_id, "role": role}
-    rows = db.connection().execute(query, own).all()
+    key = {"study_id": session.study_id, "participant_id": session.participant_id, "role": role}
+    rows = db.connection().execute(query, key).all()
     return OpenStimulus(rows[0].id, role, tuple(row.source_id for row in rows)) if rows else None
 
 

@@ -42,7 +42,7 @@ def explain_problems(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(_shown(each) for each in first["loc"])
+        where = ".".join(_shown(part) for part in first["loc"])
         return problem(422, "bad_request", f"{where}: {first['msg']}.")
 
     @app.exception_handler(HTTPException)
@@ -72,8 +72,8 @@ def explain_problems(app: FastAPI) -> None:
         return _trouble("The database has no connection left.")
 
 
-def _trouble(what: str) -> JSONResponse:
-    LOG.error(what)
+def _trouble(message: str) -> JSONResponse:
+    LOG.error(message)
     answer = problem(503, "trouble", "Something is not right here: try again in a little while.")
     answer.headers["retry-after"] = "5"
     return answer

@@ -2,25 +2,25 @@
 
 import asyncio
 import time
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from threading import Lock
 
+from cachetools import LRUCache
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eyechart.experiment.recruiters.recruiter import FRAME_HOSTS, SUBMIT_HOSTS
+from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.server.problems import problem
 from eyechart.experiment.server.tokens import token_hash
 
-MOST_BYTES = 16_384
+MAX_BYTES = 16_384
 """Of a request's body; an answer has about 500."""
 
 PATIENCE = 30.0
 """Seconds within which a request's body is to come; the page itself waits for 20."""
 
-MOST_KNOWN = 20_000
+MAX_KNOWN = 20_000
 """Addresses and tokens that are kept in mind."""
 
 
@@ -49,18 +49,16 @@ class Buckets:
     """Counts requests by key; forgets those that were not heard of for longest."""
 
     pace: Pace
-    _left: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+    _left: LRUCache[str, tuple[float, float]] = field(default_factory=lambda: LRUCache(MAX_KNOWN))
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self, key: str, now: float) -> float:
         """Count a request; return 0, or in how many seconds it may be made."""
         with self._lock:
-            left, then = self._left.pop(key, (self.pace.burst, now))
+            left, then = self._left.get(key, (self.pace.burst, now))
             left = min(self.pace.burst, left + (now - then) * self.pace.rate)
             allowed = left >= 1
             self._left[key] = (left - 1 if allowed else left, now)
-            if len(self._left) > MOST_KNOWN:
-                self._left.popitem(last=False)
             return 0.0 if allowed else (1 - left) / self.pace.rate
 
 
@@ -70,6 +68,7 @@ class Guard:
     def __init__(
         self,
         app: ASGIApp,
+        *,
         per_token: Pace = PER_TOKEN,
         per_address: Pace = PER_ADDRESS,
         joins: Pace = JOINS,
@@ -94,7 +93,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 begun = True
                 named = {name for name, _ in message["headers"]}
-                more = [each for each in self._headers if each[0] not in named]
+                more = [(name, value) for name, value in self._headers if name not in named]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
@@ -114,7 +113,7 @@ class Guard:
         headers = Headers(scope=scope)
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) < 10) or (
-            int(length) > MOST_BYTES
+            int(length) > MAX_BYTES
         ):
             return _too_large()
         now = time.monotonic()
@@ -145,7 +144,7 @@ async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
                     break
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > MOST_BYTES:
+                if len(body) > MAX_BYTES:
                     return _too_large()
     except TimeoutError:
         return _last(problem(408, "too_slow", "The request did not come to its end."))
@@ -158,7 +157,7 @@ async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
 
 
 def _too_large() -> JSONResponse:
-    return _last(problem(413, "too_large", f"A request has at most {MOST_BYTES} bytes."))
+    return _last(problem(413, "too_large", f"A request has at most {MAX_BYTES} bytes."))
 
 
 def _last(answer: JSONResponse) -> JSONResponse:
@@ -168,6 +167,8 @@ def _last(answer: JSONResponse) -> JSONResponse:
 
 
 def _headers(more_hosts: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
+    form_hosts = [host for recruiter in RECRUITERS.values() for host in recruiter.form_hosts]
+    frame_hosts = [host for recruiter in RECRUITERS.values() for host in recruiter.frame_hosts]
     policy = {
         "default-src": "'none'",
         "script-src": "'self'",
@@ -175,11 +176,13 @@ def _headers(more_hosts: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
         "img-src": "'self' blob: data:",
         "connect-src": "'self'",
         "base-uri": "'none'",
-        "form-action": " ".join(("'self'", *SUBMIT_HOSTS, *more_hosts)),
-        "frame-ancestors": " ".join(("'self'", *FRAME_HOSTS, *more_hosts)),
+        "form-action": " ".join(("'self'", *form_hosts, *more_hosts)),
+        "frame-ancestors": " ".join(("'self'", *frame_hosts, *more_hosts)),
     }
     headers = {
-        "content-security-policy": "; ".join(f"{name} {what}" for name, what in policy.items()),
+        "content-security-policy": "; ".join(
+            f"{name} {sources}" for name, sources in policy.items()
+        ),
         "x-content-type-options": "nosniff",
         "referrer-policy": "no-referrer",
         "cross-origin-resource-policy": "same-origin",

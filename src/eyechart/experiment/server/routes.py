@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Annotated, Any
@@ -17,7 +17,8 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.core.version import __version__
 from eyechart.experiment.design.study_config import StudyConfig, choices_of
-from eyechart.experiment.recruiters.recruiter import BadIds, Preview, arrive
+from eyechart.experiment.recruiters import RECRUITERS
+from eyechart.experiment.recruiters.recruiter import BadIds, Preview
 from eyechart.experiment.server import wire
 from eyechart.experiment.server.open_stimuli import has_room
 from eyechart.experiment.server.problems import explain_problems
@@ -26,8 +27,8 @@ from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.session_progress import planned
 from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join, state_of
 from eyechart.experiment.server.tokens import read_token, token_hash
-from eyechart.experiment.server.trial_allocation import AllocatedTrial, allocate
-from eyechart.experiment.storage.database import THREADS, Database
+from eyechart.experiment.server.trial_allocation import AllocatedTrial, TrialRequest, allocate
+from eyechart.experiment.storage.database import THREADS
 from eyechart.experiment.storage.database_tables import (
     LIVE,
     PictureRow,
@@ -35,7 +36,7 @@ from eyechart.experiment.storage.database_tables import (
     StudyRow,
     TrialRow,
 )
-from eyechart.experiment.storage.experiment_folder import StudyFolder
+from eyechart.experiment.storage.experiment_folder import OpenStudy
 
 Clock = Callable[[], datetime]
 BEARER = HTTPBearer(auto_error=False, description="The token of a session.")
@@ -44,6 +45,8 @@ PictureId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}-[01]$")]
 Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Tab = Annotated[str, Header(max_length=36)]
 
+# as FastAPI wants them
+Responses = dict[int | str, dict[str, Any]]
 Known = Row[str, int, str | None]
 
 # written down once, see trial_allocation.py
@@ -77,15 +80,13 @@ class Bearer:
     token_hash: str
 
 
-def _problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _problems(*statuses: int) -> Responses:
     everywhere = (408, 413, 422, 429, 500, 503)
     return {status: {"model": wire.Problem} for status in (*statuses, *everywhere)}
 
 
 def make_app(
-    folder: StudyFolder,
-    database: Database,
-    study: StudyRow,
+    study: OpenStudy,
     *,
     more_hosts: Sequence[str] = (),
     per_token: Pace = PER_TOKEN,
@@ -95,9 +96,9 @@ def make_app(
 ) -> FastAPI:
     """Return the server of one study.
 
-    `more_hosts`: besides Mechanical Turk's, where forms may go and who may show the pages.
+    `more_hosts`: besides the recruiting sites', where forms may go and who may show the pages.
     """
-    config, secret = folder.config, folder.secret
+    config, database = study.config, study.database
     hosts, choices = tuple(more_hosts), choices_of(config)
     app = FastAPI(
         title="eyechart experiment",
@@ -121,7 +122,7 @@ def make_app(
     ) -> Bearer:
         if sent is None:
             raise Refusal(401, "no_token", "Join the study first.")
-        claim = read_token(secret, sent.credentials)
+        claim = read_token(study.secret, sent.credentials)
         if claim is None:
             raise Refusal(401, "bad_token", "This is no token of this study.")
         if claim.expires_at <= clock():
@@ -139,18 +140,18 @@ def make_app(
 
     def admit(db: Db, bearer: Bearer, tab: str | None = None) -> int:
         """Return the session of whoever asks."""
-        own = {"session_id": bearer.session_id}
-        check(bearer, db.connection().execute(_KNOWN, own).one(), tab)
+        key = {"session_id": bearer.session_id}
+        check(bearer, db.connection().execute(_KNOWN, key).one(), tab)
         return bearer.session_id
 
-    def own(name: str) -> None:
+    def check_name(name: str) -> None:
         if name != config.name:
             raise Refusal(404, "no_study", "There is no such study here.")
 
     def current(bearer: Bearer) -> wire.SessionState:
         with database.reading() as db:
             session = db.get_one(SessionRow, admit(db, bearer))
-            return wire.SessionState.of(state_of(db, config, secret, session))
+            return state_of(db, study, session)
 
     @app.get("/healthz", responses=_problems())
     def healthy() -> dict[str, str]:
@@ -159,7 +160,7 @@ def make_app(
             db.execute(select(StudyRow.id).limit(1))
         return {"status": "ok"}
 
-    html: dict[int | str, dict[str, Any]] = {
+    html: Responses = {
         status: {"content": {"text/html": {"schema": {"type": "string"}}}} for status in (200, 404)
     }
 
@@ -178,33 +179,32 @@ def make_app(
         return Response(_built(file), media_type=kind)
 
     @app.get("/api/studies/{name}", responses=_problems(404))
-    def about(name: Name) -> wire.StudyInfo:
+    def study_info(name: Name) -> wire.StudyInfo:
         """Say what a study asks for and what it shows."""
-        own(name)
+        check_name(name)
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
             is_open = status == "open" and has_room(db, study.id, clock())
-        return _about(config, choices, is_open)
+        return _study_info(config, choices, is_open)
 
     @app.post(
         "/api/studies/{name}/sessions",
         status_code=201,
-        responses=_problems(404, 409) | {200: {"model": wire.Joined}},
+        responses=_problems(404, 409) | {200: {"model": wire.JoinReply}},
     )
-    def join_study(name: Name, body: wire.Join, response: Response) -> wire.Joined:
+    def join_study(name: Name, body: wire.JoinRequest, response: Response) -> wire.JoinReply:
         """Begin a session, or go on with the one that this person has here (200)."""
-        own(name)
+        check_name(name)
         try:
-            arrival = arrive(body.platform, body.ids, hosts)
+            arrival = RECRUITERS[body.platform].arrive(body.ids, hosts)
         except Preview:
             raise Refusal(409, "preview", "Accept the task first.") from None
         except BadIds as error:
             raise Refusal(422, "bad_request", str(error)) from None
-        screen = body.screen.model_dump()
-        joined = join(database, study, config, secret, arrival, screen, clock())
-        if not joined.is_new:
+        reply, is_new = join(study, arrival, body.screen, clock())
+        if not is_new:
             response.status_code = 200
-        return wire.Joined(token=joined.token, expires_at=joined.expires_at, state=joined.state)
+        return reply
 
     @app.get("/api/session", responses=_problems(401))
     def session_state(bearer: Signed) -> wire.SessionState:
@@ -212,21 +212,22 @@ def make_app(
         return current(bearer)
 
     @app.post("/api/session/tab", responses=_problems(401))
-    def take_tab(bearer: Signed, body: wire.ClaimTab) -> wire.SessionState:
+    def take_tab(bearer: Signed, body: wire.TabClaim) -> wire.SessionState:
         """Let this tab go on with the session; trials that are out are given up."""
         with database.reading() as db:
             session_id = admit(db, bearer)
-        claim_tab(database, session_id, str(body.tab), body.hz, clock())
+        claim_tab(study, session_id, body)
         return current(bearer)
 
     @app.post("/api/trials", responses=_problems(401, 409), response_model=wire.NextTrial)
-    def next_trial(bearer: Signed, body: wire.Ask, x_tab: Tab = "") -> Response:
+    def next_trial(bearer: Signed, body: wire.TrialKey, x_tab: Tab = "") -> Response:
         """Hand out the next trial."""
 
         def allowed(session: SessionRow) -> None:
             check(bearer, session, x_tab)
 
-        step = allocate(database, config, bearer.session_id, str(body.key), clock(), allowed)
+        request = TrialRequest(bearer.session_id, str(body.key), clock())
+        step = allocate(study, request, allowed)
         return _json(wire.NextTrial(next=step.next, trial=_trial(config, step.trial)))
 
     @app.get(
@@ -237,22 +238,22 @@ def make_app(
     )
     def picture(bearer: Signed, picture: PictureId) -> Response:
         """Return a picture of a trial that is out: height × width × 3 bytes."""
-        trial_id, _, place = picture.partition("-")
-        asked = {"public_id": trial_id, "place": int(place), "session_id": bearer.session_id}
+        trial_id, _, index = picture.partition("-")
+        key = {"public_id": trial_id, "place": int(index), "session_id": bearer.session_id}
         with database.reading() as db:
-            known = db.connection().execute(_PICTURE, asked).one()
+            known = db.connection().execute(_PICTURE, key).one()
         check(bearer, known)
         if known.sha256 is None:
             raise Refusal(404, "no_picture", "There is no such picture to be seen now.")
-        pixels = folder.read_pixels(known.sha256, config.side)
+        pixels = study.folder.read_pixels(known.sha256, config.side)
         return Response(pixels, media_type="application/octet-stream")
 
     @app.put(
         "/api/trials/{trial}/response",
         responses=_problems(401, 404, 409, 410),
-        response_model=wire.Acknowledged,
+        response_model=wire.Acknowledgement,
     )
-    def respond(bearer: Signed, trial: PublicId, body: wire.Answer) -> Response:
+    def respond(bearer: Signed, trial: PublicId, body: wire.ResponseBody) -> Response:
         """Store an answer. The same one again is no second one; another one is refused."""
         if body.choice not in ("", *choices):
             raise Refusal(422, "bad_request", "choice is none of the answers.")
@@ -260,16 +261,15 @@ def make_app(
         def allowed(session: SessionRow) -> None:
             check(bearer, session)
 
-        given = body.given()
-        stored = store(database, config, secret, bearer.session_id, trial, given, clock(), allowed)
-        return _json(wire.Acknowledged.of(stored))
+        session_id = bearer.session_id
+        return _json(store(study, session_id, trial, body, clock(), admit=allowed))
 
     @app.post("/api/session/finish", responses=_problems(401, 409))
     def finish_session(bearer: Signed, x_tab: Tab = "") -> wire.SessionState:
         """End a session that has all its answers, and say how to go back."""
         with database.reading() as db:
             session_id = admit(db, bearer, x_tab)
-        return wire.SessionState.of(finish(database, config, secret, session_id, clock()))
+        return finish(study, session_id, clock())
 
     return app
 
@@ -297,14 +297,13 @@ def _page() -> bytes:
     return (files("eyechart.experiment") / "pages" / "study.html").read_bytes()
 
 
-def _about(config: StudyConfig, choices: Sequence[str], is_open: bool) -> wire.StudyInfo:
+def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> wire.StudyInfo:
     wanted = planned(config)
-    timing = {name: getattr(config, name) for name in wire.Timing.model_fields}
+    timing = {name: getattr(config, name) for name in wire.TrialTiming.model_fields}
     counts = {name: wanted[name] for name in ("practice", "qualification")}
-    told = asdict(config)
-    names = ("name", "title", "kind", "consent", "contact", "payment", "minutes", "block", "side")
+    shared = wire.StudyInfo.model_fields.keys() & StudyConfig.model_fields.keys()
     return wire.StudyInfo.model_validate(
-        {name: told[name] for name in names}
+        config.model_dump(include=set(shared))
         | {"counts": counts | {"trials": wanted["main"]}, "timing": timing}
         | {"choices": list(choices), "open": is_open}
     )
@@ -323,7 +322,7 @@ def _trial(config: StudyConfig, trial: AllocatedTrial | None) -> wire.TrialInfo 
         {
             "id": trial.public_id,
             "phase": phase,
-            "pictures": [f"{trial.public_id}-{place}" for place in range(trial.pictures)],
+            "pictures": [f"{trial.public_id}-{index}" for index in range(trial.n_images)],
             "number": trial.number,
             "of": sum(planned(config).values()),
         }

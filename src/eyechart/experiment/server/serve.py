@@ -11,9 +11,8 @@ from eyechart.core.errors import UsageError
 from eyechart.experiment.quality.rules import apply_rules
 from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN
 from eyechart.experiment.server.routes import is_built, make_app
-from eyechart.experiment.storage.database import Database
-from eyechart.experiment.storage.database_tables import PictureRow, StimulusRow, StudyRow
-from eyechart.experiment.storage.experiment_folder import StudyFolder, open_answers
+from eyechart.experiment.storage.database_tables import PictureRow, StimulusRow
+from eyechart.experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
 from eyechart.experiment.storage.leases import recount
 
 
@@ -22,38 +21,36 @@ def listen(host: str, port: int) -> socket.socket:
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     # said to be TCP, or asyncio does not know that small packets are to be sent at once, and every
     # reply is 40 ms late
-    own = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        own.bind((host, port))
-        own.listen(512)
+        listener.bind((host, port))
+        listener.listen(512)
     except (socket.gaierror, UnicodeError):
-        own.close()
+        listener.close()
         raise UsageError(f"--host {host} is no address of this machine.") from None
     except OSError as error:
-        own.close()
+        listener.close()
         if error.errno == errno.EADDRNOTAVAIL:
             raise UsageError(f"--host {host} is no address of this machine.") from None
-        what = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).lower()
         raise UsageError(
-            f"Cannot serve on port {port} of {host} ({what}): choose another --port."
+            f"Cannot serve on port {port} of {host} ({reason}): choose another --port."
         ) from None
-    return own
+    return listener
 
 
 def serve(
     folder: StudyFolder,
-    own: socket.socket,
+    listener: socket.socket,
     *,
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
 ) -> None:
     """Serve a study on a socket until a signal ends it."""
-    server, database = make_server(folder, more_hosts=more_hosts, behind_proxy=behind_proxy)
-    try:
-        server.run(sockets=[own])
-    finally:
-        database.close()
+    server, study = make_server(folder, more_hosts=more_hosts, behind_proxy=behind_proxy)
+    with study:
+        server.run(sockets=[listener])
 
 
 def make_server(
@@ -62,23 +59,21 @@ def make_server(
     more_hosts: Sequence[str] = (),
     behind_proxy: bool = False,
     pace: float = 1.0,
-) -> tuple[uvicorn.Server, Database]:
-    """Return a server that is ready to run, and the database that it writes to.
+) -> tuple[uvicorn.Server, OpenStudy]:
+    """Return a server that is ready to run, and the study that it writes to.
 
     `behind_proxy`: believe the address that a proxy on this machine says a request came from.
     `pace`: how much more often than usual one address and one token may ask, for robots.
     """
     if not is_built():
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
-    database, study = open_answers(folder)
-    _check_pictures(folder, database, study)
-    apply_rules(database, study)
-    with database.writing() as db:
+    study = connect_study(folder)
+    _check_images(study)
+    apply_rules(study)
+    with study.database.writing() as db:
         # whatever ended the last run, what is still wanted is counted from the answers
         recount(db, study.id)
     app = make_app(
-        folder,
-        database,
         study,
         more_hosts=more_hosts,
         per_token=PER_TOKEN.times(pace),
@@ -100,21 +95,22 @@ def make_server(
         timeout_keep_alive=30,
         timeout_graceful_shutdown=5,
     )
-    return uvicorn.Server(config), database
+    return uvicorn.Server(config), study
 
 
-def _check_pictures(folder: StudyFolder, database: Database, study: StudyRow) -> None:
+def _check_images(study: OpenStudy) -> None:
     """Refuse to begin without a picture that somebody would wait for."""
-    with database.reading() as db:
+    with study.database.reading() as db:
         names = db.scalars(
             select(PictureRow.sha256)
             .join(StimulusRow)
             .where(StimulusRow.study_id == study.id)
             .distinct()
         ).all()
+    folder = study.folder
     missing = [name for name in names if not folder.picture_path(name).is_file()]
     if missing:
-        database.close()
+        study.database.close()
         raise UsageError(
             f"{len(missing)} of {len(names)} pictures of the study are missing, such as"
             f" {folder.picture_path(missing[0])}: the command that made the study makes them again."

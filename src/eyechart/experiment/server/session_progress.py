@@ -56,7 +56,7 @@ class SessionProgress:
     @property
     def handed(self) -> int:
         """How many trials were ever handed out."""
-        return sum(sum(each.values()) for each in (self.answered, self.live, self.dropped))
+        return sum(sum(counts.values()) for counts in (self.answered, self.live, self.dropped))
 
     def done(self, phase: str) -> int:
         """Return how many trials of a phase were answered; catch trials are of the main part."""
@@ -99,7 +99,7 @@ def phase_of(config: StudyConfig, session: SessionRow, progress: SessionProgress
     if session.state in (FAILED, FINISHED):
         return "done"
     wanted = planned(config)
-    return next((each for each in PHASES if progress.done(each) < wanted[each]), "finish")
+    return next((phase for phase in PHASES if progress.done(phase) < wanted[phase]), "finish")
 
 
 def has_failed(config: StudyConfig, progress: SessionProgress) -> bool:
@@ -124,9 +124,9 @@ def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProg
     """Whether the next trial of the main part is a catch trial; where they come is random."""
     handed = progress.done("main") + progress.out("main")
     total = planned(config)["main"]
-    places = Random(session.seed).sample(range(total), config.catch)
+    positions = Random(session.seed).sample(range(total), config.catch)
     so_far = progress.answered.get("catch", 0) + progress.live.get("catch", 0)
-    return so_far < sum(place <= handed for place in places)
+    return so_far < sum(position <= handed for position in positions)
 
 
 def is_active(session: SessionRow) -> bool:

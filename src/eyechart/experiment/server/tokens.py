@@ -1,11 +1,13 @@
 """Secrets at work: pseudonyms of participants, session tokens, completion codes."""
 
-import base64
 import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from itsdangerous import BadSignature, Signer
+from itsdangerous.signer import SigningAlgorithm
 
 CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
 """No letters or digits that are mistaken for each other when they are copied by hand."""
@@ -21,7 +23,7 @@ class Claim:
 
 def pseudonym_digest(secret: bytes, platform: str, platform_id: str) -> str:
     """Return the keyed hash by which a person is known again, 64 hexadecimal digits."""
-    return _mac(secret, "participant", f"{platform}\0{platform_id}").hex()
+    return _mac(secret, "participant", f"{platform}\0{platform_id}".encode()).hex()
 
 
 def new_code() -> str:
@@ -36,24 +38,25 @@ def new_public_id() -> str:
 
 def completion_code(secret: bytes, session_id: int) -> str:
     """Return the code that proves that a session was finished: eight letters."""
-    number = int.from_bytes(_mac(secret, "completion", str(session_id))[:8])
+    number = int.from_bytes(_mac(secret, "completion", str(session_id).encode())[:8])
     letters = []
     for _ in range(8):
-        number, place = divmod(number, len(CODE_LETTERS))
-        letters.append(CODE_LETTERS[place])
+        number, letter = divmod(number, len(CODE_LETTERS))
+        letters.append(CODE_LETTERS[letter])
     return "".join(letters)
 
 
 def make_token(secret: bytes, session_id: int, expires_at: datetime) -> str:
     """Return a signed token for a session: another one each time."""
     body = f"{session_id}.{int(expires_at.timestamp())}.{secrets.token_hex(8)}"
-    return f"{body}.{_signature(secret, body)}"
+    return _signer(secret).sign(body).decode()
 
 
 def read_token(secret: bytes, token: str) -> Claim | None:
     """Return what a token says; None if it was not signed here. Whether it is over is not asked."""
-    body, _, signature = token.rpartition(".")
-    if not hmac.compare_digest(signature.encode(), _signature(secret, body).encode()):
+    try:
+        body = _signer(secret).unsign(token.encode()).decode()
+    except BadSignature:
         return None
     session_id, expires, _ = body.split(".")
     return Claim(int(session_id), datetime.fromtimestamp(int(expires), UTC))
@@ -64,10 +67,18 @@ def token_hash(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-def _signature(secret: bytes, body: str) -> str:
-    return base64.urlsafe_b64encode(_mac(secret, "token", body)).decode().rstrip("=")
+class _ForTokens(SigningAlgorithm):
+    """Keyed hashes that are good for tokens alone, although pseudonyms have the same secret."""
+
+    def get_signature(self, key: bytes, value: bytes) -> bytes:
+        return _mac(key, "token", value)
 
 
-def _mac(secret: bytes, purpose: str, text: str) -> bytes:
+def _signer(secret: bytes) -> Signer:
+    # the secret itself and not a key derived from it: tokens of running studies stay valid
+    return Signer(secret, key_derivation="none", algorithm=_ForTokens())
+
+
+def _mac(secret: bytes, purpose: str, text: bytes) -> bytes:
     """Return the keyed hash of a text; for each purpose as if the secret were another."""
-    return hmac.digest(secret, f"{purpose}\0{text}".encode(), "sha256")
+    return hmac.digest(secret, purpose.encode() + b"\0" + text, "sha256")

@@ -5,7 +5,7 @@ shown a photograph twice, however many ask at once.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -35,7 +35,6 @@ from eyechart.experiment.server.session_progress import (
     progress_of,
 )
 from eyechart.experiment.server.tokens import new_public_id
-from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
     FAILED,
     LIVE,
@@ -44,6 +43,7 @@ from eyechart.experiment.storage.database_tables import (
     SessionRow,
     TrialRow,
 )
+from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.leases import count, release_expired
 
 TRIES = 5
@@ -74,7 +74,7 @@ _KNOWN = select(
     select(func.count())
     .where(PictureRow.stimulus_id == TrialRow.stimulus_id)
     .scalar_subquery()
-    .label("pictures"),
+    .label("n_images"),
 ).where(TrialRow.id == bindparam("trial_id"))
 _FREE_KEY = (
     update(TrialRow).where(TrialRow.id == bindparam("trial_id")).values(key=TrialRow.public_id)
@@ -85,18 +85,27 @@ Admit = Callable[[SessionRow], None]
 """Refuses whoever may not go on with a session, in the transaction in which it goes on."""
 
 
-def everybody(session: SessionRow) -> None:
+def admit_everybody(session: SessionRow) -> None:
     """Refuse nobody."""
 
 
 @dataclass(frozen=True)
+class TrialRequest:
+    """A session asks for a trial. `key`: of the browser; asked again with it, the same trial."""
+
+    session_id: int
+    key: str
+    now: datetime
+
+
+@dataclass(frozen=True)
 class AllocatedTrial:
-    """A trial that is out. `pictures`: how many it shows."""
+    """A trial that is out. `n_images`: how many it shows."""
 
     public_id: str
     role: str
     number: int
-    pictures: int
+    n_images: int
 
 
 @dataclass(frozen=True)
@@ -107,19 +116,22 @@ class NextStep:
     trial: AllocatedTrial | None = None
 
 
-def allocate(
-    database: Database,
-    config: StudyConfig,
-    session_id: int,
-    key: str,
-    now: datetime,
-    admit: Admit = everybody,
-) -> NextStep:
-    """Return the next trial of a session; asked again with the same key, the same one."""
+@dataclass(frozen=True)
+class Turn:
+    """A session whose next trial is chosen, as it stands within one transaction."""
+
+    db: Db
+    config: StudyConfig
+    session: SessionRow
+    progress: SessionProgress
+
+
+def allocate(study: OpenStudy, request: TrialRequest, admit: Admit = admit_everybody) -> NextStep:
+    """Return the next trial of a session."""
     for attempt in range(TRIES):
         try:
-            with database.writing() as db:
-                return _allocate(db, config, session_id, key, now, admit)
+            with study.database.writing() as db:
+                return _allocate(db, study.config, request, admit)
         except IntegrityError:
             # a moment ago the same person was shown the photograph elsewhere, or asked for this
             if attempt == TRIES - 1:
@@ -132,45 +144,41 @@ def locked(db: Db, session_id: int) -> SessionRow:
     return db.execute(_LOCKED, {"session_id": session_id}).scalar_one()
 
 
-def _allocate(
-    db: Db, config: StudyConfig, session_id: int, key: str, now: datetime, admit: Admit
-) -> NextStep:
-    asked = {"session_id": session_id, "key": key, "now": now}
-    session, known_id, is_any_over = db.execute(_ASKED, asked).one()
+def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) -> NextStep:
+    session, known_id, is_any_over = db.execute(_ASKED, asdict(request)).one()
     admit(session)
     if known_id is not None:
-        own = {"trial_id": known_id}
-        known = db.connection().execute(_KNOWN, own).one()
+        trial_key = {"trial_id": known_id}
+        known = db.connection().execute(_KNOWN, trial_key).one()
         if known.state == LIVE:
-            trial = AllocatedTrial(known.public_id, known.role, known.number, known.pictures)
+            trial = AllocatedTrial(known.public_id, known.role, known.number, known.n_images)
             return NextStep("trial", trial)
         # answered, or given up before its reply came through: the key is free for another trial
-        db.connection().execute(_FREE_KEY, own)
+        db.connection().execute(_FREE_KEY, trial_key)
     if not is_active(session):
         return NextStep("failed" if session.state == FAILED else "done")
     if is_any_over:
-        release_expired(db, now)
-    progress = progress_of(db, session)
-    if has_failed(config, progress):
-        end(db, session, FAILED, now)
+        release_expired(db, request.now)
+    turn = Turn(db, config, session, progress_of(db, session))
+    if has_failed(config, turn.progress):
+        end(db, session, FAILED, request.now)
         return NextStep("failed")
-    found = _choose(db, config, session, progress)
-    if found == "failed":
-        end(db, session, FAILED, now)
-    if isinstance(found, str):
-        return NextStep(found)
-    return NextStep("trial", _hand_out(db, config, session, progress, found, key, now))
+    choice = choose_stimulus(turn)
+    if choice == "failed":
+        end(db, session, FAILED, request.now)
+    if isinstance(choice, str):
+        return NextStep(choice)
+    return NextStep("trial", hand_out(turn, choice, request))
 
 
 def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
     """Whether there is nothing left to show to a session, and all its answers are there."""
-    return _choose(db, config, session, progress_of(db, session)) == "finish"
+    return choose_stimulus(Turn(db, config, session, progress_of(db, session))) == "finish"
 
 
-def _choose(
-    db: Db, config: StudyConfig, session: SessionRow, progress: SessionProgress
-) -> OpenStimulus | Literal["wait", "finish", "failed"]:
+def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "failed"]:
     """Return the stimulus to show next and its role, or what to do instead."""
+    config, progress = turn.config, turn.progress
     for phase in PHASES:
         missing = planned(config)[phase] - progress.done(phase)
         out = progress.out(phase)
@@ -178,9 +186,9 @@ def _choose(
             continue
         if out >= LOOKAHEAD:
             return "wait"
-        found = _find(db, config, session, progress, phase) if out < missing else None
-        if found is not None:
-            return found
+        choice = _find(turn, phase) if out < missing else None
+        if choice is not None:
+            return choice
         # nothing is left to show, or all of the phase is out: its answers come first
         if out:
             return "wait"
@@ -189,48 +197,43 @@ def _choose(
     return "finish"
 
 
-def _find(
-    db: Db, config: StudyConfig, session: SessionRow, progress: SessionProgress, phase: str
-) -> OpenStimulus | Literal["wait"] | None:
+def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
     """Return a stimulus for a phase; None if nothing is left, "wait" if others are taking it."""
-    if phase != "main" or is_catch_due(config, session, progress):
-        found = pick(db, session, phase if phase != "main" else "catch", RESERVED)
-        if found is not None or phase != "main":
-            return found
-    found = pick(db, session, "main", LEAST_TAKEN)
-    if found is not None:
-        return found
+    db, session = turn.db, turn.session
+    if phase != "main" or is_catch_due(turn.config, session, turn.progress):
+        reserved = pick(db, session, phase if phase != "main" else "catch", RESERVED)
+        if reserved is not None or phase != "main":
+            return reserved
+    stimulus = pick(db, session, "main", LEAST_TAKEN)
+    if stimulus is not None:
+        return stimulus
     return None if pick(db, session, "main", STILL_OPEN) is None else "wait"
 
 
-def _hand_out(
-    db: Db,
-    config: StudyConfig,
-    session: SessionRow,
-    progress: SessionProgress,
-    found: OpenStimulus,
-    key: str,
-    now: datetime,
-) -> AllocatedTrial:
-    trial = AllocatedTrial(new_public_id(), found.role, progress.handed, len(found.sources))
-    count(db, found.stimulus_id, 1)
-    connection = db.connection()
+def hand_out(turn: Turn, stimulus: OpenStimulus, request: TrialRequest) -> AllocatedTrial:
+    """Write that a stimulus is out to a session, and that its photographs were shown there."""
+    session = turn.session
+    trial = AllocatedTrial(
+        new_public_id(), stimulus.role, turn.progress.handed, len(stimulus.sources)
+    )
+    count(turn.db, stimulus.stimulus_id, 1)
+    connection = turn.db.connection()
     # in a fixed order, or one person in two studies could wait for themselves
-    shown = [
+    exposures = [
         {"participant_id": session.participant_id, "source_id": source_id}
-        for source_id in sorted(set(found.sources))
+        for source_id in sorted(set(stimulus.sources))
     ]
-    connection.execute(insert(ExposureRow), shown)
+    connection.execute(insert(ExposureRow), exposures)
     row = {
         "public_id": trial.public_id,
         "session_id": session.id,
         "number": trial.number,
-        "key": key,
+        "key": request.key,
         "role": trial.role,
-        "stimulus_id": found.stimulus_id,
+        "stimulus_id": stimulus.stimulus_id,
         "state": LIVE,
-        "served_at": now,
-        "expires_at": now + timedelta(minutes=config.lease_minutes),
+        "served_at": request.now,
+        "expires_at": request.now + timedelta(minutes=turn.config.lease_minutes),
     }
     connection.execute(insert(TrialRow), row)
     return trial

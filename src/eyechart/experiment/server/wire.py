@@ -1,22 +1,39 @@
-"""What goes over the wire: the bodies of requests and replies, with their bounds."""
+"""What goes over the wire: the bodies of requests and replies, with their bounds.
 
+The pages' types are generated from these records by tools/write_wire.py; nothing is stored here.
+"""
+
+import hashlib
+import json
 from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
+from typing_extensions import TypeAliasType
 
-from eyechart.experiment.server.responses import MOST_MS, Given, Stored
-from eyechart.experiment.server.sessions import State
+from eyechart.core.records import Record
+from eyechart.experiment.recruiters import RECRUITERS
+from eyechart.experiment.recruiters.recruiter import Completion
 
-Short = Annotated[str, StringConstraints(max_length=512)]
-Flag = Literal["timing", "hidden", "blurred_focus", "slow_decode", "resized", "late"]
-Stamp = Literal[
-    "fixation", "stimulus", "blank", "mask", "response", "end",
-    "frames_dropped", "longest_frame", "hz", "stimulus_frames",
-]  # fmt: skip
-Milliseconds = Annotated[float, Field(ge=0, le=MOST_MS, allow_inf_nan=False, strict=True)]
+MAX_MS = 3_600_000.0
+"""No reaction time is longer than an hour."""
+
+# types with a name, which they keep in the JSON Schema and so in TypeScript
+Phase = TypeAliasType("Phase", Literal["practice", "qualification", "main"])
+Flag = TypeAliasType(
+    "Flag", Literal["timing", "hidden", "blurred_focus", "slow_decode", "resized", "late"]
+)
+Stamp = TypeAliasType(
+    "Stamp",
+    Literal[
+        "fixation", "stimulus", "blank", "mask", "response", "end",
+        "frames_dropped", "longest_frame", "hz", "stimulus_frames",
+    ],
+)  # fmt: skip
+Milliseconds = Annotated[float, Field(ge=0, le=MAX_MS, allow_inf_nan=False, strict=True)]
 Pixels = Annotated[int, Field(ge=0, le=100_000, strict=True)]
+Identifier = Annotated[str, StringConstraints(max_length=512)]
 
 
 def _is_true(value: object) -> object:
@@ -26,23 +43,31 @@ def _is_true(value: object) -> object:
     return value
 
 
+def _is_recruiter(name: str) -> str:
+    if name not in RECRUITERS:
+        raise ValueError("must be a recruiter")
+    return name
+
+
 Agreed = Annotated[Literal[True], BeforeValidator(_is_true)]
+Platform = TypeAliasType(
+    "Platform",
+    Annotated[
+        str,
+        AfterValidator(_is_recruiter),
+        WithJsonSchema({"type": "string", "enum": list(RECRUITERS)}),
+    ],
+)
 
 
-class Body(BaseModel):
-    """A body that holds what is listed and nothing else."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class Problem(Body):
+class Problem(Record):
     """Why something was refused: a code for programs, a sentence for people."""
 
     code: str
     message: str
 
 
-class Counts(Body):
+class PartCounts(Record):
     """How many trials each part has; catch trials are counted in the main part."""
 
     practice: int
@@ -50,7 +75,7 @@ class Counts(Body):
     trials: int
 
 
-class Timing(Body):
+class TrialTiming(Record):
     """Durations in ms; 0 for response_ms and show_ms: until there is an answer."""
 
     fixation_ms: int
@@ -60,7 +85,7 @@ class Timing(Body):
     show_ms: int
 
 
-class StudyInfo(Body):
+class StudyInfo(Record):
     """What a page must know before anybody has agreed to anything."""
 
     name: str
@@ -70,15 +95,15 @@ class StudyInfo(Body):
     contact: str
     payment: str
     minutes: int
-    counts: Counts
+    counts: PartCounts
     block: int
-    timing: Timing
+    timing: TrialTiming
     side: int
     choices: list[str]
     open: bool
 
 
-class Screen(Body):
+class ScreenSize(Record):
     """What the browser says of the screen."""
 
     width: Pixels = 0
@@ -86,18 +111,18 @@ class Screen(Body):
     ratio: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False, strict=True)] = 1.0
 
 
-class Join(Body):
+class JoinRequest(Record):
     """Somebody agrees to take part. `ids`: those of the platform, as they stand in the address."""
 
-    platform: Literal["link", "mturk", "prolific"]
+    platform: Platform
     ids: Annotated[
-        dict[Annotated[str, StringConstraints(max_length=64)], Short], Field(max_length=8)
+        dict[Annotated[str, StringConstraints(max_length=64)], Identifier], Field(max_length=8)
     ]
     consent: Agreed
-    screen: Screen = Screen()
+    screen: ScreenSize = ScreenSize()
 
 
-class Joined(Body):
+class JoinReply(Record):
     """A session's token, to be sent as `Authorization: Bearer TOKEN`."""
 
     token: str
@@ -105,85 +130,58 @@ class Joined(Body):
     state: str
 
 
-class Completed(Body):
-    """How to go back where one came from."""
+class PhaseCounts(Record):
+    """A number of trials for each phase."""
 
-    way: Literal["code", "form", "redirect"]
-    code: str
-    action: str
-    url: str
-    fields: dict[str, str]
+    practice: int
+    qualification: int
+    main: int
 
 
-class SessionState(Body):
-    """How far a session is."""
+class SessionState(Record):
+    """How far a session is. `right_share`: at the end of a block only."""
 
     state: Literal["active", "failed", "finished"]
-    phase: Literal["practice", "qualification", "main", "finish", "done"]
-    answered: dict[str, int]
-    planned: dict[str, int]
+    phase: Phase | Literal["finish", "done"]
+    answered: PhaseCounts
+    planned: PhaseCounts
     right_share: float | None
     participant: str
-    completion: Completed | None
-
-    @classmethod
-    def of(cls, state: State) -> "SessionState":
-        """Return the reply for a state."""
-        done = state.completion
-        completion = None
-        if done is not None:
-            completion = Completed(
-                way=done.way,
-                code=done.code,
-                action=done.action,
-                url=done.url,
-                fields=dict(done.fields or {}),
-            )
-        return cls.model_validate(
-            {
-                "state": state.state,
-                "phase": state.phase,
-                "answered": dict(state.answered),
-                "planned": dict(state.planned),
-                "right_share": state.right_share,
-                "participant": state.participant,
-                "completion": completion,
-            }
-        )
+    completion: Completion | None
 
 
-class ClaimTab(Body):
+class TabClaim(Record):
     """A browser tab that goes on with the session, and the frames per second that it measured."""
 
     tab: UUID
     hz: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False, strict=True)] | None = None
 
 
-class Ask(Body):
+class TrialKey(Record):
     """Asks for a trial. The same key gets the same trial."""
 
     key: UUID
 
 
-class TrialInfo(Body):
+class TrialInfo(Record):
     """A trial: ids that say nothing, and which one it is of how many in its phase."""
 
     id: str
-    phase: Literal["practice", "qualification", "main"]
+    phase: Phase
     pictures: list[str]
     number: int
     of: int
 
 
-class NextTrial(Body):
+class NextTrial(Record):
     """What to do next, and the trial if it is one."""
 
     trial: TrialInfo | None
     next: Literal["trial", "wait", "finish", "failed", "done"]
 
 
-class Answer(Body):
-    """An answer. `choice` is empty if none was given in time."""
+class ResponseBody(Record):
+    """A response. `choice` is empty if none was given in time; `stamps` in ms."""
 
     uuid: UUID
     choice: Annotated[str, StringConstraints(max_length=32)]
@@ -191,30 +189,29 @@ class Answer(Body):
     stamps: dict[Stamp, Milliseconds]
     flags: Annotated[list[Flag], Field(max_length=16)]
 
-    def given(self) -> Given:
-        """Return the answer as it is stored."""
-        stamps = {str(name): value for name, value in self.stamps.items()}
-        return Given(str(self.uuid), self.choice, self.rt_ms, stamps, self.flags)
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of all of it, by which the same response is known again."""
+        return hashlib.sha256(
+            json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()
+        ).digest()
 
 
-class Feedback(Body):
+class Feedback(Record):
     """Of a practice trial: whether the answer was right, and what would have been."""
 
     right: bool
     truth: str
 
 
-class Acknowledged(Body):
-    """The answer is on disk."""
+class Acknowledgement(Record, json_schema_serialization_defaults_required=True):
+    """The response is on disk."""
 
     stored: Literal[True] = True
     feedback: Feedback | None
     state: SessionState
 
-    @classmethod
-    def of(cls, stored: Stored) -> "Acknowledged":
-        """Return the reply for an answer."""
-        feedback = None
-        if stored.right is not None and stored.truth is not None:
-            feedback = Feedback(right=stored.right, truth=stored.truth)
-        return cls(feedback=feedback, state=SessionState.of(stored.state))
+
+REQUESTS = (JoinRequest, TabClaim, TrialKey, ResponseBody)
+REPLIES = (Problem, StudyInfo, JoinReply, SessionState, NextTrial, Acknowledgement)
+"""What the pages send and what they get: all that TypeScript has to know."""

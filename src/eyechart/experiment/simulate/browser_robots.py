@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
@@ -15,10 +15,13 @@ from eyechart.core.progress import Advance
 from eyechart.experiment.design.study_config import choices_of
 from eyechart.experiment.server.serve import listen, make_server
 from eyechart.experiment.simulate.robots import Kind, Psychometric, Robot
-from eyechart.experiment.simulate.simulation import RobotOutcome, asked
+from eyechart.experiment.simulate.simulation import RobotOutcome, question_of
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import SessionRow
-from eyechart.experiment.storage.experiment_folder import StudyFolder, open_answers
+from eyechart.experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--no-sandbox", "--disable-background-networking", "--no-first-run")
@@ -30,29 +33,28 @@ DONE = ("debrief", "failed", *FULL)
 
 
 @contextmanager
-def serving(folder: StudyFolder, **options: Any) -> Iterator[str]:
+def serving(folder: StudyFolder, more_hosts: Sequence[str] = ()) -> Iterator[str]:
     """Serve a study on a free port of this machine meanwhile, and give its address."""
-    own = listen("127.0.0.1", 0)
-    server, database = make_server(folder, pace=100.0, **options)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [own]}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{own.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        thread.join()
-        database.close()
-        own.close()
+    server, study = make_server(folder, pace=100.0, more_hosts=more_hosts)
+    with study, listen("127.0.0.1", 0) as listener:
+        sockets = {"sockets": [listener]}
+        thread = threading.Thread(target=server.run, kwargs=sockets, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def find_browser() -> str:
     """Return the path of a browser; without one, or without Playwright, say what to do."""
     if find_spec("playwright") is None:
         raise UsageError("Robots in a browser need Playwright: pip install playwright, or --fast.")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
         raise UsageError("Robots in a browser need Chromium: install it, or give --fast.")
-    return found
+    return path
 
 
 def simulate_in_browser(
@@ -62,25 +64,20 @@ def simulate_in_browser(
     from playwright.sync_api import sync_playwright
 
     path = find_browser()
-    database, _ = open_answers(folder)
     outcomes = []
-    try:
-        with serving(folder) as base, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
-            for number, kind in enumerate(kinds):
-                context = browser.new_context(viewport={"width": 1280, "height": 800})
-                robot = Robot(kind, (seed, number, 8), curve)
-                page = context.new_page()
-                page.goto(f"{base}/s/{folder.config.name}")
-                screen = take_part(page, robot, folder, database)
-                context.close()
-                if screen in FULL:
-                    break
-                outcomes.append(_newest(database, kind))
-                step(1, "")
-            browser.close()
-    finally:
-        database.close()
+    with connect_study(folder) as study, serving(folder) as base, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(OPTIONS))
+        for number, kind in enumerate(kinds):
+            context = browser.new_context(viewport={"width": 1280, "height": 800})
+            page = context.new_page()
+            page.goto(f"{base}/s/{folder.config.name}")
+            screen = take_part(page, Robot(kind, (seed, number, 8), curve), study)
+            context.close()
+            if screen in FULL:
+                break
+            outcomes.append(_newest(study.database, kind))
+            step(1, "")
+        browser.close()
     return outcomes
 
 
@@ -92,17 +89,16 @@ def _newest(database: Database, kind: Kind) -> RobotOutcome:
 
 
 def take_part(
-    page: Any,
+    page: "Page",
     robot: Robot,
-    folder: StudyFolder,
-    database: Database,
+    study: OpenStudy,
     meddle: Callable[[dict[str, str]], bool] = lambda seen: False,
 ) -> str:
     """Go through the pages until there is nothing more to do; return the last screen's name.
 
     `meddle` is told of everything that is seen, and returns whether it did something instead.
     """
-    config, choices = folder.config, choices_of(folder.config)
+    config, choices = study.config, choices_of(study.config)
     last, since, answered = "", monotonic(), ""
     while True:
         seen = page.evaluate(LOOK)
@@ -117,7 +113,7 @@ def take_part(
             raise UsageError(f"A robot is stuck at the screen '{seen['screen']}'.")
         if seen["phase"] == "answer" and seen["trial"] and seen["trial"] != answered:
             answered = seen["trial"]
-            question = asked(database, answered)
+            question = question_of(study.database, answered)
             reaction = robot.react(question, choices, config.response_ms)
             page.wait_for_timeout(max(0.0, reaction.rt_ms - 50))
             page.evaluate(CLICK, f"[data-choice='{reaction.choice}']")

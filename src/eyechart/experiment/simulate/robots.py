@@ -38,7 +38,7 @@ class Psychometric:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RobotQuestion:
     """What a robot is asked: the right answer, how much was changed, and the trial's role."""
 
     truth: str
@@ -62,13 +62,13 @@ class Robot:
         self._random = np.random.default_rng(seeds)
         self._favourite: str | None = None
 
-    def react(self, asked: Asked, choices: Sequence[str], response_ms: int) -> Reaction:
+    def react(self, question: RobotQuestion, choices: Sequence[str], response_ms: int) -> Reaction:
         """Return the answer to a stimulus, in the time that is given (0: any)."""
-        truth = asked.truth
+        truth = question.truth
         if self.kind == "attentive":
-            right = self._random.random() < self._chance(asked, len(choices))
-            others = [each for each in choices if each != truth]
-            choice = truth if right else str(self._random.choice(others))
+            right = self._random.random() < self._chance(question, len(choices))
+            wrong = [name for name in choices if name != truth]
+            choice = truth if right else str(self._random.choice(wrong))
         elif self.kind == "one-button":
             self._favourite = self._favourite or str(self._random.choice(list(choices)))
             choice = self._favourite
@@ -80,10 +80,10 @@ class Robot:
             rt_ms = response_ms * 0.9
         return Reaction(choice, rt_ms)
 
-    def _chance(self, asked: Asked, choices: int) -> float:
+    def _chance(self, question: RobotQuestion, choices: int) -> float:
         if choices > 2:
-            return self.curve(asked.delta_v, choices)
-        return self.curve.tell if asked.role == "main" else 1 - self.curve.lapse
+            return self.curve(question.delta_v, choices)
+        return self.curve.tell if question.role == "main" else 1 - self.curve.lapse
 
     def _hesitate(self) -> float:
         if self.kind == "hasty":
@@ -97,4 +97,4 @@ def kinds_of(participants: int, spammers: int, seed: int) -> list[Kind]:
     kinds: list[Kind] = ["attentive"] * (participants - spammers)
     kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
     order = np.random.default_rng((seed, 9)).permutation(participants)
-    return [kinds[place] for place in order]
+    return [kinds[index] for index in order]

@@ -1,17 +1,17 @@
 """The database of a study: SQLite or PostgreSQL, brought to this version, one writer at a time."""
 
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, create_engine, event, inspect, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import sessionmaker
@@ -77,8 +77,8 @@ def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS)
         _prepare(engine, create, migrations)
     except DBAPIError as error:
         engine.dispose()
-        what = " ".join(str(error.orig).split()).rstrip(".")
-        raise UsageError(f"Cannot open the database {_shown(engine)}: {what}.") from None
+        reason = " ".join(str(error.orig).split()).rstrip(".")
+        raise UsageError(f"Cannot open the database {_shown(engine)}: {reason}.") from None
     except BaseException:
         engine.dispose()
         raise
@@ -129,7 +129,7 @@ def _engine(url: str) -> Engine:
 
 def _tune_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
-    def connected(connection: Any, record: Any) -> None:
+    def connected(connection: sqlite3.Connection, record: object) -> None:
         # transactions are begun below, not by the driver, which would begin them too late
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -140,7 +140,7 @@ def _tune_sqlite(engine: Engine) -> None:
         cursor.close()
 
     @event.listens_for(engine, "begin")
-    def begun(connection: Any) -> None:
+    def begun(connection: Connection) -> None:
         # whoever will write says so at once: two readers that both want to write would wait
         # for each other
         writes = connection.get_execution_options().get("writes", False)

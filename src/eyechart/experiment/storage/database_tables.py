@@ -1,7 +1,6 @@
 """The tables of the database. What a table means is said here; how it is used, elsewhere."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy import (
     JSON,
@@ -26,6 +25,9 @@ ACTIVE, FAILED, FINISHED = "active", "failed", "finished"
 """States of a session: going on, ended by the qualification, complete."""
 
 
+JsonObject = dict[str, object]
+
+
 class Moment(TypeDecorator[datetime]):
     """A time in UTC, whatever the database makes of time zones."""
 
@@ -36,11 +38,11 @@ class Moment(TypeDecorator[datetime]):
         """Return the time as UTC."""
         return value if value is None else value.astimezone(UTC)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Return the time with its zone."""
         if value is None or value.tzinfo is not None:
-            return value  # type: ignore[no-any-return]
-        return value.replace(tzinfo=UTC)  # type: ignore[no-any-return]
+            return value
+        return value.replace(tzinfo=UTC)
 
 
 class Base(DeclarativeBase):
@@ -55,7 +57,13 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map = {datetime: Moment, dict[str, Any]: JSON, list[Any]: JSON}  # noqa: RUF012
+    type_annotation_map = {  # noqa: RUF012
+        datetime: Moment,
+        JsonObject: JSON,
+        dict[str, float]: JSON,
+        dict[str, str]: JSON,
+        list[str]: JSON,
+    }
 
 
 class InstallationRow(Base):
@@ -72,7 +80,7 @@ class StudyRow(Base):
     __tablename__ = "study"
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(64), unique=True)
-    config: Mapped[dict[str, Any]]
+    config: Mapped[JsonObject]
     config_hash: Mapped[str] = mapped_column(String(16))
     status: Mapped[str] = mapped_column(String(16), default="open")
     created_at: Mapped[datetime]
@@ -126,7 +134,7 @@ class PictureRow(Base):
     source_id: Mapped[int] = mapped_column(ForeignKey("source_image.id"), index=True)
     row: Mapped[int]
     corruption: Mapped[str]
-    parameters: Mapped[dict[str, Any]]
+    parameters: Mapped[dict[str, float]]
     delta_v: Mapped[float | None]
     sha256: Mapped[str] = mapped_column(String(64))
     source: Mapped[SourceImageRow] = relationship()
@@ -135,7 +143,7 @@ class PictureRow(Base):
 class ParticipantRow(Base):
     """A person, or who says to be one. `code`: the pseudonym in everything that is exported.
 
-    `platform`: link, mturk or prolific. `digest`: keyed hash of platform and platform's id.
+    `platform`: the recruiter's name. `digest`: keyed hash of platform and platform's id.
     """
 
     __tablename__ = "participant"
@@ -155,7 +163,7 @@ class IdentityRow(Base):
     __tablename__ = "identity"
     session_id: Mapped[int] = mapped_column(ForeignKey("session.id"), primary_key=True)
     participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), index=True)
-    ids: Mapped[dict[str, Any]]
+    ids: Mapped[dict[str, str]]
 
 
 class ConsentRow(Base):
@@ -187,7 +195,7 @@ class SessionRow(Base):
     expires_at: Mapped[datetime]
     tab: Mapped[str | None] = mapped_column(String(36))
     seed: Mapped[int]
-    screen: Mapped[dict[str, Any]]
+    screen: Mapped[JsonObject]
     hz: Mapped[float | None]
     created_at: Mapped[datetime]
     finished_at: Mapped[datetime | None]
@@ -243,8 +251,8 @@ class ResponseRow(Base):
     choice: Mapped[str] = mapped_column(String(32))
     correct: Mapped[bool]
     rt_ms: Mapped[float | None]
-    stamps: Mapped[dict[str, Any]]
-    flags: Mapped[list[Any]]
+    stamps: Mapped[JsonObject]
+    flags: Mapped[list[str]]
     body_hash: Mapped[bytes] = mapped_column(LargeBinary(32))
     received_at: Mapped[datetime]
 

@@ -6,6 +6,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from PIL import Image
@@ -24,6 +25,7 @@ CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
 )  # fmt: skip
 ANSWERS = "answers.sqlite"
 DIGEST = re.compile(r"[0-9a-f]{64}")
+REPAIR = "the command eyechart experiment new that made the study mends it"
 
 
 @dataclass(frozen=True)
@@ -140,40 +142,75 @@ def read_pixels(path: Path, sha256: str, side: int) -> bytes:
             picture.load()
             levels = np.asarray(picture)
     except FileNotFoundError:
-        raise UsageError(f"{path} is missing: {MEND}.") from None
+        raise UsageError(f"{path} is missing: {REPAIR}.") from None
     except UNREADABLE:
-        raise UsageError(f"{path} is damaged: {MEND}.") from None
+        raise UsageError(f"{path} is damaged: {REPAIR}.") from None
     pixels = levels.tobytes()
     right = levels.shape == (side, side, 3) and levels.dtype == np.uint8
     if not right or hashlib.sha256(pixels).hexdigest() != sha256:
-        raise UsageError(f"{path} is damaged, it has other pixels: {MEND}.")
+        raise UsageError(f"{path} is damaged, it has other pixels: {REPAIR}.")
     return pixels
 
 
-MEND = "the command eyechart experiment new that made the study mends it"
+@dataclass(frozen=True, eq=False)
+class OpenStudy:
+    """A study's folder and its row in the database, opened together; closed at the end of a with.
+
+    `row`: as it was when the study was opened.
+    """
+
+    folder: StudyFolder
+    database: Database
+    row: StudyRow
+
+    @property
+    def id(self) -> int:
+        """The study's key in the database."""
+        return self.row.id
+
+    @property
+    def config(self) -> StudyConfig:
+        """What the study is."""
+        return self.folder.config
+
+    @property
+    def secret(self) -> bytes:
+        """What keys pseudonyms and tokens."""
+        return self.folder.secret
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.database.close()
 
 
-def open_answers(folder: StudyFolder) -> tuple[Database, StudyRow]:
-    """Return the database of a study, brought to this version, and the study's row in it."""
+def connect_study(folder: StudyFolder) -> OpenStudy:
+    """Return a study with its database, which is brought to this version.
+
+    Raises:
+        UsageError: if the database has no such study, or another secret or other settings of it.
+    """
     database = open_database(folder.database_url)
-    with database.reading() as db:
-        study = db.scalar(select(StudyRow).where(StudyRow.name == folder.config.name))
-        secret = db.scalar(select(InstallationRow.secret))
-    if secret is not None and secret != folder.fingerprint:
+    try:
+        with database.reading() as db:
+            row = db.scalar(select(StudyRow).where(StudyRow.name == folder.config.name))
+            fingerprint = db.scalar(select(InstallationRow.secret))
+        if fingerprint is not None and fingerprint != folder.fingerprint:
+            raise UsageError(
+                f"{folder.path / SECRET} is not the one that the participants of this database are"
+                " known by: put that one back."
+            )
+        if row is None:
+            raise UsageError(
+                f"The database has no study '{folder.config.name}': make it with experiment new."
+            )
+        if row.config_hash != folder.config.digest:
+            raise UsageError(
+                f"{folder.path / CONFIG} was changed after the study was made: put it back, or"
+                " make another study."
+            )
+    except UsageError:
         database.close()
-        raise UsageError(
-            f"{folder.path / 'secret'} is not the one that the participants of this database are"
-            " known by: put that one back."
-        )
-    if study is None:
-        database.close()
-        raise UsageError(
-            f"The database has no study '{folder.config.name}': make it with experiment new."
-        )
-    if study.config_hash != folder.config.digest:
-        database.close()
-        raise UsageError(
-            f"{folder.path / 'study.yaml'} was changed after the study was made: put it back, or"
-            " make another study."
-        )
-    return database, study
+        raise
+    return OpenStudy(folder, database, row)

@@ -101,8 +101,8 @@ def recount_some(db: Db, stimuli: Sequence[int]) -> None:
     _recount(db, StimulusRow.id.in_(set(stimuli)))
 
 
-def _recount(db: Db, which: ColumnElement[bool]) -> None:
-    wanted = and_(which, StimulusRow.capacity.is_not(None))
+def _recount(db: Db, condition: ColumnElement[bool]) -> None:
+    wanted = and_(condition, StimulusRow.capacity.is_not(None))
     # first nobody else may count: trials that come meanwhile would be overwritten
     db.execute(
         select(StimulusRow.id).where(wanted).order_by(StimulusRow.id).with_for_update()

@@ -6,7 +6,6 @@ Platform ids are not among it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session as Db
@@ -33,7 +32,7 @@ class ShownImage:
     name: str
     digest: str
     corruption: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, float]
     delta_v: float | None
     sha256: str
     row: int
@@ -52,12 +51,12 @@ class TrialResponse:
     choice: str
     correct: bool
     rt_ms: float | None
-    stamps: Mapping[str, Any]
+    stamps: Mapping[str, object]
     flags: tuple[str, ...]
     served_at: datetime
     received_at: datetime
     pair: str | None = None
-    pictures: tuple[ShownImage, ...] = ()
+    images: tuple[ShownImage, ...] = ()
     stimulus: int = 0
 
 
@@ -74,19 +73,19 @@ class SessionRecord:
     platform: str
     state: str
     hz: float | None
-    screen: Mapping[str, Any]
+    screen: Mapping[str, object]
     created_at: datetime
     finished_at: datetime | None
     last_seen: datetime
-    answers: tuple[TrialResponse, ...]
+    responses: tuple[TrialResponse, ...]
     excluded: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     def of(self, *roles: str) -> list[TrialResponse]:
         """Return the answers of trials of some roles."""
-        return [answer for answer in self.answers if answer.role in roles]
+        return [response for response in self.responses if response.role in roles]
 
 
-def read_sittings(db: Db, study_id: int, session_id: int | None = None) -> list[SessionRecord]:
+def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[SessionRecord]:
     """Return the sessions of a study in the order in which they began; one only if it is named."""
     sessions = (
         select(SessionRow, ParticipantRow)
@@ -105,14 +104,14 @@ def read_sittings(db: Db, study_id: int, session_id: int | None = None) -> list[
         excluded = excluded.where(SessionRow.id == session_id)
         served = served.where(SessionRow.id == session_id)
         trials = trials.where(TrialRow.session_id == session_id)
-    answers: dict[int, list[TrialResponse]] = {}
-    pictures = _pictures(db, study_id) if session_id is None else {}
-    for owner, answer in _read(db, trials, pictures):
-        answers.setdefault(owner, []).append(answer)
+    responses: dict[int, list[TrialResponse]] = {}
+    images = _images(db, study_id) if session_id is None else {}
+    for owner, response in _read(db, trials, images):
+        responses.setdefault(owner, []).append(response)
     rules: dict[int, dict[int, tuple[tuple[str, str], ...]]] = {}
     for row in db.execute(excluded.order_by(ExclusionRow.id)).scalars():
-        own = rules.setdefault(row.session_id, {})
-        own[row.version] = (*own.get(row.version, ()), (row.rule, row.detail))
+        by_version = rules.setdefault(row.session_id, {})
+        by_version[row.version] = (*by_version.get(row.version, ()), (row.rule, row.detail))
     last: dict[int, datetime] = {}
     for owner, moment in db.execute(served):
         last[owner] = max(last.get(owner, moment), moment)
@@ -129,16 +128,16 @@ def read_sittings(db: Db, study_id: int, session_id: int | None = None) -> list[
             max(
                 session.created_at,
                 last.get(session.id, session.created_at),
-                *(answer.received_at for answer in answers.get(session.id, ())),
+                *(response.received_at for response in responses.get(session.id, ())),
             ),
-            tuple(answers.get(session.id, ())),
+            tuple(responses.get(session.id, ())),
             rules.get(session.id, {}),
         )
         for session, person in db.execute(sessions.order_by(SessionRow.id))
     ]
 
 
-def _answered(study_id: int) -> Select[Any]:
+def _answered(study_id: int) -> Select[*tuple[object, ...]]:
     return (
         select(
             TrialRow.session_id,
@@ -163,33 +162,29 @@ def _answered(study_id: int) -> Select[Any]:
 
 
 def _read(
-    db: Db, query: Select[Any], pictures: Mapping[int, tuple[ShownImage, ...]]
+    db: Db, query: Select[*tuple[object, ...]], images: Mapping[int, tuple[ShownImage, ...]]
 ) -> Iterator[tuple[int, TrialResponse]]:
-    for (
-        owner,
-        stimulus,
-        number,
-        role,
-        truth,
-        choice,
-        correct,
-        rt,
-        stamps,
-        flags,
-        *rest,
-    ) in db.execute(query):
-        served, received, pair = rest
-        yield (
-            owner,
-            TrialResponse(
-                number, role, truth, choice, correct, rt, stamps, tuple(map(str, flags)), served,
-                received, pair, pictures.get(stimulus, ()), stimulus,
-            ),
-        )  # fmt: skip
+    for row in db.execute(query):
+        response = TrialResponse(
+            number=row.number,
+            role=row.role,
+            truth=row.truth,
+            choice=row.choice,
+            correct=row.correct,
+            rt_ms=row.rt_ms,
+            stamps=row.stamps,
+            flags=tuple(map(str, row.flags)),
+            served_at=row.served_at,
+            received_at=row.received_at,
+            pair=row.pair,
+            images=images.get(row.stimulus_id, ()),
+            stimulus=row.stimulus_id,
+        )
+        yield row.session_id, response
 
 
-def _pictures(db: Db, study_id: int) -> dict[int, tuple[ShownImage, ...]]:
-    """Return the pictures of each stimulus of a study, by the stimulus's id."""
+def _images(db: Db, study_id: int) -> dict[int, tuple[ShownImage, ...]]:
+    """Return the images of each stimulus of a study, by the stimulus's id."""
     query = (
         select(PictureRow, SourceImageRow)
         .join(SourceImageRow, SourceImageRow.id == PictureRow.source_id)
@@ -197,11 +192,16 @@ def _pictures(db: Db, study_id: int) -> dict[int, tuple[ShownImage, ...]]:
         .where(StimulusRow.study_id == study_id)
         .order_by(PictureRow.stimulus_id, PictureRow.place)
     )
-    found: dict[int, tuple[ShownImage, ...]] = {}
-    for own, source in db.execute(query):
-        shown = ShownImage(
-            source.name, source.digest, own.corruption, own.parameters, own.delta_v, own.sha256,
-            own.row,
-        )  # fmt: skip
-        found[own.stimulus_id] = (*found.get(own.stimulus_id, ()), shown)
-    return found
+    images: dict[int, tuple[ShownImage, ...]] = {}
+    for picture, source in db.execute(query):
+        image = ShownImage(
+            name=source.name,
+            digest=source.digest,
+            corruption=picture.corruption,
+            parameters=picture.parameters,
+            delta_v=picture.delta_v,
+            sha256=picture.sha256,
+            row=picture.row,
+        )
+        images[picture.stimulus_id] = (*images.get(picture.stimulus_id, ()), image)
+    return images

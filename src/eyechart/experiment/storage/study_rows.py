@@ -1,7 +1,7 @@
 """Writing a study into its database: all of it or nothing, beside studies that are there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
@@ -77,7 +77,7 @@ def _add(db: Db, entry: StudyEntry, digests: Mapping[int, str]) -> None:
     config = entry.config
     study = StudyRow(
         name=config.name,
-        config=asdict(config),
+        config=config.model_dump(),
         config_hash=config.digest,
         status="open",
         created_at=entry.created_at,
@@ -85,7 +85,7 @@ def _add(db: Db, entry: StudyEntry, digests: Mapping[int, str]) -> None:
     db.add(study)
     db.flush()
     sources = _sources(db, entry.stimuli)
-    places = np.random.default_rng(entry.seed).random(len(entry.stimuli))
+    orders = np.random.default_rng(entry.seed).random(len(entry.stimuli))
     db.add_all(
         StimulusRow(
             study_id=study.id,
@@ -93,20 +93,20 @@ def _add(db: Db, entry: StudyEntry, digests: Mapping[int, str]) -> None:
             truth=planned.truth,
             capacity=planned.capacity,
             taken=0,
-            shuffle=float(place),
+            shuffle=float(order),
             pair=planned.pair,
             pictures=[
                 _picture(row, number, sources[row.digest], digests[row.row])
                 for number, row in enumerate(planned.pictures)
             ],
         )
-        for planned, place in zip(entry.stimuli, places, strict=True)
+        for planned, order in zip(entry.stimuli, orders, strict=True)
     )
 
 
-def _picture(row: StudySample, place: int, source_id: int, sha256: str) -> PictureRow:
+def _picture(row: StudySample, index: int, source_id: int, sha256: str) -> PictureRow:
     return PictureRow(
-        place=place,
+        place=index,
         source_id=source_id,
         row=row.row,
         corruption=row.corruption,
@@ -123,20 +123,20 @@ def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
     known: dict[str, SourceImageRow] = {}
     for start in range(0, len(digests), AT_ONCE):
         part = digests[start : start + AT_ONCE]
-        found = db.scalars(select(SourceImageRow).where(SourceImageRow.digest.in_(part)))
-        known |= {source.digest: source for source in found}
+        rows = db.scalars(select(SourceImageRow).where(SourceImageRow.digest.in_(part)))
+        known |= {source.digest: source for source in rows}
     for digest, row in wanted.items():
-        own = known.get(digest)
-        if own is None:
-            own = SourceImageRow(digest=digest, name=row.name, category=row.category)
-            known[digest] = own
-            db.add(own)
-        elif row.category and own.category and row.category != own.category:
+        source = known.get(digest)
+        if source is None:
+            source = SourceImageRow(digest=digest, name=row.name, category=row.category)
+            known[digest] = source
+            db.add(source)
+        elif row.category and source.category and row.category != source.category:
             raise UsageError(
-                f"{row.name} is labelled {row.category}, and {own.category} in another study of the"
-                " database: correct its label, or give another --database."
+                f"{row.name} is labelled {row.category}, and {source.category} in another study of"
+                " the database: correct its label, or give another --database."
             )
         elif row.category:
-            own.category = row.category
+            source.category = row.category
     db.flush()
     return {digest: source.id for digest, source in known.items()}

@@ -4,6 +4,7 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
+from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.server.tokens import pseudonym_digest
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
@@ -19,13 +20,13 @@ from eyechart.experiment.storage.database_tables import (
 from eyechart.experiment.storage.leases import recount_some
 
 
-def withdraw(database: Database, secret: bytes, who: str) -> int:
+def withdraw(database: Database, secret: bytes, name: str) -> int:
     """Delete a participant, by code or by platform's id; return how many answers there were.
 
     Nothing is left, not even what they have seen; others are asked for their answers.
     """
     with database.writing() as db:
-        person = _find(db, secret, who)
+        person = _find(db, secret, name)
         sessions = select(SessionRow.id).where(SessionRow.participant_id == person.id)
         trials = select(TrialRow.id).where(TrialRow.session_id.in_(sessions))
         answers = len(
@@ -49,29 +50,29 @@ def withdraw(database: Database, secret: bytes, who: str) -> int:
 def forget_identities(database: Database, study_id: int) -> int:
     """Delete the platforms' ids of a study, once everybody was paid; return how many there were."""
     with database.writing() as db:
-        own = select(SessionRow.id).where(SessionRow.study_id == study_id)
+        sessions = select(SessionRow.id).where(SessionRow.study_id == study_id)
         rows = db.execute(
             delete(IdentityRow)
-            .where(IdentityRow.session_id.in_(own))
+            .where(IdentityRow.session_id.in_(sessions))
             .returning(IdentityRow.session_id)
         ).all()
     _forget(database)
     return len(rows)
 
 
-def _find(db: Db, secret: bytes, who: str) -> ParticipantRow:
-    digests = [pseudonym_digest(secret, each, who) for each in ("link", "mturk", "prolific")]
-    found = db.scalars(
+def _find(db: Db, secret: bytes, name: str) -> ParticipantRow:
+    digests = [pseudonym_digest(secret, platform, name) for platform in RECRUITERS]
+    people = db.scalars(
         select(ParticipantRow).where(
-            or_(ParticipantRow.code == who, ParticipantRow.digest.in_(digests))
+            or_(ParticipantRow.code == name, ParticipantRow.digest.in_(digests))
         )
     ).all()
-    if len(found) != 1:
+    if len(people) != 1:
         raise UsageError(
-            f"There is no participant '{who}': give the code from the end of the experiment, or"
+            f"There is no participant '{name}': give the code from the end of the experiment, or"
             " the platform's id."
         )
-    return found[0]
+    return people[0]
 
 
 def _forget(database: Database) -> None:

@@ -1,0 +1,10 @@
+// Mechanical Turk: workers see a preview until they accept a HIT, and hand it in by a form.
+
+import type { Recruiter } from "./recruiter";
+
+export const mturk: Recruiter = {
+  errand: "assignmentId",
+  isPreview: (ids) => ids["assignmentId"] === "ASSIGNMENT_ID_NOT_AVAILABLE",
+  previewNote: "This is a preview. Accept the HIT first; then you can begin.",
+  back: "Submit to Mechanical Turk",
+};

@@ -1,0 +1,71 @@
+"""Amazon Mechanical Turk: an ExternalQuestion shows the study in a frame of the worker's page."""
+
+from collections.abc import Mapping
+
+from eyechart.experiment.recruiters.recruiter import (
+    Arrival,
+    BadIds,
+    Completion,
+    Departure,
+    Preview,
+    Recruiter,
+    check_id,
+    origin,
+)
+
+PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
+SUBMIT = "/mturk/externalSubmit"
+
+
+class MechanicalTurk(Recruiter):
+    """Workers hand an assignment in by a form, which goes to Mechanical Turk's hosts only."""
+
+    name = "mturk"
+    title = "Mechanical Turk"
+    parameters = ("assignmentId", "hitId", "workerId", "turkSubmitTo")
+    person = "workerId"
+    form_hosts = ("https://www.mturk.com", "https://workersandbox.mturk.com")
+    frame_hosts = (
+        "https://worker.mturk.com",
+        "https://workersandbox.mturk.com",
+        "https://requester.mturk.com",
+        "https://requestersandbox.mturk.com",
+        "https://www.mturk.com",
+    )
+
+    def address_help(self, address: str) -> str:
+        """Return where the address belongs."""
+        return f"{address} as the ExternalURL of an ExternalQuestion"
+
+    def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
+        """Return the worker; whoever has not accepted the HIT is a preview."""
+        own_ids = {name: ids.get(name, "") for name in self.parameters}
+        if own_ids["assignmentId"] == PREVIEW:
+            raise Preview
+        for name, value in own_ids.items():
+            if name == "turkSubmitTo":
+                own_ids[name] = self._submit_host(value, more_hosts)
+            else:
+                check_id(name, value)
+        return Arrival(self.name, own_ids[self.person], own_ids)
+
+    def complete(self, departure: Departure) -> Completion:
+        """Return the form to send; if the ids were deleted, only a code is left."""
+        ids = departure.ids
+        if not ids:
+            return Completion(way="code", code=departure.code)
+        fields = {"assignmentId": ids["assignmentId"], "code": departure.code}
+        fields["outcome"] = "not-qualified" if departure.failed else "complete"
+        action = ids["turkSubmitTo"] + SUBMIT
+        return Completion(way="form", code=departure.code, action=action, fields=fields)
+
+    def _submit_host(self, url: str, more_hosts: tuple[str, ...]) -> str:
+        """Return where the form goes, without the slash at its end, if the host is allowed."""
+        host = origin(url)
+        # what comes after the host would be where a form could be sent instead
+        if host not in (*self.form_hosts, *more_hosts) or url.rstrip("/") != host:
+            raise BadIds("turkSubmitTo is no address of Mechanical Turk.")
+        return host
+
+
+RECRUITER = MechanicalTurk()

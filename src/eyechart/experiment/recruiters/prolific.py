@@ -1,0 +1,39 @@
+"""Prolific: the address carries its ids, and participants return to it with a code."""
+
+from urllib.parse import urlencode
+
+from eyechart.experiment.recruiters.recruiter import (
+    Completion,
+    Departure,
+    Recruiter,
+    RecruiterSetting,
+)
+
+COMPLETE = "https://app.prolific.com/submissions/complete"
+
+
+class Prolific(Recruiter):
+    """Which outcome a participant had is told by which of the study page's codes they bring."""
+
+    name = "prolific"
+    title = "Prolific"
+    parameters = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
+    person = "PROLIFIC_PID"
+    settings = (
+        RecruiterSetting("prolific_code", "Prolific's completion code."),
+        RecruiterSetting("prolific_failed", "Prolific's code for a failed qualification."),
+    )
+
+    def address_help(self, address: str) -> str:
+        """Return the address with Prolific's own placeholders for its ids."""
+        return f"{address}?" + "&".join(f"{name}={{{{%{name}%}}}}" for name in self.parameters)
+
+    def complete(self, departure: Departure) -> Completion:
+        """Return the way to Prolific; without a code of the study's, only our own is left."""
+        code = departure.settings["prolific_failed" if departure.failed else "prolific_code"]
+        if not code:
+            return Completion(way="code", code=departure.code)
+        return Completion(way="redirect", code=code, url=f"{COMPLETE}?{urlencode({'cc': code})}")
+
+
+RECRUITER = Prolific()

@@ -1,0 +1,189 @@
+"""Recruiting sites: each declared once, in a file of its own here and one of the pages."""
+
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from browser import ROOT
+from experiment_studies import Sizes, Visitor, in_process, make_study
+from eyechart.experiment.design.study_config import config_from, config_text, read_config
+from eyechart.experiment.recruiters import RECRUITERS, recruiter_settings
+from eyechart.experiment.recruiters.recruiter import BadIds, Departure, Preview, Recruiter
+from eyechart.experiment.server.tokens import read_token
+
+PACKAGE = ROOT / "src" / "eyechart" / "experiment"
+PAGES = ROOT / "frontend" / "src"
+SITES = list(RECRUITERS.values())
+IDS = {
+    "link": {"client": "browser-1"},
+    "mturk": {
+        "assignmentId": "A1", "hitId": "H1", "workerId": "W1",
+        "turkSubmitTo": "https://workersandbox.mturk.com/",
+    },
+    "prolific": {"PROLIFIC_PID": "5f0c", "STUDY_ID": "s1", "SESSION_ID": "x1"},
+}  # fmt: skip
+
+
+def by_name(site: Recruiter) -> str:
+    return site.name
+
+
+def leave(site: Recruiter, failed: bool = False, **settings: str):
+    stored = site.arrive(IDS[site.name]).ids
+    full = dict.fromkeys(recruiter_settings(), "") | settings
+    return site.complete(Departure(ids=stored, settings=full, code="OURS", failed=failed))
+
+
+def test_there_are_three_and_the_pages_have_a_file_for_each():
+    assert list(RECRUITERS) == ["link", "mturk", "prolific"] == list(IDS)
+    for folder, suffix in ((PACKAGE / "recruiters", "py"), (PAGES / "recruiters", "ts")):
+        stems = {path.stem for path in folder.glob(f"*.{suffix}")}
+        assert stems - {"__init__", "index", "recruiter"} == set(RECRUITERS)
+
+
+@pytest.mark.parametrize("site", SITES, ids=by_name)
+def test_every_site_says_what_it_is(site):
+    assert site.title and "HOST/s/study" in site.address_help("https://HOST/s/study")
+    assert not site.parameters or site.person in site.parameters
+    for setting in site.settings:
+        assert re.fullmatch(r"[a-z_]+", setting.name) and setting.help.endswith(".")
+    for host in (*site.form_hosts, *site.frame_hosts):
+        assert re.fullmatch(r"https://[a-z.]+", host)
+
+
+@pytest.mark.parametrize("site", SITES, ids=by_name)
+def test_a_person_is_known_by_the_id_that_stands_for_them(site):
+    arrival = site.arrive(IDS[site.name] | {"more": "ignored"})
+    assert (arrival.platform, arrival.person) == (site.name, IDS[site.name][site.person])
+    assert arrival.ids.keys() == set(site.parameters)
+
+
+@pytest.mark.parametrize(
+    "site, name", [(site, name) for site in SITES for name in IDS[site.name]],
+    ids=[f"{site.name}-{name}" for site in SITES for name in IDS[site.name]],
+)  # fmt: skip
+@pytest.mark.parametrize("value", ["", "a b", "<x>", "é", "a" * 129, None])
+def test_ids_that_are_missing_or_odd_are_refused(site, name, value):
+    odd = {key: text for key, text in IDS[site.name].items() if key != name}
+    if value is not None:
+        odd[name] = value
+    with pytest.raises(BadIds, match=name):
+        site.arrive(odd)
+
+
+@pytest.mark.parametrize("site", SITES, ids=by_name)
+@pytest.mark.parametrize("failed", [False, True])
+def test_everybody_gets_a_way_back_and_a_code(site, failed):
+    completion = leave(site, failed)
+    assert completion.code
+    filled = {"form": completion.action, "redirect": completion.url, "code": completion.code}
+    assert filled[completion.way]
+
+
+def test_a_plain_link_stores_nothing_and_shows_a_code():
+    assert RECRUITERS["link"].arrive(IDS["link"]).ids == {}
+    assert leave(RECRUITERS["link"]).model_dump() == {
+        "way": "code", "code": "OURS", "action": "", "url": "", "fields": {},
+    }  # fmt: skip
+
+
+def test_mechanical_turk_previews_are_nobody_and_forms_go_to_its_hosts_only():
+    site = RECRUITERS["mturk"]
+    with pytest.raises(Preview):
+        site.arrive({"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE", "hitId": "H1"})
+    for url in ("https://evil.example", "https://www.mturk.com.evil.example", "nowhere"):
+        with pytest.raises(BadIds, match="turkSubmitTo"):
+            site.arrive(IDS["mturk"] | {"turkSubmitTo": url})
+    stub = IDS["mturk"] | {"turkSubmitTo": "http://127.0.0.1:9000/"}
+    assert site.arrive(stub, ("http://127.0.0.1:9000",)).ids["turkSubmitTo"][-4:] == "9000"
+    done, failed = leave(site), leave(site, failed=True)
+    assert done.action == "https://workersandbox.mturk.com/mturk/externalSubmit"
+    assert done.fields == {"assignmentId": "A1", "code": "OURS", "outcome": "complete"}
+    assert failed.fields["outcome"] == "not-qualified"
+    forgotten = Departure(ids={}, settings={}, code="OURS", failed=False)
+    assert site.complete(forgotten).way == "code"
+
+
+def test_prolific_gets_its_own_codes():
+    site = RECRUITERS["prolific"]
+    codes = {"prolific_code": "C DONE", "prolific_failed": "CFAIL"}
+    address = "https://app.prolific.com/submissions/complete?cc="
+    assert leave(site, **codes).url == f"{address}C+DONE"
+    assert leave(site, failed=True, **codes).url == f"{address}CFAIL"
+    assert leave(site, failed=True, prolific_code="C").model_dump(include={"way", "code"}) == {
+        "way": "code", "code": "OURS",
+    }  # fmt: skip
+    assert site.address_help("https://lab.example/s/x") == (
+        "https://lab.example/s/x?PROLIFIC_PID={{%PROLIFIC_PID%}}&STUDY_ID={{%STUDY_ID%}}"
+        "&SESSION_ID={{%SESSION_ID%}}"
+    )
+
+
+@pytest.mark.parametrize("site", SITES, ids=by_name)
+def test_a_visit_from_joining_to_the_way_back(site, tmp_path):
+    nothing = {"practice": 0, "qualification": 0, "catch": 0}
+    folder = make_study(
+        tmp_path / "study", sizes=Sizes(6), trials=1, prolific_code="CDONE", **nothing
+    )
+    with in_process(folder) as client:
+        visitor = Visitor(client, platform=site.name, ids=IDS[site.name]).begin()
+        assert visitor.answer(visitor.next()["trial"]["id"]).status_code == 200
+        completion = visitor.finish().json()["completion"]
+    expected = leave(site, prolific_code="CDONE").model_dump()
+    assert completion["way"] == expected["way"] and completion["url"] == expected["url"]
+    assert completion["action"] == expected["action"]
+
+
+def test_the_docs_and_the_server_name_every_site():
+    guide = (ROOT / "docs" / "experiment.md").read_text(encoding="utf-8")
+    for site in SITES:
+        assert site.title.lower() in guide.lower()
+        for setting in site.settings:
+            assert f"--{setting.name.replace('_', '-')}" in guide
+
+
+def test_sites_are_named_nowhere_but_in_their_own_files():
+    # where the pages fall back to, and what robots come by, is the plain link
+    words = re.compile(r"prolific|mturk|mechanical", re.I)
+    strays = [
+        str(path.relative_to(ROOT))
+        for folder, pattern in ((PACKAGE, "*.py"), (PAGES, "*.ts"))
+        for path in folder.rglob(pattern)
+        if path.parent.name != "recruiters" and path.name != "wire.ts"
+        and words.search(path.read_text(encoding="utf-8"))
+    ]  # fmt: skip
+    assert strays == []
+
+
+def test_what_the_pages_know_of_the_server_is_current():
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "write_wire.py", "--check"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+OLD_STUDY = {
+    "name": "old", "title": "Alt ä", "pass_share": 1, "lease_minutes": 20, "prolific_code": "C1",
+    "prolific_failed": "",
+}  # fmt: skip
+
+
+def test_a_study_of_the_first_version_keeps_its_digest(tmp_path):
+    config = config_from(OLD_STUDY, "a file")
+    # as version 1 computed it; numbers stay integers where they were
+    assert config.digest == "f0f314915b7fba23"
+    file = tmp_path / "study.yaml"
+    file.write_text(config_text(config), encoding="utf-8")
+    assert read_config(file) == config and read_config(file).digest == config.digest
+
+
+def test_a_token_of_the_first_version_stays_valid():
+    token = "7.1893456000.9952e3531af90872.0uIuFpUvKyiq2ZjdY-ZU05nq8_2tEYaIzF3dhp-Ia5w"
+    claim = read_token(b"k" * 32, token)
+    assert (claim.session_id, claim.expires_at) == (7, datetime(2030, 1, 1, tzinfo=UTC))
+    assert read_token(b"j" * 32, token) is None
+    assert read_token(b"k" * 32, token.replace("7.", "8.", 1)) is None
