@@ -22,6 +22,7 @@ from eyechart.experiment.storage.database_tables import (  # noqa: E402
     PictureRow,
     ResponseRow,
     SessionRow,
+    StimulusRow,
     StudyRow,
     TrialRow,
 )
@@ -349,12 +350,9 @@ def test_the_keyboard_is_enough(browser, tmp_path):
                 page.wait_for_timeout(20)
         assert pressed
         with here.database.reading() as db:
-            assert set(db.scalars(select(ResponseRow.choice))) <= {
-                "airplane",
-                "bicycle",
-                "knife",
-                "",
-            }
+            chosen = set(db.scalars(select(ResponseRow.choice)))
+        # where q lies in the grid; a key can come too late now and then
+        assert "airplane" in chosen and chosen <= {"airplane", ""}
 
 
 def test_phones_are_refused_kindly(browser, tmp_path):
@@ -371,14 +369,12 @@ def test_phones_are_refused_kindly(browser, tmp_path):
 
 def test_a_full_study_says_so(browser, tmp_path):
     with place(tmp_path) as here, new_page(browser, here) as page:
-        from sqlalchemy import update
-
-        from eyechart.experiment.storage.database_tables import StimulusRow
-
         with here.database.writing() as db:
             db.execute(update(StimulusRow).values(taken=50))
         page.goto(here.address())
-        page.wait_for_selector("[data-screen='full'], [data-screen='closed']")
+        page.wait_for_selector("[data-screen='full']")
+        assert "No more answers are needed" in page.inner_text("h1")
+        assert here.count(ParticipantRow) == 0 and not here.problems
 
 
 def test_the_browser_obeys_the_policy_and_nothing_outside_is_asked(browser, tmp_path):
@@ -397,6 +393,7 @@ def test_the_browser_obeys_the_policy_and_nothing_outside_is_asked(browser, tmp_
         assert page.evaluate("window.bad") is None
         here.problems.clear()
         assert here.go(page) == "debrief"
+        assert any(url.startswith(f"{here.base}/api/") for url in asked)
         assert all(url.startswith((here.base, "blob:", "data:")) for url in asked)
         here.check()
 
@@ -406,7 +403,8 @@ def test_another_site_may_not_frame_the_study(browser, tmp_path):
         other.task = here.address()
         page.goto(other.host)
         page.wait_for_timeout(500)
-        frame = page.frames[-1]
+        _, frame = page.frames
+        assert frame.url.startswith("chrome-error:")
         assert frame.locator("[data-screen]").count() == 0
 
 
