@@ -11,8 +11,8 @@ import small_models
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.core.yaml_text import MAX_DEPTH, parse_yaml
-from eyechart.experiment.design.study_config import read_config
 from eyechart.experiment.design.study_settings import _read_settings
+from eyechart.experiment.study_config import read_config
 
 DEEP = "[" * 5000 + "]" * 5000
 DEEP_MAPPING = "".join(f"{' ' * place}a:\n" for place in range(3000)) + " " * 3000 + "b"

@@ -30,8 +30,8 @@ from eyechart.experiment.design.stimulus_design import (
     pool_sizes,
     source_loads,
 )
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.design.study_samples import StudySample, group_by_source
+from eyechart.experiment.study_config import StudyConfig
 from eyechart.labels.categories import CATEGORIES
 
 

@@ -21,8 +21,8 @@ from experiment_postgres import postgresql
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
 from eyechart.experiment.design import stimulus_files, study_build
-from eyechart.experiment.design.study_config import StudyConfig, read_config
 from eyechart.experiment.storage.experiment_folder import open_study
+from eyechart.experiment.study_config import StudyConfig, read_config
 from eyechart.labels.categories import CATEGORIES
 from study_inputs import SIDE, SMALL, TWO, draw_testset, save_photographs
 

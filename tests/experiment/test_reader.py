@@ -3,10 +3,10 @@
 import pytest
 
 from eyechart.experiment.design.stimulus_files import RENDERED
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.quality.rules import find_rules
 from eyechart.experiment.quality.rules_v1 import odd
 from eyechart.experiment.storage.experiment_folder import open_study
+from eyechart.experiment.study_config import StudyConfig
 from filled_studies import Robot, always, sitting_of
 from study_inputs import SMALL, draw_testset, save_photographs
 

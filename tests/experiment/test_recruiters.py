@@ -9,10 +9,10 @@ import pytest
 
 from browser import ROOT
 from experiment_studies import Sizes, Visitor, in_process, make_study
-from eyechart.experiment.design.study_config import config_from, config_text, read_config
 from eyechart.experiment.recruiters import RECRUITERS, recruiter_settings
 from eyechart.experiment.recruiters.recruiter import BadIds, Departure, Preview, Recruiter
-from eyechart.experiment.server.tokens import read_token
+from eyechart.experiment.storage.tokens import read_token
+from eyechart.experiment.study_config import config_from, config_text, read_config
 
 PACKAGE = ROOT / "src" / "eyechart" / "experiment"
 PAGES = ROOT / "frontend" / "src"

@@ -9,7 +9,6 @@ from sqlalchemy import select
 
 import eyechart as ec
 from experiment_studies import make_study
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.quality.rules import (
     VERSION,
     apply_rules,
@@ -21,6 +20,7 @@ from eyechart.experiment.quality.rules_v1 import entropy, needed
 from eyechart.experiment.storage.database_tables import ExclusionRow, SessionRow, StimulusRow
 from eyechart.experiment.storage.experiment_folder import connect_study
 from eyechart.experiment.storage.session_records import read_sessions
+from eyechart.experiment.study_config import StudyConfig
 from filled_studies import (
     START,
     Robot,

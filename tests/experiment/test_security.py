@@ -17,7 +17,6 @@ from experiment_studies import CORRUPTIONS, SIDE, Sizes, Visitor, in_process, ma
 from eyechart.experiment.server import routes
 from eyechart.experiment.server.request_limits import MAX_BYTES, Pace
 from eyechart.experiment.server.session_progress import SessionProgress, is_catch_due
-from eyechart.experiment.server.tokens import make_token
 from eyechart.experiment.storage.database_tables import (
     IdentityRow,
     ParticipantRow,
@@ -29,6 +28,7 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.experiment_folder import connect_study
+from eyechart.experiment.storage.tokens import make_token
 from eyechart.experiment.storage.withdrawal import withdraw
 from eyechart.labels.categories import CATEGORIES
 

@@ -14,7 +14,6 @@ import numpy as np
 from PIL import Image
 from sqlalchemy import select
 
-from eyechart.experiment.design.study_config import StudyConfig, config_text
 from eyechart.experiment.storage.database import open_database
 from eyechart.experiment.storage.database_tables import (
     InstallationRow,
@@ -24,6 +23,7 @@ from eyechart.experiment.storage.database_tables import (
     StudyRow,
 )
 from eyechart.experiment.storage.experiment_folder import StudyFolder, open_study
+from eyechart.experiment.study_config import StudyConfig, config_text
 from eyechart.labels.categories import CATEGORIES
 
 SIDE = 24

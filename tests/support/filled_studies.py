@@ -14,7 +14,6 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import selectinload
 
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.storage.database_tables import (
     ExposureRow,
     ParticipantRow,
@@ -26,6 +25,7 @@ from eyechart.experiment.storage.database_tables import (
 )
 from eyechart.experiment.storage.experiment_folder import connect_study
 from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse
+from eyechart.experiment.study_config import StudyConfig
 from eyechart.labels.categories import CATEGORIES
 
 START = datetime(2030, 5, 1, 12, tzinfo=UTC)

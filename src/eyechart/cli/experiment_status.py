@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from eyechart.experiment.export.study_status import Rate, StimulusGroup, StudyStatus
+    from eyechart.experiment.export.study_status import RateInterval, StimulusGroup, StudyStatus
     from eyechart.experiment.storage.experiment_folder import StudyFolder
 
 MOST_ROWS = 24
@@ -133,5 +133,5 @@ def _table(first: str, *columns: str) -> "Table":
     return table
 
 
-def _rate(rate: "Rate | None") -> str:
+def _rate(rate: "RateInterval | None") -> str:
     return "–" if rate is None else f"{rate.value:.2f} {rate.low:.2f}–{rate.high:.2f}"

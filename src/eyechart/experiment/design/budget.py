@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.study_config import StudyConfig
 
 READING_S = 90.0
 """For consent, instructions and the last page."""

@@ -25,8 +25,8 @@ from eyechart.experiment.design.stimulus_design import (
     pool_sizes,
     source_loads,
 )
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.design.study_samples import StudyImage, StudySample
+from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.records import DIFFERENT, SAME
 
 TOLERANCE = 0.02

@@ -13,7 +13,7 @@ from eyechart.experiment.design.stimulus_design import (
     QUALIFICATION,
     PlannedStimulus,
 )
-from eyechart.experiment.design.study_config import StudyConfig
+from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.records import SAME
 from eyechart.labels.categories import CATEGORIES
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.design.study_samples import StudyImage, StudySample, check_categories
+from eyechart.experiment.study_config import StudyConfig
 
 MAIN, PRACTICE, QUALIFICATION, CATCH = "main", "practice", "qualification", "catch"
 

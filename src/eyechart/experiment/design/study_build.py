@@ -20,10 +20,10 @@ from eyechart.experiment.design.stimulus_files import (
     make_pictures,
     recorded_pictures,
 )
-from eyechart.experiment.design.study_config import StudyConfig, config_text, read_config
+from eyechart.experiment.design.study_rows import StudyEntry, is_stored, store
 from eyechart.experiment.storage import experiment_folder as study_files
 from eyechart.experiment.storage.database import open_database
-from eyechart.experiment.storage.study_rows import StudyEntry, is_stored, store
+from eyechart.experiment.study_config import StudyConfig, config_text, read_config
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.testset import TestSet
 

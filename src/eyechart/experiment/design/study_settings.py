@@ -8,7 +8,8 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
-from eyechart.experiment.design.study_config import (
+from eyechart.experiment.recruiters import recruiter_settings
+from eyechart.experiment.study_config import (
     CONSENT,
     KINDS,
     PAIRS_CONSENT,
@@ -16,7 +17,6 @@ from eyechart.experiment.design.study_config import (
     StudyConfig,
     config_from,
 )
-from eyechart.experiment.recruiters import recruiter_settings
 from eyechart.images.stimulus import find_stimulus
 
 MINUTES = "{minutes}"

@@ -9,9 +9,9 @@ from math import isnan
 from pathlib import Path
 
 from eyechart.core.files import atomic_file
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.quality.rules import JudgedSession
 from eyechart.experiment.storage.session_records import ShownImage, TrialResponse
+from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.records import CLEAN, Answers, make_answers
 
 SOURCE = "eyechart experiment"

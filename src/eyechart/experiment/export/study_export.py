@@ -9,7 +9,6 @@ from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
-from eyechart.experiment.design.study_config import StudyConfig, config_text, read_config
 from eyechart.experiment.export.export_tables import (
     EXCLUSIONS_HEAD,
     JUDGEMENTS_HEAD,
@@ -35,6 +34,7 @@ from eyechart.experiment.quality.rules import (
 from eyechart.experiment.storage.database_tables import StudyRow
 from eyechart.experiment.storage.experiment_folder import StudyFolder, connect_study
 from eyechart.experiment.storage.session_records import read_sessions
+from eyechart.experiment.study_config import StudyConfig, config_text, read_config
 from eyechart.humans.records import write_answers
 
 ANSWERS, JUDGEMENTS, TRIALS, STUDY = "answers.parquet", "judgements.csv", "trials.csv", "study.yaml"

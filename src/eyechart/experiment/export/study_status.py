@@ -10,7 +10,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.export.export_tables import (
     CountedResponse,
     counted,
@@ -27,6 +26,7 @@ from eyechart.experiment.storage.database_tables import (
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.session_records import SessionRecord, read_sessions
+from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.records import CLEAN, Answers, Judgement
 from eyechart.humans.reference import Reference
 from eyechart.humans.same_different import PairResult, analyse
@@ -52,7 +52,7 @@ class StimulusGroup:
 
 
 @dataclass(frozen=True)
-class Rate:
+class RateInterval:
     """A rate with its 95 % interval."""
 
     value: float
@@ -78,8 +78,8 @@ class StudyStatus:
     reasons: dict[str, int]
     minutes: float | None
     left_out: int
-    clean: Rate | None
-    curves: dict[str, tuple[Rate | None, ...]]
+    clean: RateInterval | None
+    curves: dict[str, tuple[RateInterval | None, ...]]
     pairs: tuple[PairResult, ...]
 
 
@@ -125,19 +125,19 @@ def state_of(record: SessionRecord, config: StudyConfig, now: datetime) -> str:
     return NOT_PASSED if record.state == FAILED else DONE
 
 
-def clean_rate(answers: Answers) -> Rate | None:
+def clean_rate(answers: Answers) -> RateInterval | None:
     """Return how often clean pictures are named rightly, with the Wilson interval."""
     correct = answers.correct[answers.corruption == CLEAN]
     if not len(correct):
         return None
     share = float(correct.mean())
-    return Rate(share, *wilson_interval(share, len(correct), 0.95))
+    return RateInterval(share, *wilson_interval(share, len(correct), 0.95))
 
 
-def running_curves(answers: Answers) -> dict[str, tuple[Rate | None, ...]]:
+def running_curves(answers: Answers) -> dict[str, tuple[RateInterval | None, ...]]:
     """Return people's accuracy at PLACES for each corruption; intervals resample photographs."""
     reference = Reference("running", answers)
-    curves: dict[str, tuple[Rate | None, ...]] = {}
+    curves: dict[str, tuple[RateInterval | None, ...]] = {}
     for name in answers.experiments:
         try:
             curve = reference.curve(
@@ -152,7 +152,7 @@ def running_curves(answers: Answers) -> dict[str, tuple[Rate | None, ...]]:
         for delta_v in PLACES:
             is_seen = any(start <= delta_v <= end for start, end in curve.observed)
             low, high = curve.band(delta_v)
-            rate = Rate(float(curve(delta_v)), float(low), float(high))
+            rate = RateInterval(float(curve(delta_v)), float(low), float(high))
             rates.append(rate if is_seen else None)
         curves[name] = tuple(rates)
     return curves

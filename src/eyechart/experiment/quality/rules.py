@@ -11,13 +11,13 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.design.study_config import StudyConfig, config_from
 from eyechart.experiment.quality import rules_v1
 from eyechart.experiment.quality.rules_v1 import QualityRule
 from eyechart.experiment.storage.database_tables import ACTIVE, ExclusionRow, SessionRow, StudyRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.leases import give_back
 from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse, read_sessions
+from eyechart.experiment.study_config import StudyConfig, config_from
 
 VERSION = 1
 """Of the rules for new studies."""

@@ -12,9 +12,9 @@ from math import ceil, log2
 
 from scipy.special import bdtrc
 
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.storage.database_tables import FAILED
 from eyechart.experiment.storage.session_records import MAIN, SessionRecord, TrialResponse
+from eyechart.experiment.study_config import StudyConfig
 
 CHOICES = {"categorise": 16, "same-different": 2}
 

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.server.problems import problem
-from eyechart.experiment.server.tokens import token_hash
+from eyechart.experiment.storage.tokens import token_hash
 
 MAX_BYTES = 16_384
 """Of a request's body; an answer has about 500."""

@@ -5,7 +5,6 @@ from datetime import datetime
 from sqlalchemy import Row, bindparam, insert, select, update
 from sqlalchemy.orm import Session as Db
 
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.server.session_progress import end, has_failed, is_active, progress_of
 from eyechart.experiment.server.sessions import Refusal, state_of
 from eyechart.experiment.server.trial_allocation import Admit, admit_everybody, locked
@@ -21,6 +20,7 @@ from eyechart.experiment.storage.database_tables import (
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.leases import take_again
+from eyechart.experiment.study_config import StudyConfig
 
 StoredTrial = Row[int, str, str, int, datetime, str, bytes | None]
 

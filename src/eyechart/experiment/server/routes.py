@@ -16,7 +16,6 @@ from sqlalchemy import Row, and_, bindparam, select
 from sqlalchemy.orm import Session as Db
 
 from eyechart.core.version import __version__
-from eyechart.experiment.design.study_config import StudyConfig, choices_of
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.recruiters.recruiter import BadIds, Preview
 from eyechart.experiment.server import wire
@@ -26,7 +25,6 @@ from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TO
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.session_progress import planned
 from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join, state_of
-from eyechart.experiment.server.tokens import read_token, token_hash
 from eyechart.experiment.server.trial_allocation import AllocatedTrial, TrialRequest, allocate
 from eyechart.experiment.storage.database import THREADS
 from eyechart.experiment.storage.database_tables import (
@@ -37,6 +35,8 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
+from eyechart.experiment.storage.tokens import read_token, token_hash
+from eyechart.experiment.study_config import StudyConfig, choices_of
 
 Clock = Callable[[], datetime]
 BEARER = HTTPBearer(auto_error=False, description="The token of a session.")

@@ -8,7 +8,6 @@ from random import Random
 from sqlalchemy import bindparam, case, exists, func, select
 from sqlalchemy.orm import Session as Db
 
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.quality.rules import judge_session
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
@@ -23,6 +22,7 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.leases import drop_all, give_back
+from eyechart.experiment.study_config import StudyConfig
 
 PHASES = ("practice", "qualification", "main")
 LOOKAHEAD = 3

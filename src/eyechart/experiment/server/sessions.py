@@ -19,13 +19,6 @@ from eyechart.experiment.server.session_progress import (
     planned,
     progress_of,
 )
-from eyechart.experiment.server.tokens import (
-    completion_code,
-    make_token,
-    new_code,
-    pseudonym_digest,
-    token_hash,
-)
 from eyechart.experiment.server.trial_allocation import is_over, locked
 from eyechart.experiment.server.wire import JoinReply, ScreenSize, SessionState, TabClaim
 from eyechart.experiment.storage.database_tables import (
@@ -40,6 +33,13 @@ from eyechart.experiment.storage.database_tables import (
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.leases import drop_all
+from eyechart.experiment.storage.tokens import (
+    completion_code,
+    make_token,
+    new_code,
+    pseudonym_digest,
+    token_hash,
+)
 
 
 class Refusal(Exception):

@@ -14,7 +14,6 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session as Db
 from sqlalchemy.orm import contains_eager
 
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.server.open_stimuli import (
     LEAST_TAKEN,
     RESERVED,
@@ -34,7 +33,6 @@ from eyechart.experiment.server.session_progress import (
     planned,
     progress_of,
 )
-from eyechart.experiment.server.tokens import new_public_id
 from eyechart.experiment.storage.database_tables import (
     FAILED,
     LIVE,
@@ -45,6 +43,8 @@ from eyechart.experiment.storage.database_tables import (
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.leases import count, release_expired
+from eyechart.experiment.storage.tokens import new_public_id
+from eyechart.experiment.study_config import StudyConfig
 
 TRIES = 5
 

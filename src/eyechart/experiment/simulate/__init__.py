@@ -1,0 +1,1 @@
+"""Robots that take part in a copy of a study, by function calls or in a browser."""

@@ -12,13 +12,13 @@ from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
-from eyechart.experiment.design.study_config import choices_of
 from eyechart.experiment.server.serve import listen, make_server
 from eyechart.experiment.simulate.robots import Kind, Psychometric, Robot
 from eyechart.experiment.simulate.simulation import RobotOutcome, question_of
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import SessionRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
+from eyechart.experiment.study_config import choices_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

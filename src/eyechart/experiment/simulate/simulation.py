@@ -15,11 +15,9 @@ from sqlalchemy import insert, select
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.progress import Advance
-from eyechart.experiment.design.study_config import choices_of
 from eyechart.experiment.recruiters.link import RECRUITER
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join
-from eyechart.experiment.server.tokens import read_token
 from eyechart.experiment.server.trial_allocation import TrialRequest, allocate
 from eyechart.experiment.server.wire import ResponseBody, TabClaim
 from eyechart.experiment.simulate.robots import Kind, Psychometric, Robot, RobotQuestion
@@ -42,6 +40,8 @@ from eyechart.experiment.storage.experiment_folder import (
     database_url,
     open_study,
 )
+from eyechart.experiment.storage.tokens import read_token
+from eyechart.experiment.study_config import choices_of
 
 ROBOTS = "robots.json"
 AT_ONCE = 8

@@ -15,9 +15,9 @@ from sqlalchemy.exc import ArgumentError
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.experiment.design.study_config import StudyConfig, read_config
 from eyechart.experiment.storage.database import Database, open_database
 from eyechart.experiment.storage.database_tables import InstallationRow, StudyRow
+from eyechart.experiment.study_config import StudyConfig, read_config
 from eyechart.images.files import UNREADABLE
 
 CONFIG, SECRET, DATABASE, STIMULI, PLAN = (

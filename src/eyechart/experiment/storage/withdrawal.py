@@ -5,7 +5,6 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
 from eyechart.experiment.recruiters import RECRUITERS
-from eyechart.experiment.server.tokens import pseudonym_digest
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
     ConsentRow,
@@ -18,6 +17,7 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.leases import recount_some
+from eyechart.experiment.storage.tokens import pseudonym_digest
 
 
 def withdraw(database: Database, secret: bytes, name: str) -> int:

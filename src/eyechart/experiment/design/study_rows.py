@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session as Db
 
 from eyechart.core.errors import UsageError
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
-from eyechart.experiment.design.study_config import StudyConfig
 from eyechart.experiment.design.study_samples import StudySample
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import (
@@ -21,6 +20,7 @@ from eyechart.experiment.storage.database_tables import (
     StimulusRow,
     StudyRow,
 )
+from eyechart.experiment.study_config import StudyConfig
 
 AT_ONCE = 500
 """How many photographs are looked up together."""
