@@ -48,7 +48,7 @@ def plan_text(
 
 
 def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
-    """Return what the experimenter should think about, a sentence stimulus."""
+    """Return what the experimenter should think about, a sentence each."""
     advice = []
     if config.kind == "categorise":
         counts = _by_category(stimuli)
