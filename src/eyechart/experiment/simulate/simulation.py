@@ -1,10 +1,9 @@
 """Simulated participants in a copy of a study, to try everything before the first real one."""
 
-import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -15,6 +14,7 @@ from sqlalchemy import insert, select
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.progress import Advance
+from eyechart.core.records import Record
 from eyechart.experiment.recruiters.link import RECRUITER
 from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join
@@ -57,6 +57,13 @@ class RobotOutcome:
     participant: str
     kind: Kind
     state: str
+
+
+class RobotList(Record):
+    """The file that says who was what in a simulated study."""
+
+    curve: Psychometric
+    robots: tuple[RobotOutcome, ...]
 
 
 def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
@@ -103,9 +110,9 @@ def question_of(database: Database, trial: str) -> RobotQuestion:
 
 def write_robots(out: Path, outcomes: Sequence[RobotOutcome], curve: Psychometric) -> None:
     """Write who was what, beside the simulated study."""
-    content = {"curve": asdict(curve), "robots": [asdict(outcome) for outcome in outcomes]}
+    content = RobotList(curve=curve, robots=tuple(outcomes))
     with atomic_file(out / ROBOTS) as temporary:
-        temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        temporary.write_text(content.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def simulate_fast(
