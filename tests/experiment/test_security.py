@@ -326,24 +326,29 @@ def test_a_token_is_over_when_it_says_so(folder):
         assert visitor.ask().status_code == 200
 
 
-def test_whoever_is_deleted_while_asking_is_told_so(folder):
-    who = []
+def test_whoever_is_deleted_while_asking_is_told_so(folder, monkeypatch):
+    def deletes_first(work, database, person):
+        def deleted(*arguments, **options):
+            withdraw(database, folder.secret, person)
+            return work(*arguments, **options)
 
-    def clock():
-        # called when the token is looked at, and again when the work begins
-        if len(who) == 2:
-            withdraw(client.database, folder.secret, who.pop())
-        elif who:
-            who.append(who[0])
-        return datetime.now(UTC)
+        return deleted
 
-    with in_process(folder, clock=clock) as client:
-        for ask in (Visitor.ask, Visitor.claim, lambda one: one.answer(uuid4().hex)):
+    with in_process(folder) as client:
+        for name, ask in (
+            ("allocate", Visitor.ask),
+            ("claim_tab", Visitor.claim),
+            ("store", lambda one: one.answer(uuid4().hex)),
+        ):
             visitor = Visitor(client).begin()
-            who[:] = [visitor.state()["participant"]]
-            reply = ask(visitor)
+            person = visitor.state()["participant"]
+            # the token was good when it was looked at, and the session is gone when work begins
+            work = deletes_first(getattr(routes, name), client.database, person)
+            with monkeypatch.context() as patched:
+                patched.setattr(routes, name, work)
+                reply = ask(visitor)
             assert (reply.status_code, reply.json()["code"]) == (401, "bad_token")
-            who.clear()
+            assert visitor.ask().status_code == 401
 
 
 # what is asked for
