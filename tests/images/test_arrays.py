@@ -11,7 +11,7 @@ import torch
 import eyechart as ec
 from commands import assert_refused
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.published import find_published, load_published
+from eyechart.testsets.published_files import find_published, load_published
 from published_files import TWO, arrays, recorded
 
 MODEL = "small_models:pale_colours"

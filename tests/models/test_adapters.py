@@ -20,8 +20,8 @@ from eyechart.labels.imagenet import class_names, wordnet_ids
 from eyechart.models.adapter import ADAPTERS, need
 from eyechart.models.adapters.clip_models import PROMPT, texts_of
 from eyechart.models.adapters.hf_models import steps_of
-from eyechart.models.adapters.loading import zoo
 from eyechart.models.adapters.outputs import meaning_of, unknown_of_many
+from eyechart.models.adapters.zoo import zoo
 from eyechart.models.find import load_model
 from places import ROOT
 from tiny_zoo import (
@@ -696,7 +696,7 @@ def test_robustbench_has_a_side_for_each_of_its_models(robustbench):
 
 def test_robustbench_has_the_models_of_the_study(robustbench):
     from eyechart.models.adapters.robustbench_models import known_models
-    from eyechart.models.study import STUDIES
+    from eyechart.models.published_study import STUDIES
 
     known = {name for names in known_models().values() for name in names}
     for model in STUDIES["vcr"]:
@@ -712,7 +712,7 @@ def test_robustbench_suggests_names_and_says_how_to_fetch(robustbench):
 
 
 def test_the_study_is_made_of_models_that_timm_has():
-    from eyechart.models.study import STUDIES
+    from eyechart.models.published_study import STUDIES
 
     timm = zoo_of("timm", "timm")
     names = [model.spec.removeprefix("timm:") for model in STUDIES["vcr"]]

@@ -37,7 +37,7 @@ from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry, load_suite
 from eyechart.training.data import split
 from eyechart.training.recipe import Recipe
-from eyechart.training.sources import Sources
+from eyechart.training.sources import TrainingSources
 from interrupting import stopping
 from places import SUPPORT
 from textures import TINTS, save_textures
@@ -654,7 +654,9 @@ def test_what_lacks_its_network_is_left_out_of_the_study_and_of_a_benchmark(monk
 
 
 def sources(home, **given):
-    train, test = Sources(**{"images": home, "stimulus": "native", **given}).load(NoProgress())
+    train, test = TrainingSources(**{"images": home, "stimulus": "native", **given}).load(
+        NoProgress()
+    )
     return train, test
 
 

@@ -26,7 +26,7 @@ from eyechart.scores.expected import clean_expected_error, expected_error
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.published import find_published, load_published
+from eyechart.testsets.published_files import find_published, load_published
 from result_records import corruption_results, model_results, space_results
 from small_models import save_pictures
 

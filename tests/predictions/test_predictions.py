@@ -23,7 +23,7 @@ from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
-from eyechart.predictions.record import SCHEMA, answers_of, to_table
+from eyechart.predictions.record import SCHEMA, predictions_table, record_scores
 from eyechart.predictions.run import open_run
 from eyechart.reports.bench_loop import LoopSpeed
 from eyechart.testsets.manifest import SCHEMA as ROWS
@@ -562,7 +562,7 @@ def test_recorded_categories_are_those_of_the_probabilities(rule):
 
     scores = torch.randn(300, 1000, generator=torch.Generator().manual_seed(1)) * 4
     rows = pa.table([pa.nulls(300, field.type) for field in ROWS], schema=ROWS)
-    table = to_table(rows, "mine", answers_of(scores))
+    table = predictions_table(rows, "mine", record_scores(scores))
     answer = table["answer"].to_numpy().astype(np.int64)
     expected = to_categories(torch.softmax(scores.double(), dim=1), rule)
     assert categories_of(table, answer, rule).tolist() == expected.tolist()
@@ -571,14 +571,14 @@ def test_recorded_categories_are_those_of_the_probabilities(rule):
 def test_confidence_is_the_probability_of_the_answer():
     scores = torch.randn(50, 7, generator=torch.Generator().manual_seed(1)) * 3
     rows = pa.table([pa.nulls(50, field.type) for field in ROWS], schema=ROWS)
-    recorded = to_table(rows, "mine", answers_of(scores))["confidence"].to_numpy()
+    recorded = predictions_table(rows, "mine", record_scores(scores))["confidence"].to_numpy()
     expected = torch.softmax(scores.double(), dim=1).max(dim=1).values
     np.testing.assert_allclose(recorded, expected, rtol=1e-5)
 
 
 def test_probabilities_and_their_logits_are_recorded_alike():
     logits = torch.randn(20, 1000, generator=torch.Generator().manual_seed(2))
-    one, two = answers_of(logits).numbers, answers_of(torch.softmax(logits, dim=1)).numbers
+    one, two = record_scores(logits).numbers, record_scores(torch.softmax(logits, dim=1)).numbers
     torch.testing.assert_close(one, two, atol=1e-4, rtol=0)
 
 
@@ -592,7 +592,7 @@ def test_categories_need_a_model_of_1000_classes(images, recorded):
 
 def test_of_equally_good_answers_the_first_counts():
     scores = torch.randint(0, 3, (4000, 40), generator=torch.Generator().manual_seed(0)).float()
-    found = answers_of(scores).numbers[:, 0].long()
+    found = record_scores(scores).numbers[:, 0].long()
     best = scores.amax(dim=1, keepdim=True)
     first = torch.tensor(
         [row.tolist().index(top.item()) for row, top in zip(scores, best, strict=True)]

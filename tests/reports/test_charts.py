@@ -13,7 +13,7 @@ from skimage.color import rgb2lab
 import report_runs
 from changing import replace
 from eyechart.core.errors import UsageError
-from eyechart.models.study import CATEGORIES
+from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.html.charts.chart import labels, slug
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.series.curves import crossings, gaps

@@ -20,7 +20,7 @@ from PIL import Image
 
 from changing import replace
 from eyechart.core.errors import UsageError
-from eyechart.models.study import CATEGORIES
+from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.figures import (
     area_figure,
     curve_figure,

@@ -20,8 +20,8 @@ from eyechart.images.dataset import find_images
 from eyechart.models.model import Model
 from eyechart.structure.folds import style_folds, subclass_folds
 from eyechart.structure.kinds import load_kinds
-from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, training_data
+from eyechart.training.image_blocks import predict_held
 from kinds_data import Row, colours, drawn, in_memory, tinted, write_rows
 from tiny_networks import tiny
 
@@ -515,6 +515,6 @@ def test_answers_to_blocks_are_those_to_single_pictures(tmp_path, monkeypatch):
     assert len(set(expected)) > 1
     for pictures in (1, 5, 1000):
         monkeypatch.setattr(
-            "eyechart.training.blocks.BLOCK_PIXELS", {"cpu": pictures * data.size[0] ** 2}
+            "eyechart.training.image_blocks.BLOCK_PIXELS", {"cpu": pictures * data.size[0] ** 2}
         )
         assert predict_held([model], Held(data, CPU))[0].tolist() == expected

@@ -15,7 +15,7 @@ from eyechart.images.stimulus import find_stimulus
 from eyechart.suites import array_layout, folder, work
 from eyechart.suites.suite import find_entry
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.published import find_published, load_published
+from eyechart.testsets.published_files import find_published, load_published
 from layout_readers import list_folder, read_arrays, read_listed
 from small_models import save_pictures
 

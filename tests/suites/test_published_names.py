@@ -11,7 +11,7 @@ from PIL import Image
 import eyechart as ec
 from commands import assert_refused, picture
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.published import find_published
+from eyechart.testsets.published_files import find_published
 from published_files import arrays, cheap_folder, publish
 from small_models import save_pictures
 

@@ -15,7 +15,7 @@ from eyechart.core.progress import NoProgress
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.suites.suite import find_entry
-from eyechart.training import blocks, loop, state
+from eyechart.training import image_blocks, loop, state
 from eyechart.training.data import training_data
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
@@ -74,5 +74,5 @@ class Slow:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     state.SAVE_EVERY = 0.0
-    blocks.BLOCK_PIXELS = {"cpu": 2 * 8 * SIDE * SIDE}
+    image_blocks.BLOCK_PIXELS = {"cpu": 2 * 8 * SIDE * SIDE}
     torch.save(train(data_of(sys.argv[1]), sys.argv[2], sys.argv[3], progress=Slow()), sys.argv[4])

@@ -13,7 +13,7 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.images.dataset import Picture
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.published import find_published, load_published
+from eyechart.testsets.published_files import find_published, load_published
 from eyechart.testsets.samples import choose_pictures
 from published_files import arrays, cheap_folder
 from small_models import save_pictures

@@ -16,7 +16,7 @@ from eyechart.images.published import list_published
 from eyechart.predictions import unreadable
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.published import find_published, load_published
+from eyechart.testsets.published_files import find_published, load_published
 from eyechart.testsets.samples import plan_samples
 from eyechart.testsets.stimuli import iterate_samples
 from published_files import TWO, cheap_folder, publish, recorded

@@ -19,7 +19,7 @@ import eyechart as ec
 from commands import picture
 from eyechart.images.identity import content_keys
 from eyechart.suites.suite import load_suite
-from eyechart.testsets import render, testset
+from eyechart.testsets import testset
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.manifest import SCHEMA
 from eyechart.testsets.plan import Plan
@@ -304,7 +304,7 @@ def test_pictures_are_the_same_whatever_the_batches_and_the_order(
 ):
     count = render_testset(drawn, images, CPU, tmp_path / "one", silent)
     assert count == len(drawn)
-    monkeypatch.setattr(render, "BATCH", {"cpu": 3})
+    monkeypatch.setattr("eyechart.testsets.stimuli.BATCH", {"cpu": 3})
     monkeypatch.setattr("eyechart.testsets.stimuli.CLEAN_PIXELS", {"cpu": 2 * 40 * 40})
     order = np.random.default_rng(0).permutation(len(drawn))
     shuffled = replace(drawn, table=drawn.table.take(order))

@@ -250,7 +250,6 @@ def test_a_uniform_set_is_the_same_twice_and_in_other_batches(images, monkeypatc
     options = {"n": 12, "sampling": "uniform", "corruptions": ["gaussian_noise"]}
     one = ec.draw(images, **options)
     monkeypatch.setattr("eyechart.testsets.stimuli.BATCH", {"cpu": 5})
-    monkeypatch.setattr("eyechart.testsets.testset.BATCH", {"cpu": 3})
     two = ec.draw(images, **options)
     assert one.table.equals(two.table)
 

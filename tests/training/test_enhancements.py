@@ -227,7 +227,7 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
 
     monkeypatch.setattr(enhancements, "CLAHE", Transform("clahe", note))
     monkeypatch.setattr(enhancements, "train", watched)
-    monkeypatch.setattr("eyechart.training.blocks.BLOCK_PIXELS", {"cpu": 1})
+    monkeypatch.setattr("eyechart.training.image_blocks.BLOCK_PIXELS", {"cpu": 1})
     recipe = Recipe(epochs=1, batch=8, rate=0.05)
     tuned = Enhancement("CLAHE", "clahe", recipe=recipe, equalised=True)
     model = load_model(str(home / "out" / "standard.pt"), CPU, half=False, trust=True)

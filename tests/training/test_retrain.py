@@ -36,7 +36,7 @@ from eyechart.stats.p_values import paired_difference
 from eyechart.suites.apply import corrupt
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
-from eyechart.training.changes import Change
+from eyechart.training.changes import ScoreChange
 from eyechart.training.data import training_data
 from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import Recipe
@@ -436,8 +436,8 @@ def test_clean_accuracy_that_fell_is_said():
     low, high = (make_estimate(own, np.full(50, own) + spread(50)) for own in (0.5, 0.8))
     for before, after, said in ((high, low, 1), (low, high, 0), (low, low, 0)):
         found = paired_difference(after, before)
-        own = Change("native", "", "clean_accuracy", before, after, found, 1.0)
-        other = Change("native", NOISE, "r_a", before, after, found, 1.0)
+        own = ScoreChange("native", "", "clean_accuracy", before, after, found, 1.0)
+        other = ScoreChange("native", NOISE, "r_a", before, after, found, 1.0)
         notes = on_clean([own, other], 0.001)
         assert len(notes) == said
         assert all("fell by 0.300" in note and "0.001" in note for note in notes)
@@ -451,7 +451,7 @@ def test_intervals_that_touch_are_not_apart():
     def between(*ends):
         (a, b), (c, d) = ends
         one, two = (type("E", (), {"interval": own}) for own in ((a, b), (c, d)))
-        return Change("native", "", "r_a", one, two, None, 1.0).is_apart
+        return ScoreChange("native", "", "r_a", one, two, None, 1.0).is_apart
 
     assert between((0.1, 0.2), (0.3, 0.4)) and between((0.3, 0.4), (0.1, 0.2))
     assert not between((0.1, 0.3), (0.3, 0.4)) and not between((0.1, 0.9), (0.3, 0.4))

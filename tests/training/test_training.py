@@ -23,7 +23,7 @@ from eyechart.suites.apply import draw_random
 from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry
-from eyechart.training import blocks, loop
+from eyechart.training import image_blocks, loop
 from eyechart.training.augment import mirror, mixing_weights, shift
 from eyechart.training.data import training_data
 from eyechart.training.mixture import Mixture
@@ -140,7 +140,7 @@ def test_a_stop_in_the_middle_of_a_step_loses_the_step_and_no_more(
 
 
 def test_how_many_pictures_are_made_together_changes_nothing(data, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK_PIXELS", {"cpu": 3 * 8 * SIDE * SIDE})
+    monkeypatch.setattr(image_blocks, "BLOCK_PIXELS", {"cpu": 3 * 8 * SIDE * SIDE})
     assert same(train(data, tmp_path / "net.pt"), whole)
 
 
@@ -156,7 +156,7 @@ def test_a_training_that_crashed_goes_on_from_where_it_was_last_written_down(
         raise MemoryError
 
     monkeypatch.setattr("eyechart.training.state.SAVE_EVERY", 0.0)
-    monkeypatch.setattr(blocks, "BLOCK_PIXELS", {"cpu": 2 * 8 * SIDE * SIDE})
+    monkeypatch.setattr(image_blocks, "BLOCK_PIXELS", {"cpu": 2 * 8 * SIDE * SIDE})
     path, told = tmp_path / "net.pt", Stopping(6, crash)
     with pytest.raises(MemoryError):
         train(data, path, progress=told)

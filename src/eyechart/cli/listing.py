@@ -87,7 +87,7 @@ def published() -> None:
 
 
 def _show_study(study: str) -> None:
-    from eyechart.models.study import COUNTS, STUDIES
+    from eyechart.models.published_study import COUNTS, STUDIES
 
     models = STUDIES[study]
     _show(

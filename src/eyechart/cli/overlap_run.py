@@ -138,7 +138,7 @@ def run(
     from eyechart.overlap.run import run_study
     from eyechart.overlap.study import Study
     from eyechart.training.recipe import Recipe
-    from eyechart.training.sources import Sources
+    from eyechart.training.sources import TrainingSources
 
     recipe = Recipe(
         epochs, batch, rate, weight_decay=weight_decay, nesterov=nesterov, schedule=schedule,
@@ -155,7 +155,9 @@ def run(
         trust,
     )
     n_classes = IMAGENET_CLASSES if "every" in values else None
-    sources = Sources(images, train_images, stimulus, every, leave_out=out, n_classes=n_classes)
+    sources = TrainingSources(
+        images, train_images, stimulus, every, leave_out=out, n_classes=n_classes
+    )
     if preset is not None:
         print(preset_line(preset, values))
     with ProgressBars() as bars:

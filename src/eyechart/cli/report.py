@@ -198,7 +198,7 @@ def _check_target(target: Path) -> None:
 
 def _categories(given: "list[str] | tuple[str, ...]") -> dict[str, str]:
     from eyechart.core.registry import unknown_name
-    from eyechart.models.study import CATEGORIES
+    from eyechart.models.published_study import CATEGORIES
 
     found = {}
     for text in given:

@@ -11,7 +11,7 @@ from eyechart.cli.testset_options import Balanced, Definition, Jpeg, Pictures
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.testsets.coverage import Coverage
+    from eyechart.testsets.coverage import SampleCoverage
 
 app = typer.Typer(help="Draw, describe and write out test sets.", no_args_is_help=True)
 
@@ -147,7 +147,7 @@ def coverage(
     _print_coverage(read_testset(testset).coverage(least), least)
 
 
-def _print_coverage(found: "list[Coverage]", least: int = 20) -> None:
+def _print_coverage(found: "list[SampleCoverage]", least: int = 20) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape

@@ -127,7 +127,7 @@ def enhancements(
         usual_enhancements,
     )
     from eyechart.training.recipe import Recipe
-    from eyechart.training.sources import Sources
+    from eyechart.training.sources import TrainingSources
 
     scratch = (epochs, rate, schedule, warmup)
     if pretrained and scratch != (USUAL_EPOCHS, USUAL_RATE, USUAL_SCHEDULE, 0.0):
@@ -164,7 +164,11 @@ def enhancements(
     with lock_folder(out), ProgressBars() as bars:
         try:
             compared = compare_enhancements(
-                asked, Sources(images, train_images, stimulus, leave_out=out), load, where, bars
+                asked,
+                TrainingSources(images, train_images, stimulus, leave_out=out),
+                load,
+                where,
+                bars,
             )
         except KeyboardInterrupt:
             raise stopped(out, "what was done") from None

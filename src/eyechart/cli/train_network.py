@@ -150,21 +150,21 @@ def network(
 def _load(
     train_images: Path, images: Path | None, stimulus: str, every: int, progress: "Progress"
 ) -> "tuple[ImageSet, ImageSet | None]":
-    from eyechart.training.sources import Sources, load_labelled
+    from eyechart.training.sources import TrainingSources, load_labelled
 
     if images is None:
         return load_labelled(
             train_images, "pictures to train with", every, stimulus, progress
         ), None
-    return Sources(images, train_images, stimulus, every).load(progress)
+    return TrainingSources(images, train_images, stimulus, every).load(progress)
 
 
 def _accuracy(out: Path, test: "Labelled", device: "torch.device") -> str:
     """Return a sentence that says how often the network is right on clean pictures."""
     from eyechart.models.find import load_model
     from eyechart.stats.intervals import wilson_interval
-    from eyechart.training.blocks import predict_held
     from eyechart.training.data import Held
+    from eyechart.training.image_blocks import predict_held
 
     model = load_model(str(out), device, trust=True)
     held = Held(test, device)

@@ -16,12 +16,12 @@ from eyechart.models.adapter import ADAPTERS
 from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.card import Card, read_card
 from eyechart.models.efficientnet_lite import SIZES, load_efficientnet_lite
-from eyechart.models.files import SUFFIXES, load_file
 from eyechart.models.imports import is_importable
 from eyechart.models.label_map import LabelMap, find_map, map_of
 from eyechart.models.model import Answer, Model
 from eyechart.models.objects import from_object, name_of
 from eyechart.models.request import Request
+from eyechart.models.torch_files import SUFFIXES, load_file
 
 NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model")
 """The models that come by name."""

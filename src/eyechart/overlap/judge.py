@@ -16,7 +16,7 @@ from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.overlap.strengths import Scale
 from eyechart.pipeline.prepare import check_labels, check_models
-from eyechart.predictions.batches import BatchSize, Stimuli, predict_classes
+from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.suites.apply import corrupt_batch
 from eyechart.suites.assets import assets_of
 from eyechart.testsets.plan import Plan
@@ -105,7 +105,7 @@ class Judge:
                 pictures, scale.entry, severity, values, keys, self.seed, 0, assets
             ), None
 
-        stimuli = Stimuli(len(self.images), self.images.sizes[0], make)
+        stimuli = StimulusSource(len(self.images), self.images.sizes[0], make)
         (classes,) = predict_classes(stimuli, [self.model], self.batch)
         return classes == self.labels
 

@@ -23,7 +23,7 @@ from eyechart.overlap.tables import FILE, AccuracyTable, make_table, write_accur
 from eyechart.suites.suite import Suite
 from eyechart.suites.write import write_suite
 from eyechart.training.data import Labelled, training_data
-from eyechart.training.sources import Sources
+from eyechart.training.sources import TrainingSources
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -32,7 +32,7 @@ SUITE, STUDY = "suite.yaml", "study"
 
 
 def run_study(
-    study: Study, sources: Sources, devices: Sequence[str], out: Path, progress: Progress
+    study: Study, sources: TrainingSources, devices: Sequence[str], out: Path, progress: Progress
 ) -> AccuracyTable:
     """Make all trainings and tests that `out` does not hold yet, and return the results.
 
@@ -62,7 +62,7 @@ def run_study(
     return collect(study, out)
 
 
-def _load(sources: Sources, progress: Progress) -> tuple[Labelled, Labelled]:
+def _load(sources: TrainingSources, progress: Progress) -> tuple[Labelled, Labelled]:
     train, test = sources.load(progress)
     train_data = training_data(train)
     test_data = training_data(test, train_data.class_names, least=1)

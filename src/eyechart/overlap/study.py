@@ -24,8 +24,8 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.tables import ALL, CLEAN, STANDARD
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
-from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled, mean_and_deviation
+from eyechart.training.image_blocks import predict_held
 from eyechart.training.loop import Start, Training, new_network, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe

@@ -16,7 +16,7 @@ from eyechart.images.stimulus import find_stimulus
 from eyechart.pipeline.task import Task
 from eyechart.suites.from_files import KNOWN, is_read
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.published import Published, find_published, load_published
+from eyechart.testsets.published_files import Published, find_published, load_published
 from eyechart.testsets.samples import choose_pictures
 
 AnyPath = str | os.PathLike[str]

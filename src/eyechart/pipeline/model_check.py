@@ -18,7 +18,7 @@ from eyechart.labels.categories import NONE
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
-from eyechart.predictions.batches import BatchSize, Stimuli, predict_classes
+from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.stats.intervals import wilson_interval
 
 LEVEL = 0.95
@@ -148,7 +148,7 @@ def _answers(
     def make(start: int, stop: int) -> tuple[Tensor, None]:
         return images.batch([int(place) for place in places[start:stop]]), None
 
-    stimuli = Stimuli(len(places), images.sizes[int(places[0])], make)
+    stimuli = StimulusSource(len(places), images.sizes[int(places[0])], make)
     (classes,) = predict_classes(stimuli, [model], BatchSize(BATCH), step)
     return np.asarray(classes.cpu())
 

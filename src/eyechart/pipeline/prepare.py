@@ -21,7 +21,7 @@ from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline import PEOPLE, choose_baseline
 from eyechart.pipeline.task import ENTRY16, Task
-from eyechart.predictions.batches import BatchSize, Stimuli, predict_classes
+from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.run import open_run
@@ -102,7 +102,7 @@ def check_models(models: Sequence[Model], images: ImageSet, device: torch.device
         if names.count(name) > 1:
             raise UsageError(f"The model {name} is given twice.")
     pictures = destroyed_pictures(*images.sizes[0])[:2].to(device)
-    stimuli = Stimuli(2, images.sizes[0], lambda start, stop: (pictures[start:stop], None))
+    stimuli = StimulusSource(2, images.sizes[0], lambda start, stop: (pictures[start:stop], None))
     for model in models:
         predict_classes(stimuli, [model], BatchSize(2))
 

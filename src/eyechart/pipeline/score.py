@@ -20,7 +20,7 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
 from eyechart.labels.spaces import category_labels, native_labels, output_names
 from eyechart.models.model import Model
-from eyechart.models.study import category_of_model
+from eyechart.models.published_study import category_of_model
 from eyechart.pipeline.agreement import agreements
 from eyechart.pipeline.baseline import PEOPLE, choose_baseline
 from eyechart.pipeline.by_class import ByClass

@@ -19,7 +19,7 @@ Known = TypeVar("Known")
 
 
 @dataclass(frozen=True, eq=False)
-class Stimuli(Generic[Known]):
+class StimulusSource(Generic[Known]):
     """Images to be predicted, made a batch at a time.
 
     `size`: height and width of the largest in px. `make`: from the first image and the one after
@@ -50,7 +50,7 @@ class PredictedBatch(Generic[Known, Kept]):
 
 
 def predict_batches(
-    stimuli: Stimuli[Known],
+    stimuli: StimulusSource[Known],
     models: Sequence[Model],
     keep: Callable[[Tensor], Kept],
     batch_size: BatchSize,
@@ -91,7 +91,7 @@ def predict_batches(
 
 
 def predict_classes(
-    stimuli: Stimuli[None],
+    stimuli: StimulusSource[None],
     models: Sequence[Model],
     batch_size: BatchSize,
     advance: Advance = no_advance,

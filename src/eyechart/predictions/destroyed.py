@@ -10,8 +10,8 @@ from torch import Tensor
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
-from eyechart.predictions.batches import BatchSize, Stimuli, predict_batches
-from eyechart.predictions.record import answers_of, to_table
+from eyechart.predictions.batches import BatchSize, StimulusSource, predict_batches
+from eyechart.predictions.record import predictions_table, record_scores
 from eyechart.testsets.manifest import SCHEMA
 from eyechart.testsets.plan import Plan
 
@@ -47,10 +47,12 @@ def predict_destroyed(
     )
     tables = []
     for model in models:
-        stimuli = Stimuli(COUNT, images.sizes[0], lambda start, stop: (pictures[start:stop], None))
+        stimuli = StimulusSource(
+            COUNT, images.sizes[0], lambda start, stop: (pictures[start:stop], None)
+        )
         batches = predict_batches(stimuli, [model], lambda scores: scores, BatchSize(COUNT))
         scores = torch.cat([batch.records[0] for batch in batches])
         if not bool(scores.isfinite().all()):
             raise model.refuse()
-        tables.append(to_table(rows, model.name, answers_of(scores).on_cpu()))
+        tables.append(predictions_table(rows, model.name, record_scores(scores).on_cpu()))
     return pa.concat_tables(tables)

@@ -18,13 +18,12 @@ from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
-from eyechart.predictions.batches import BatchSize, PredictedBatch, Stimuli, predict_batches
+from eyechart.predictions.batches import BatchSize, PredictedBatch, StimulusSource, predict_batches
 from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
 from eyechart.predictions.record import VERSION as RECORD_VERSION
-from eyechart.predictions.record import Answers, answers_of, to_table
+from eyechart.predictions.record import BatchRecord, predictions_table, record_scores
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
-from eyechart.testsets.manifest import VERSION, Measured
-from eyechart.testsets.manifest import to_table as rows_table
+from eyechart.testsets.manifest import VERSION, Measured, samples_table
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import IntArray, Samples
 from eyechart.testsets.stimuli import (
@@ -172,7 +171,7 @@ class _ComputedBatch:
     delta_v: Tensor
     pixels: Tensor
     scales: int
-    answers: tuple[Answers, ...]
+    records: tuple[BatchRecord, ...]
     ready: Callable[[], None]
 
 
@@ -223,9 +222,9 @@ class _Loop:
             return corrupted.images, (part, corrupted)
 
         size = self.task.images.sizes[int(loaded.clean_images.places[0])]
-        stimuli = Stimuli(len(samples), size, make)
+        stimuli = StimulusSource(len(samples), size, make)
         for batch in predict_batches(
-            stimuli, self.task.models, answers_of, self.batch_size, self.advance
+            stimuli, self.task.models, record_scores, self.batch_size, self.advance
         ):
             # the batch before is written while the device works on this one
             computed = _on_cpu(batch)
@@ -250,14 +249,14 @@ class _Loop:
         return len(computed.samples)
 
 
-def _on_cpu(batch: PredictedBatch[_Measured, Answers]) -> _ComputedBatch:
+def _on_cpu(batch: PredictedBatch[_Measured, BatchRecord]) -> _ComputedBatch:
     """Return the results of a batch in the CPU's memory, or on their way there."""
-    (samples, corrupted), answers = batch.known, batch.records
-    tensors = [corrupted.delta_v, corrupted.pixels, *(record.numbers for record in answers)]
+    (samples, corrupted), records = batch.known, batch.records
+    tensors = [corrupted.delta_v, corrupted.pixels, *(record.numbers for record in records)]
     (delta_v, pixels, *numbers), ready = _copied(tensors)
     kept = tuple(
-        Answers(tensor, record.has_categories)
-        for tensor, record in zip(numbers, answers, strict=True)
+        BatchRecord(tensor, record.has_categories)
+        for tensor, record in zip(numbers, records, strict=True)
     )
     return _ComputedBatch(samples, delta_v, pixels, corrupted.scales, kept, ready)
 
@@ -265,14 +264,14 @@ def _on_cpu(batch: PredictedBatch[_Measured, Answers]) -> _ComputedBatch:
 def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
     """Return the samples of a batch with the predictions of all models."""
     computed.ready()
-    for model, answers in zip(task.models, computed.answers, strict=True):
-        if not bool(answers.numbers[:, 1].isfinite().all()):
+    for model, record in zip(task.models, computed.records, strict=True):
+        if not bool(record.numbers[:, 1].isfinite().all()):
             raise model.refuse()
     measured = Measured(computed.delta_v.numpy(), computed.pixels.numpy(), computed.scales)
-    rows = rows_table(task.images, task.plan, computed.samples, measured)
+    rows = samples_table(task.images, task.plan, computed.samples, measured)
     tables = [
-        to_table(rows, model.name, answers)
-        for model, answers in zip(task.models, computed.answers, strict=True)
+        predictions_table(rows, model.name, record)
+        for model, record in zip(task.models, computed.records, strict=True)
     ]
     return pa.concat_tables(tables)
 

@@ -41,8 +41,8 @@ SCHEMA = pa.schema([*ROWS, *ANSWERS])
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """A model's answers to a batch, one row per picture.
+class BatchRecord:
+    """What is recorded of a model's scores on a batch, one row per image.
 
     Columns: answer, margin, confidence, 2 × 16 categories.
     """
@@ -50,12 +50,12 @@ class Answers:
     numbers: Tensor
     has_categories: bool
 
-    def on_cpu(self) -> "Answers":
-        """Return the same answers in the CPU's memory."""
-        return Answers(self.numbers.cpu(), self.has_categories)
+    def on_cpu(self) -> "BatchRecord":
+        """Return the same record in the CPU's memory."""
+        return BatchRecord(self.numbers.cpu(), self.has_categories)
 
 
-def answers_of(scores: Tensor) -> Answers:
+def record_scores(scores: Tensor) -> BatchRecord:
     """Return what is recorded of scores (B, K), on their device: one tensor, one way home."""
     logs = log_probabilities(scores)
     best, _ = logs.topk(2, dim=1)
@@ -68,12 +68,12 @@ def answers_of(scores: Tensor) -> Answers:
             category_scores(logs, "max"),
             category_scores(logs.exp(), "sum").clamp_min(1e-30).log(),
         ]
-    return Answers(torch.cat(columns, dim=1), has_categories)
+    return BatchRecord(torch.cat(columns, dim=1), has_categories)
 
 
-def to_table(rows: pa.Table, model: str, answers: Answers) -> pa.Table:
-    """Return the rows with a model's answers to them; `answers` are on the CPU."""
-    numbers = answers.numbers.numpy()
+def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Table:
+    """Return the rows with a model's answers to them; `record` is on the CPU."""
+    numbers = record.numbers.numpy()
     columns = [
         pa.array([model] * len(numbers), pa.string()),
         pa.array(numbers[:, 0].astype(np.int32)),
@@ -82,7 +82,7 @@ def to_table(rows: pa.Table, model: str, answers: Answers) -> pa.Table:
     ]
     for kind in range(2):
         start = 3 + kind * SIXTEEN
-        if answers.has_categories:
+        if record.has_categories:
             flat = np.ascontiguousarray(numbers[:, start : start + SIXTEEN]).ravel()
             offsets = np.arange(0, len(flat) + 1, SIXTEEN, dtype=np.int32)
             columns.append(pa.ListArray.from_arrays(offsets, pa.array(flat)))

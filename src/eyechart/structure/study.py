@@ -22,8 +22,8 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.kinds import Kinds
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
-from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled, mean_and_deviation
+from eyechart.training.image_blocks import predict_held
 from eyechart.training.loop import Training, new_network, train
 from eyechart.training.recipe import Recipe
 

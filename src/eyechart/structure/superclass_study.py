@@ -23,8 +23,8 @@ from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.structure.superclass_pictures import Split
-from eyechart.training.blocks import predict_held
 from eyechart.training.data import Held, Labelled
+from eyechart.training.image_blocks import predict_held
 from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, start_of, trainable

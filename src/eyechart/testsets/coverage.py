@@ -14,7 +14,7 @@ PAPER_BINS, TEXT_BINS = 39, 40
 
 
 @dataclass(frozen=True)
-class Coverage:
+class SampleCoverage:
     """What a corruption covers: the share of bins that hold enough rows.
 
     `paper`: of 39 bins, as the published table counts; `equal`: of 40, as its text says. `reached`:
@@ -31,7 +31,7 @@ class Coverage:
     histogram: tuple[int, ...]
 
 
-def coverage_of(table: pa.Table, least: int = 20) -> list[Coverage]:
+def coverage_of(table: pa.Table, least: int = 20) -> list[SampleCoverage]:
     """Return the coverage of every corruption in a test set's table."""
     coverages = []
     for name in table["corruption"].unique().to_pylist():
@@ -42,7 +42,7 @@ def coverage_of(table: pa.Table, least: int = 20) -> list[Coverage]:
         paper, equal = _counts(values, PAPER_BINS), _counts(values, TEXT_BINS)
         largest = float(values.max()) if len(values) else 0.0
         coverages.append(
-            Coverage(
+            SampleCoverage(
                 name,
                 samples.num_rows,
                 float((paper >= least).mean()),

@@ -54,7 +54,7 @@ class Measured:
     scales: int
 
 
-def to_table(images: ImageSet, plan: Plan, samples: Samples, measured: Measured) -> pa.Table:
+def samples_table(images: ImageSet, plan: Plan, samples: Samples, measured: Measured) -> pa.Table:
     """Return the rows with their visual change and the digests of their pixels."""
     count, entry = len(samples), samples.entry
     places = pa.array(samples.image)
@@ -110,7 +110,7 @@ def _maps(samples: Samples) -> pa.Array:
     )
 
 
-def from_table(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> list[Samples]:
+def read_samples(table: pa.Table, images: ImageSet, entries: Sequence[Entry]) -> list[Samples]:
     """Return the rows by corruption, in the order in which they come, for this image set.
 
     A picture that the set lacks, or a corruption that changed since, is an error.

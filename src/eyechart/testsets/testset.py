@@ -25,8 +25,8 @@ from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import check_same, write_settings
 from eyechart.images.imageset import ImageSet, load_images
-from eyechart.testsets.coverage import Coverage, coverage_of
-from eyechart.testsets.manifest import SCHEMA, VERSION, Measured, from_table, to_table
+from eyechart.testsets.coverage import SampleCoverage, coverage_of
+from eyechart.testsets.manifest import SCHEMA, VERSION, Measured, read_samples, samples_table
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan, names_of
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
@@ -64,7 +64,7 @@ class TestSet:
         """The names of the corruptions, in the suite's order."""
         return [name for name in self.table["corruption"].unique().to_pylist() if name != CLEAN]
 
-    def coverage(self, least: int = 20) -> list[Coverage]:
+    def coverage(self, least: int = 20) -> list[SampleCoverage]:
         """Return how much of 0…1 each corruption covers, in the two published ways."""
         return coverage_of(self.table, as_whole(least, "least", 0, 10**9))
 
@@ -120,7 +120,7 @@ class TestSet:
                 f"The test set was drawn for stimulus {self.header['stimulus']}, the pictures were"
                 f" loaded as {images.stimulus.name}."
             )
-        groups = from_table(self.table, images, self.plan.entries())
+        groups = read_samples(self.table, images, self.plan.entries())
         if groups[0].entry is None:
             return groups
         # part of a test set may lack the clean pictures, which everything is compared with
@@ -257,7 +257,7 @@ def _make(
                     corrupted.pixels.cpu().numpy(),
                     corrupted.scales,
                 )
-                parts.write(part.name, to_table(images, plan, part, measured))
+                parts.write(part.name, samples_table(images, plan, part, measured))
                 step(len(part), "")
     parts.merge()
     tables = [parts.read(samples.name) for samples in groups]

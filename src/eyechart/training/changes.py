@@ -11,7 +11,7 @@ CLEAN_ACCURACY = "clean_accuracy"
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class ScoreChange:
     """One score before and after retraining, on the same pictures.
 
     `corruption`: "" for clean accuracy. `difference`: after less before, with a paired test;
@@ -33,19 +33,20 @@ class Change:
         return one[1] < two[0]
 
 
-def changes_of(results: Results) -> tuple[Change, ...]:
+def changes_of(results: Results) -> tuple[ScoreChange, ...]:
     """Return every score of the second model beside that of the first."""
     before, after = results.models
     pairs = []
     for space in before.spaces:
-        others = _scores(after.spaces[space]) if space in after.spaces else {}
+        scores_after = _scores(after.spaces[space]) if space in after.spaces else {}
         for (corruption, score), estimate in _scores(before.spaces[space]).items():
-            if (corruption, score) in others:
-                pairs.append((space, corruption, score, estimate, others[corruption, score]))
+            if (corruption, score) in scores_after:
+                pairs.append((space, corruption, score, estimate, scores_after[corruption, score]))
     tests = [paired_difference(after, before) for *_, before, after in pairs]
     corrected = holm([test.p_value for test in tests])
     return tuple(
-        Change(*pair, test, float(p)) for pair, test, p in zip(pairs, tests, corrected, strict=True)
+        ScoreChange(*pair, test, float(p))
+        for pair, test, p in zip(pairs, tests, corrected, strict=True)
     )
 
 

@@ -33,7 +33,7 @@ from eyechart.training.data import Labelled, Transform, mean_and_deviation, trai
 from eyechart.training.loop import Start, Training, new_network, train
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, data_for, refuse_softmax, start_of, trainable
-from eyechart.training.sources import Sources, load_labelled
+from eyechart.training.sources import TrainingSources, load_labelled
 
 STANDARD, TUNED = "standard", "trained on"
 EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
@@ -179,7 +179,11 @@ class _Baseline:
 
 
 def compare_enhancements(
-    asked: EnhancementStudy, sources: Sources, load: Load, device: torch.device, progress: Progress
+    asked: EnhancementStudy,
+    sources: TrainingSources,
+    load: Load,
+    device: torch.device,
+    progress: Progress,
 ) -> EnhancementResults:
     """Train what is missing in the folder, test everything, and return both.
 
@@ -289,7 +293,7 @@ def _tuned_start(asked: EnhancementStudy, model: Model | None, data: Labelled) -
 
 def _test_all(
     asked: EnhancementStudy,
-    sources: Sources,
+    sources: TrainingSources,
     test: ImageSet,
     baseline: _Baseline,
     *,
@@ -340,7 +344,7 @@ def _test_all(
 
 def _test_uncropped(
     asked: EnhancementStudy,
-    sources: Sources,
+    sources: TrainingSources,
     standard: Model,
     baseline: _Baseline,
     *,

@@ -25,9 +25,9 @@ from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, la
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.augment import mixing_weights
-from eyechart.training.blocks import Blocks
 from eyechart.training.data import Held, Labelled
 from eyechart.training.distributed import World, joined
+from eyechart.training.image_blocks import Blocks
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 from eyechart.training.state import TrainingState, is_finished, state_path

@@ -28,7 +28,7 @@ from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.results.schema import Results
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
-from eyechart.training.changes import CLEAN_ACCURACY, Change, changes_of
+from eyechart.training.changes import CLEAN_ACCURACY, ScoreChange, changes_of
 from eyechart.training.data import Labelled, refuse_shared, training_data
 from eyechart.training.distributed import is_first_process
 from eyechart.training.loop import Start, Training, train
@@ -96,7 +96,7 @@ class Retrained:
 
     checkpoint: Path
     evaluation: Results
-    changes: tuple[Change, ...]
+    changes: tuple[ScoreChange, ...]
 
 
 def retrain(
@@ -218,7 +218,7 @@ def _on_number(asked: Retraining, data: Labelled) -> list[str]:
     ]
 
 
-def on_clean(changes: Sequence[Change], rate: float) -> list[str]:
+def on_clean(changes: Sequence[ScoreChange], rate: float) -> list[str]:
     """Return a sentence for each label space in which clean accuracy fell, by more than chance."""
     return [
         f"{change.space}: clean accuracy fell by {-change.difference.difference:.3f}: a lower"

@@ -14,7 +14,7 @@ from eyechart.training.data import every_class, refuse_shared, split
 
 
 @dataclass(frozen=True)
-class Sources:
+class TrainingSources:
     """Two folders or lists of labelled pictures, or one of which a share is held out to test with.
 
     `stimulus`: how pictures are brought to size. `every`: only every so-many-th class is used,

@@ -23,8 +23,8 @@ from eyechart.models.adapters.hf_models import (
     transformers,
     without_bars,
 )
-from eyechart.models.adapters.loading import finished, interpolation, square, zoo
 from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.adapters.zoo import finished, interpolation, square, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request

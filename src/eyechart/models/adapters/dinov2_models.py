@@ -9,7 +9,7 @@ import torch
 
 from eyechart.core.errors import UsageError
 from eyechart.models.adapters.hf_models import load_classifier
-from eyechart.models.adapters.loading import finished, zoo
+from eyechart.models.adapters.zoo import finished, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request

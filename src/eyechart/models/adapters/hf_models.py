@@ -14,8 +14,8 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Untyped, need
-from eyechart.models.adapters.loading import finished, interpolation, square, zoo
 from eyechart.models.adapters.outputs import Scores
+from eyechart.models.adapters.zoo import finished, interpolation, square, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
 from eyechart.models.request import Request

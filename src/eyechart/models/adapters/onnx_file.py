@@ -11,10 +11,10 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Untyped, need
-from eyechart.models.files import Batches, read_model
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
+from eyechart.models.torch_files import Batches, read_model
 
 NUMBERS = {
     "tensor(float)": torch.float32,

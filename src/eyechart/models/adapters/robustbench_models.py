@@ -12,8 +12,8 @@ from types import ModuleType
 import torch
 
 from eyechart.models.adapter import need
-from eyechart.models.adapters.loading import finished, interpolation, zoo
 from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.adapters.zoo import finished, interpolation, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request

@@ -7,8 +7,8 @@ from types import ModuleType
 
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import Untyped, need
-from eyechart.models.adapters.loading import finished, interpolation, square, zoo
 from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.adapters.zoo import finished, interpolation, square, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request

@@ -6,8 +6,8 @@ The 224 px stimulus is resized to the weights' crop size, not cropped, then norm
 from types import ModuleType
 
 from eyechart.models.adapter import Untyped, need
-from eyechart.models.adapters.loading import finished, interpolation, zoo
 from eyechart.models.adapters.outputs import unknown_of_many
+from eyechart.models.adapters.zoo import finished, interpolation, zoo
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request

@@ -20,7 +20,7 @@ from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.identity import content_keys, file_digest, named_keys
 from eyechart.images.imageset import load_pictures
 from eyechart.results.runs import Run
-from eyechart.testsets.manifest import from_table
+from eyechart.testsets.manifest import read_samples
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.stimuli import CleanImages
 from eyechart.visual_change.registry import find_ruler
@@ -71,7 +71,7 @@ class Photographs:
         """Return the picture as models saw it."""
         picture = self._find(row["picture"][0].as_py(), row["digest"][0].as_py())
         images = load_pictures([picture], picture.name, self.stimulus)
-        (samples,) = from_table(row, images, self.plan.entries())
+        (samples,) = read_samples(row, images, self.plan.entries())
         levels, keys = images.batch([0]), named_keys(images.digests, 1)
         # without a description of the clean image Δv, which is known, is not measured again
         clean_images = CleanImages(

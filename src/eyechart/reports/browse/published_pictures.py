@@ -15,7 +15,7 @@ from eyechart.images.identity import file_digest
 from eyechart.images.stimulus import find_stimulus
 from eyechart.reports.browse.photographs import WHERE, checked
 from eyechart.results.runs import Run
-from eyechart.testsets.published import Published, find_published
+from eyechart.testsets.published_files import Published, find_published
 
 
 class PublishedPictures:

@@ -11,8 +11,8 @@ CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
     "CLIP": ("CLIP", "#D55E00"),
     "": ("No category given", "#999999"),
 }
-"""Title and colour of people and of each of `models.study.CATEGORIES`; vision transformers are
-purple, as in the study's figures."""
+"""Title and colour of people and of each of `models.published_study.CATEGORIES`; vision
+transformers are purple, as in the study's figures."""
 
 SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "hexagon",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.models.study import CATEGORIES
+from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.names import short_names
 from eyechart.results.comparison import Standings, stand
 from eyechart.results.rankings import (
@@ -30,7 +30,8 @@ class Shown:
     """One model of a board as it is shown.
 
     `run`: the place of its run in the report, so that a number can be traced to its file; `place`:
-    of the model in that run's results. `category`: one of `models.study.CATEGORIES`, or "".
+    of the model in that run's results. `category`: one of `models.published_study.CATEGORIES`, or
+    "".
     """
 
     name: str

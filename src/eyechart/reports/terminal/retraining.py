@@ -16,7 +16,7 @@ from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.words import space_title
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
-from eyechart.training.changes import Change
+from eyechart.training.changes import ScoreChange
 from eyechart.training.retrain import Retrained
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def retraining_tables(found: Retrained, width: int) -> Iterator[tuple[str, list[
         yield title, list(stacked(HEAD, rows, width=width, kept=2, left=(0, 1, 6)))
 
 
-def _row(change: Change, is_marked: bool, verdict: str) -> list[str]:
+def _row(change: ScoreChange, is_marked: bool, verdict: str) -> list[str]:
     from rich.markup import escape
 
     low, high = change.difference.interval
@@ -77,7 +77,7 @@ def write_changes(found: Retrained, path: Path) -> Path:
     return path
 
 
-def _line(found: Retrained, change: Change) -> dict[str, Any]:
+def _line(found: Retrained, change: ScoreChange) -> dict[str, Any]:
     before, after = found.evaluation.models
     line: dict[str, Any] = {
         "before": before.name,

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 import pickle
 import warnings
 import zipfile
@@ -17,7 +18,6 @@ from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import LoadBase, checkpoint_of, is_checkpoint, model_of
 from eyechart.models.model import Answer, Model, in_one_line, is_out_of_memory, prepared
 from eyechart.models.objects import from_object
-from eyechart.models.pickles import weights_only
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
 
@@ -25,6 +25,9 @@ SUFFIXES = (".pt", ".pth", ".th", ".ts", ".torchscript", ".pt2")
 
 RUNS_CODE = ("custom_obj_", "opaque_obj_")
 """How the names of those parts of an exported program begin that are unpickled without limits."""
+
+FORCE, FORBID = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+"""The variables by which torch lets its own and others' calls of `torch.load` be overruled."""
 
 
 def load_file(name: str, request: Request, load_base: LoadBase) -> Model:
@@ -231,3 +234,30 @@ def _quiet_logging(name: str) -> Iterator[None]:
         yield
     finally:
         logger.disabled = before
+
+
+@contextmanager
+def weights_only() -> Iterator[None]:
+    """Make every `torch.load` read tensors alone, whatever it is asked for."""
+    with _forced(FORCE):
+        yield
+
+
+@contextmanager
+def anything() -> Iterator[None]:
+    """Let every `torch.load` read whatever it is given, code included."""
+    with _forced(FORBID):
+        yield
+
+
+@contextmanager
+def _forced(name: str) -> Iterator[None]:
+    before = {key: os.environ.pop(key, None) for key in (FORCE, FORBID)}
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            os.environ.pop(key, None)
+            if value is not None:
+                os.environ[key] = value

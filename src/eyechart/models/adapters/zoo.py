@@ -16,9 +16,9 @@ from torch import nn
 from eyechart.core.errors import UsageError
 from eyechart.models.adapters.outputs import meaning_of
 from eyechart.models.model import Model, identity_of, in_one_line, is_out_of_memory, prepared
-from eyechart.models.pickles import anything, weights_only
 from eyechart.models.preprocessing import INTERPOLATIONS, Preprocessing
 from eyechart.models.request import Request
+from eyechart.models.torch_files import anything, weights_only
 
 _offline = ContextVar("_offline", default=False)
 _hooked = False

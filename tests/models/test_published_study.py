@@ -6,7 +6,7 @@ import pytest
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.models.adapter import ADAPTERS
-from eyechart.models.study import CATEGORIES, STUDIES, category_of_model
+from eyechart.models.published_study import CATEGORIES, STUDIES, category_of_model
 from places import DATA, ROOT
 
 PAPER = DATA / "vcr_models.csv"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.models.model import Model
-from eyechart.predictions.batches import BatchSize, Stimuli, predict_classes
+from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.training.augment import generator, mirror, shift
 from eyechart.training.data import Held
 from eyechart.training.distributed import World
@@ -40,7 +40,7 @@ def predict_held(
             pictures = mixture.corrupt(pictures, held.keys[start:stop], 0, 0)
         return pictures, None
 
-    stimuli = Stimuli(len(held.data), (height, width), make)
+    stimuli = StimulusSource(len(held.data), (height, width), make)
     return predict_classes(stimuli, models, BatchSize(max(1, n_block)))
 
 
