@@ -1,29 +1,21 @@
-"""Curves over visual change as a picture: a panel per corruption, models in colour, people grey."""
+"""The curves of one run as curves.png: a panel per corruption, models in colour, humans dotted."""
 
 import os
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
-from eyechart.reports.names import short_names
-from eyechart.reports.series.report import COLOURS, PEOPLE_COLOUR
-from eyechart.results.schema import (
-    CorruptionResults,
-    HumanComparison,
-    PropertyResults,
-    Results,
-    SpaceResults,
-    check_results,
-)
-from eyechart.scores.registry import PROPERTIES
+from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
+from eyechart.reports.series.report import PEOPLE_COLOUR, Shown, models_of
+from eyechart.results.schema import Results, check_results
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 FILE = "curves.png"
@@ -35,6 +27,7 @@ FEW = 3
 INCHES = 0.085
 """Of a letter in the legend."""
 
+AMONG = " among 16 categories"
 LETTERS = 12
 """Of a title, per inch."""
 
@@ -48,59 +41,44 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
     """
     check_results(results)
     folder = as_folder(out, "out")
-    names = dict.fromkeys(name for model in results.models for name in model.spaces)
     paths: list[Path] = []
-    for name in names:
-        if not _has_curve(results, name):
-            continue
-        paths.append(folder / (FILE if not paths else f"curves-{name}.png"))
-        _draw_space(results, name, paths[-1])
+    for space in dict.fromkeys(name for model in results.models for name in model.spaces):
+        models = [model for model in models_of(results) if model.space(space) is not None]
+        corruptions = list(models[0].model.spaces[space].corruptions)
+        series = [run_panels(models, space, corruption) for corruption in corruptions]
+        if any(panel.curves for panels in series for panel in panels):
+            paths.append(folder / (FILE if not paths else f"curves-{space}.png"))
+            min_per_bin = results.config["fit"]["least"] if len(models) <= FEW else None
+            _draw_space(series, _title(results, models[0], space), min_per_bin, paths[-1])
     return paths
 
 
-def _has_curve(results: Results, name: str) -> bool:
-    return any(
-        own.curve is not None
-        for model in results.models
-        if name in model.spaces
-        for score in model.spaces[name].corruptions.values()
-        for own in score.properties.values()
-    )
-
-
-def _draw_space(results: Results, name: str, path: Path) -> None:
+def _draw_space(
+    series: Sequence[Sequence[CurvePanel]], title: str, min_per_bin: float | None, path: Path
+) -> None:
+    """Write one label space; `min_per_bin`: of bins that are drawn, None for no bins or bands."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    models = [model for model in results.models if name in model.spaces]
-    spaces = [model.spaces[name] for model in models]
-    names = short_names([model.name for model in models])
-    corruptions = list(spaces[0].corruptions)
-    count = len(corruptions)
-    columns = min(COLUMNS, count)
-    rows = -(-count // columns)
+    columns = min(COLUMNS, len(series))
+    rows = -(-len(series) // columns)
     width = max(4.6, 3.1 * columns + 0.4)
     figure = Figure(figsize=(width, 2.6 * rows + 1.1), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for place, axis in enumerate(axes.flat):
-        if place >= count:
-            axis.set_axis_off()
-            continue
-        corruption = corruptions[place]
-        axis.set_title(corruption, fontsize=10)
-        scores = [space[corruption] for space in spaces]
-        _panel(axis, scores, names, _people(results, corruption))
-        if place + columns >= count:
-            axis.set_xlabel("visual change Δv")
-            axis.tick_params(labelbottom=True)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    for spare in grid.flat[len(series) :]:
+        spare.set_axis_off()
+    for place, (axes, panels) in enumerate(zip(grid.flat, series, strict=False)):
+        _draw_panel(axes, panels, min_per_bin)
+        if place + columns >= len(series):
+            axes.set_xlabel("visual change Δv")
+            axes.tick_params(labelbottom=True)
         if place % columns == 0:
-            axis.set_ylabel("share of answers")
-    title = textwrap.fill(_title(results, name, spaces[0]), int(width * LETTERS))
-    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-    handles: dict[str, Any] = {}
-    for axis in axes.flat:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            axes.set_ylabel("share of answers")
+    figure.suptitle(textwrap.fill(title, int(width * LETTERS)), fontsize=11, x=0.01, ha="left")
+    handles: dict[str, Artist] = {}
+    for axes in grid.flat:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure.legend(
         list(handles.values()),
@@ -113,93 +91,62 @@ def _draw_space(results: Results, name: str, path: Path) -> None:
         figure.savefig(temporary, dpi=110, format="png")
 
 
-def _title(results: Results, name: str, space: SpaceResults) -> str:
-    where = "16 categories" if name == "entry16" else "own classes"
-    fit = results.config["fit"]
+def _title(results: Results, model: Shown, space: str) -> str:
+    where = "16 categories" if space == "entry16" else "own classes"
+    fit, scores = results.config["fit"], model.model.spaces[space]
     bins = fit["bins"] - (fit["binning"] == "paper")
     return (
-        f"{results.config['suite']}: {space.pictures} pictures, {where},"
+        f"{results.config['suite']}: {scores.pictures} pictures, {where},"
         f" {bins} bins of at least {fit['least']:g} answers"
-        + (f": {space.verdict}" if space.verdict else "")
+        + (f": {scores.verdict}" if scores.verdict else "")
     )
 
 
-def _people(results: Results, corruption: str) -> HumanComparison | None:
-    """Return people's curve for a corruption, from whichever label space has one."""
-    for model in results.models:
-        for space in model.spaces.values():
-            for own in space[corruption].properties.values():
-                # curves that are corrected for chance are on another scale than the models'
-                if own.people is not None and not own.people.corrected_for_chance:
-                    return own.people
-    return None
-
-
-def _panel(
-    axis: "Axes",
-    scores: Sequence[CorruptionResults],
-    names: Sequence[str],
-    people: HumanComparison | None,
-) -> None:
-    axis.set(xlim=(0, 1), ylim=(0, 1.02))
-    axis.grid(alpha=0.25, linewidth=0.6)
-    axis.spines[["top", "right"]].set_visible(False)
-    for number, (name, score) in enumerate(zip(names, scores, strict=True)):
-        colour = COLOURS[number % len(COLOURS)]
-        for letter, own in score.properties.items():
-            label = f"{name}, {PROPERTIES[letter]}"
-            _draw(axis, own, colour, STYLES[letter], label, letter == "a", len(names) <= FEW)
-    if people is not None:
-        line = people.line
-        delta_v, values, low, high = (
-            np.array(each, dtype=float)
-            for each in (line.delta_v, line.values, line.low95, line.high95)
+def _draw_panel(axes: "Axes", panels: Sequence[CurvePanel], min_per_bin: float | None) -> None:
+    axes.set_title(panels[0].corruption, fontsize=10)
+    axes.set(xlim=(0, 1), ylim=(0, 1.02))
+    axes.grid(alpha=0.25, linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(False)
+    by_model = [(own, panel) for panel in panels for own in panel.curves]
+    for own, panel in sorted(by_model, key=lambda pair: pair[0].model.place):
+        _draw_curve(axes, own, panel, min_per_bin)
+    with_humans = next((panel for panel in panels if panel.humans is not None), None)
+    if with_humans is not None and with_humans.humans is not None:
+        line = with_humans.humans.line
+        change, low, high, values = (
+            np.array(numbers, dtype=np.float64)
+            for numbers in (line.delta_v, line.low95, line.high95, line.values)
         )
-        axis.fill_between(delta_v, low, high, color=PEOPLE_COLOUR, alpha=0.12, linewidth=0)
-        axis.plot(
-            delta_v, values, color=PEOPLE_COLOUR, linewidth=1.4, linestyle=":",
-            label="people, accuracy among 16 categories",
+        axes.fill_between(change, low, high, color=PEOPLE_COLOUR, alpha=0.12, linewidth=0)
+        axes.plot(
+            change, values, color=PEOPLE_COLOUR, linewidth=1.4, linestyle=":",
+            label=f"people, {_name(with_humans)}{'' if with_humans.is_corrected else AMONG}",
         )  # fmt: skip
-    if not axis.lines:
-        reasons = [own.note for own in scores[0].properties.values() if own.note]
-        why = textwrap.fill(("no curve", *reasons)[-1], 36)
-        axis.text(0.5, 0.5, why, ha="center", va="center", color="#777777", fontsize=8)
+    if not axes.lines:
+        notes = [note for panel in panels for note in panel.notes[:1]]
+        text = textwrap.fill(("no curve", *notes)[-1], 36)
+        axes.text(0.5, 0.5, text, ha="center", va="center", color="#777777", fontsize=8)
 
 
-def _draw(
-    axis: "Axes",
-    score: PropertyResults,
-    colour: str,
-    style: str,
-    label: str,
-    with_points: bool,
-    with_band: bool,
+def _name(panel: CurvePanel) -> str:
+    return panel.property_name + (" corrected for chance" if panel.is_corrected else "")
+
+
+def _draw_curve(
+    axes: "Axes", own: CurveSeries, panel: CurvePanel, min_per_bin: float | None
 ) -> None:
-    curve = score.curve
-    if curve is None:
-        return
-    delta_v, values, low, high = (
-        np.array(each, dtype=float)
-        for each in (curve.delta_v, curve.values, curve.low95, curve.high95)
-    )
-    seen = _is_observed(delta_v, score)
-    if with_band:
-        axis.fill_between(delta_v, low, high, color=colour, alpha=0.13, linewidth=0)
-    axis.plot(delta_v, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
-    axis.plot(
-        delta_v, np.where(seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
-        label=label,
+    line, colour, style = own.line, own.model.colour, STYLES[panel.letter]
+    change, values = np.array(line.delta_v, np.float64), np.array(line.values, np.float64)
+    if min_per_bin is not None:
+        low, high = np.array(line.low95, np.float64), np.array(line.high95, np.float64)
+        axes.fill_between(change, low, high, color=colour, alpha=0.13, linewidth=0)
+    is_seen = np.any([(change >= start) & (change <= end) for start, end in own.observed], axis=0)
+    axes.plot(change, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
+    axes.plot(
+        change, np.where(is_seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
+        label=f"{own.model.short}, {_name(panel)}",
     )  # fmt: skip
-    if with_points and with_band:
-        edges, rates = (np.array(each, dtype=float) for each in (curve.bin_edges, curve.bin_rates))
-        middles = (edges[:-1] + edges[1:]) / 2
-        usable = _is_observed(middles, score)
-        axis.plot(middles[usable], rates[usable], ".", color=colour, markersize=3, alpha=0.6)
-
-
-def _is_observed(delta_v: NDArray[np.float64], score: PropertyResults) -> NDArray[np.bool_]:
-    """Return which of these visual changes lie in an observed range."""
-    within = np.zeros(len(delta_v), dtype=np.bool_)
-    for start, end in score.observed:
-        within |= (start <= delta_v) & (delta_v <= end)
-    return within
+    # rates of bins are not corrected for chance
+    if min_per_bin is not None and panel.letter == "a" and not panel.is_corrected:
+        x, y = np.transpose(own.rates(min_per_bin))
+        axes.plot(x, y, ".", color=colour, markersize=3, alpha=0.6)

@@ -4,7 +4,7 @@ Built from results alone; how lines, bands and colours look is decided by whoeve
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from eyechart.reports.series.report import Part, Shown
@@ -52,6 +52,16 @@ class CurveSeries:
     def observed(self) -> tuple[Range, ...]:
         """The ranges of Δv in which there were samples."""
         return self.score.observed
+
+    def rates(self, min_per_bin: float) -> list[Range]:
+        """Return the middle and the rate of each bin that has the minimum count."""
+        edges = [edge for edge in self.curve.bin_edges if edge is not None]
+        bins = zip(pairwise(edges), self.curve.bin_counts, self.curve.bin_rates, strict=True)
+        return [
+            ((low + high) / 2, rate)
+            for (low, high), count, rate in bins
+            if count is not None and rate is not None and count >= min_per_bin
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +160,24 @@ def curve_panel(
         is_corrected=compared is not None and compared[1].corrected_for_chance,
         is_compared=is_compared,
     )
+
+
+def run_panels(models: Sequence[Shown], space: str, corruption: str) -> list[CurvePanel]:
+    """Return accuracy and consistency under a corruption, on the humans' scale where there are any.
+
+    Where models are not compared with humans in this label space, but are in another, and on the
+    same scale, the human curve is that one's.
+    """
+    panels = []
+    spaces = dict.fromkeys(name for model in models for name in model.model.spaces)
+    for letter in PROPERTIES:
+        panel = curve_panel(models, space, corruption, letter, human_scale=True)
+        if panel.humans is None:
+            elsewhere = (curve_panel(models, name, corruption, letter) for name in spaces)
+            humans = next((own.humans for own in elsewhere if own.humans is not None), None)
+            panel = replace(panel, humans=humans)
+        panels.append(panel)
+    return panels
 
 
 def curve_panels(part: Part, space: str, letter: str) -> list[CurvePanel]:

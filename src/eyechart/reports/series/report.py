@@ -15,7 +15,7 @@ from eyechart.results.rankings import (
     two_benchmarks,
 )
 from eyechart.results.runs import Board, Run, make_boards, read_run
-from eyechart.results.schema import ModelResults, SpaceResults
+from eyechart.results.schema import ModelResults, Results, SpaceResults
 
 PEOPLE_COLOUR = "#444444"
 COLOURS = (
@@ -98,6 +98,15 @@ class Report:
             for own in part.models:
                 found.setdefault(own.name, own)
         return tuple(found.values())
+
+
+def models_of(results: Results) -> tuple[Shown, ...]:
+    """Return the models of one run in their order, each in its colour."""
+    names = [model.name for model in results.models]
+    return tuple(
+        Shown(model.name, short, COLOURS[place % len(COLOURS)], model.category, 0, place, model)
+        for place, (short, model) in enumerate(zip(short_names(names), results.models, strict=True))
+    )
 
 
 def pointer(run: int, *steps: object) -> str:
