@@ -6,6 +6,7 @@ A page holds a comment such as `<!-- corruptions -->`; what stands for it is mad
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from eyechart.results.schema import Results
 from eyechart.suites.catalogue import LEVELS, describe_corruption, describe_parameter
 from eyechart.suites.suite import PUBLISHED, Entry, all_entries, load_suite
 
@@ -70,6 +71,39 @@ def not_monotone() -> str:
     return _table(["corruption", "why"], rows)
 
 
+def results_json() -> str:
+    """Return every record of results.json with its fields."""
+    schema = Results.model_json_schema(mode="serialization", by_alias=True)
+    parts = [_record("results.json", schema)]
+    parts += [_record(name, record) for name, record in schema["$defs"].items()]
+    return "\n\n".join(parts)
+
+
+def _record(name: str, record: dict[str, Any]) -> str:
+    summary = record["description"].split("\n")[0]
+    rows = [
+        [f"`{field}`", _type(declared), declared.get("description", "")]
+        for field, declared in record["properties"].items()
+    ]
+    return "\n\n".join([f"## {name}", summary, _table(["field", "type", "meaning"], rows)])
+
+
+def _type(declared: dict[str, Any]) -> str:
+    """Return a type of the JSON Schema in words; records are links to their tables."""
+    if "$ref" in declared:
+        name = declared["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in declared:
+        return " or ".join(_type(one) for one in declared["anyOf"])
+    if "prefixItems" in declared:
+        return f"list of {len(declared['prefixItems'])}: {_type(declared['prefixItems'][0])}"
+    if "items" in declared:
+        return f"list of {_type(declared['items'])}"
+    if isinstance(declared.get("additionalProperties"), dict):
+        return f"by name: {_type(declared['additionalProperties'])}"
+    return str(declared.get("const", declared.get("type", "any")))
+
+
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(head)
     lines = [head, ["---"] * len(head), *map(list, rows)]
@@ -80,4 +114,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "corruptions": corruptions,
     "suites": suites,
     "not monotone": not_monotone,
+    "results.json": results_json,
 }

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from eyechart.overlap.selection import Selection, select_non_overlapping
     from eyechart.pipeline.evaluate import evaluate
     from eyechart.reports.figures.curve_plot import draw_curves
-    from eyechart.reports.results import write_results
     from eyechart.results.schema import Results
+    from eyechart.results.scores_file import load
+    from eyechart.results.writing import write_results
     from eyechart.scores.baselines import Baseline, measured_baseline
     from eyechart.scores.corruption_error import (
         CorruptionErrors,
@@ -83,6 +84,7 @@ __all__ = [
     "fit_curve",
     "hmri",
     "list_corruptions",
+    "load",
     "load_images",
     "load_model",
     "mean_corruption_error",
@@ -129,6 +131,7 @@ _HOMES = {
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.people",
     "list_corruptions": "eyechart.suites.catalogue",
+    "load": "eyechart.results.scores_file",
     "load_images": "eyechart.images.imageset",
     "load_model": "eyechart.models.find",
     "mean_corruption_error": "eyechart.scores.corruption_error",
@@ -142,7 +145,7 @@ _HOMES = {
     "read_testset": "eyechart.testsets.testset",
     "select_non_overlapping": "eyechart.overlap.selection",
     "vif": "eyechart.visual_change.measure",
-    "write_results": "eyechart.reports.results",
+    "write_results": "eyechart.results.writing",
 }
 
 

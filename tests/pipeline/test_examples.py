@@ -11,8 +11,8 @@ from PIL import Image
 import eyechart as ec
 from eyechart.pipeline.examples import choose_rows
 from eyechart.predictions.reading import Predictions
-from eyechart.reports.results import write_results
 from eyechart.results.schema import read_results
+from eyechart.results.writing import write_results
 from small_models import colours, save_pictures
 
 LABELS = ["blue", "green", "grey", "red"]

@@ -1,12 +1,18 @@
 """results.json: what is declared is what is written, and comes back as it was."""
 
 import json
+from importlib.resources import files
 
+import jsonschema_rs
 import pytest
 
+import eyechart as ec
+import eyechart.results
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.results.schema import read_results
+from eyechart.results.writing import schema_text
+from places import ROOT
 from report_runs import make_once, people_run
 
 
@@ -120,3 +126,73 @@ def test_a_file_of_another_kind_gets_one_sentence(tmp_path, content, words):
     (tmp_path / "results.json").write_bytes(content)
     with pytest.raises(UsageError, match=words):
         read_results(tmp_path)
+
+
+def test_what_is_written_is_valid_by_the_published_schema(out):
+    """An independent validator reads the schema that the package holds."""
+    published = json.loads((files(eyechart.results) / "results.schema.json").read_text("utf-8"))
+    validator = jsonschema_rs.validator_for(published)
+    content = json.loads((out / "results.json").read_text("utf-8"))
+    assert [error.message for error in validator.iter_errors(content)] == []
+    content["models"][0]["spaces"]["native"]["pictures"] = "many"
+    assert not validator.is_valid(content)
+
+
+def test_the_published_schema_is_that_of_the_records():
+    """Otherwise: write what `schema_text` returns into the file."""
+    published = (files(eyechart.results) / "results.schema.json").read_text("utf-8")
+    assert published == schema_text()
+
+
+def test_every_field_is_documented():
+    schema = json.loads(schema_text())
+    records = {"Results": schema, **schema["$defs"]}
+    fields = [
+        (name, field, declared.get("description"))
+        for name, record in records.items()
+        for field, declared in record["properties"].items()
+    ]
+    assert len(fields) > 150
+    assert [field for field in fields if not field[2]] == []
+
+
+def test_the_docs_hold_every_field(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    import generate
+
+    page = generate.on_page_markdown((ROOT / "docs" / "results_json.md").read_text("utf-8"))
+    schema = json.loads(schema_text())
+    fields = [field for record in schema["$defs"].values() for field in record["properties"]]
+    assert all(f"| `{field}` |" in page for field in (*schema["properties"], *fields))
+    assert all(f"## {name}\n" in page for name in schema["$defs"])
+
+
+def test_loaded_results_have_their_replicates_again(out):
+    results = ec.load(out)
+    model = results.models[0].name
+    score = results[model]["vcr/gaussian_noise"].accuracy.robustness
+    assert len(score.replicates) == results.config["fit"]["replicates"]
+    assert float(score) == score.value and f"{score:.3f}" == f"{score.value:.3f}"
+    assert score.interval(0.95) == score.interval95
+    low, high = score.interval(0.5)
+    assert score.interval83[0] <= low <= high <= score.interval83[1]
+    assert results[model].space("entry16")["vcr/gaussian_noise"].accuracy is not None
+
+
+@pytest.mark.parametrize("key", ["nobody", "fog"])
+def test_a_name_that_is_not_there_is_refused_with_those_that_are(out, key):
+    results = ec.load(out)
+    with pytest.raises(UsageError, match=f"Unknown model '{key}'"):
+        results[key]
+    with pytest.raises(UsageError, match=f"Unknown corruption '{key}'"):
+        results[results.models[0].name][key]
+    with pytest.raises(UsageError, match=f"Unknown label space '{key}'"):
+        results[results.models[0].name].space(key)
+
+
+def test_saved_results_are_the_same_files(out, tmp_path):
+    written = ec.load(out).save(tmp_path)
+    for path in written:
+        if path.suffix != ".parquet":
+            assert path.read_bytes() == (out / path.name).read_bytes()
+    assert ec.load(tmp_path) == ec.load(out)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import eyechart
-from eyechart.reports.results import csv_columns
+from eyechart.results.writing import csv_columns
 from eyechart.scores.registry import (
     BASELINE,
     BY_PROPERTY,

@@ -78,6 +78,7 @@ def good_calls(home: Path) -> dict[str, Call]:
     asked = {**drawn, "model": small_models.colours, "n": 12, "humans": None, "out": home / "run"}
     asked |= {"replicates": 3, "bins": 3, "least": 1}
     evaluation = ec.evaluate(**asked)
+    evaluation.save(home / "saved")
     errors, hits = {"fog": 0.4}, np.tile([1.0, 0, 1], 4)
     resampled = {"errors": {"fog": np.array([0.4, 0.5])}, "baseline": {"fog": 0.8}}
     (home / "severities.csv").write_text("model,corruption,severity,accuracy\n")
@@ -89,7 +90,7 @@ def good_calls(home: Path) -> dict[str, Call]:
         "delta_v": {"clean": levels, "corrupted": other},
         "describe_corruption": {"name": "fog"},
         "draw": drawn,
-        "draw_curves": {"evaluation": evaluation, "out": home / "curves"},
+        "draw_curves": {"results": evaluation, "out": home / "curves"},
         "error_consistency": {"first": hits, "second": hits[::-1], "replicates": 5},
         "error_consistency_of_people": {"people": [hits, hits[::-1]], "replicates": 5},
         "error_consistency_with_people": {"model": hits, "people": [hits], "replicates": 5},
@@ -97,6 +98,7 @@ def good_calls(home: Path) -> dict[str, Call]:
         "fit_curve": fitted,
         "hmri": {"human_curve": curve, "model_curve": curve},
         "list_corruptions": {},
+        "load": {"folder": home / "saved"},
         "load_images": {"source": images, "stimulus": "native"},
         "load_model": {"spec": small_models.colours},
         "mean_corruption_error": {"errors": errors, "baseline": "alexnet", "corruptions": ["fog"]},
@@ -110,7 +112,7 @@ def good_calls(home: Path) -> dict[str, Call]:
         "read_testset": {"path": home / "testset.parquet"},
         "select_non_overlapping": {"matrix": matrix, "threshold": 5.0},
         "vif": {"clean": levels, "corrupted": other},
-        "write_results": {"evaluation": evaluation, "out": home / "results"},
+        "write_results": {"results": evaluation, "out": home / "results"},
     }
     found = {name: Call(getattr(ec, name), own) for name, own in calls.items()}
     again = ec.mean_corruption_error_replicates(**resampled)

@@ -299,8 +299,8 @@ def _report(evaluation: "Results", out: Path, task: "Task", is_demo: bool) -> No
     from eyechart.cli.tables import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.human_sources import source_lines
-    from eyechart.reports.results import write_results
     from eyechart.reports.terminal.result_tables import tables
+    from eyechart.results.writing import write_results
 
     console = wide_console()
     for title, parts in tables(evaluation, console.width):

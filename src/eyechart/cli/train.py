@@ -200,8 +200,8 @@ def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retraine
 def _report(found: "Retrained", out: Path) -> None:
     from eyechart.cli.tables import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
-    from eyechart.reports.results import write_results
     from eyechart.reports.terminal.retraining import retraining_tables, write_changes
+    from eyechart.results.writing import write_results
     from eyechart.training.retrain import EVALUATION, TABLE
 
     console = wide_console()

@@ -118,7 +118,7 @@ def enhancements(
     from eyechart.core.locks import lock_folder
     from eyechart.models.find import load_model
     from eyechart.pipeline.task import Task
-    from eyechart.reports.results import write_results
+    from eyechart.results.writing import write_results
     from eyechart.scores.scoring import Fit
     from eyechart.testsets.plan import Plan
     from eyechart.training.enhancements import (

@@ -38,6 +38,7 @@ class Record(BaseModel):
         use_attribute_docstrings=True,
         ser_json_inf_nan="null",
         arbitrary_types_allowed=False,
+        json_schema_serialization_defaults_required=True,
     )
 
     def __eq__(self, other: object) -> bool:

@@ -3,8 +3,10 @@
 What computes the numbers, draws them or compares runs does not belong here.
 """
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -526,7 +528,7 @@ class Results(Record):
     config: Mapping[str, Any]
     """The settings of the run."""
     provenance: RunProvenance
-    """What produced the results."""
+    """Versions, device, command and date."""
     images: ImagesUsed
     """The images."""
     warnings: tuple[str, ...]
@@ -561,6 +563,22 @@ class Results(Record):
     def with_warnings(self, *warnings: str) -> "Results":
         """Return the results with more warnings."""
         return self.model_copy(update={"warnings": (*self.warnings, *warnings)})
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Write results.json, results.csv and scores.parquet into a folder; return their paths."""
+        from eyechart.results.writing import write_results
+
+        return write_results(self, folder)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with the lines and columns of results.csv."""
+        from eyechart.results.writing import csv_columns, lines_of
+
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise UsageError("to_pandas needs pandas: pip install pandas.") from None
+        return pandas.DataFrame(list(lines_of(self)), columns=csv_columns())
 
     def __getitem__(self, model: str) -> ModelResults:
         return _named("model", model, {own.name: own for own in self.models})

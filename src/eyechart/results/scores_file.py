@@ -1,13 +1,19 @@
-"""The scores of a run with their replicates, in a file: what runs are compared by."""
+"""The scores of a run with their replicates, in a file: what runs are compared by.
+
+What results.json holds besides is in `schema`.
+"""
 
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from eyechart.core.arguments import as_path
+from eyechart.core.errors import UsageError
 from eyechart.core.parts import read_parquet, write_parquet
-from eyechart.results.schema import Results, SpaceResults
+from eyechart.results.schema import Results, SpaceResults, read_results
 from eyechart.stats.estimate import Estimate
 
 SCORES_FILE = "scores.parquet"
@@ -74,7 +80,11 @@ def write_scores(results: Results, path: Path) -> None:
 def read_scores(path: Path) -> dict[Key, Estimate]:
     """Return the scores in a file by model, label space, corruption and score."""
     found = {}
-    for row in read_parquet(path, SCHEMA.names).to_pylist():
+    try:
+        table = read_parquet(path, SCHEMA.names).select(SCHEMA.names).cast(SCHEMA)
+    except pa.ArrowException:
+        raise UsageError(f"{path} is damaged: run the evaluation again.") from None
+    for row in table.to_pylist():
         key = (row["model"], row["space"], row["corruption"], row["score"])
         found[key] = Estimate.of(
             row["value"],
@@ -83,3 +93,19 @@ def read_scores(path: Path) -> dict[Key, Estimate]:
             np.array(row["replicates"], dtype=np.float64),
         )
     return found
+
+
+def load(folder: str | PathLike[str]) -> Results:
+    """Return the results of a finished run, as `evaluate` returned them.
+
+    Scores of corruptions have their replicates again, if the folder holds scores.parquet; fitted
+    curves are not kept.
+    """
+    home = Path(as_path(folder, "folder", "the path of a folder"))
+    results, path = read_results(home), home / SCORES_FILE
+    if path.is_file():
+        kept = read_scores(path)
+        for key, estimate in scores_of(results):
+            if key in kept:
+                estimate.attach(kept[key].replicates)
+    return results

@@ -53,8 +53,12 @@ class Estimate(Record):
     ) -> "Estimate":
         """Return an estimate that keeps its replicates."""
         estimate = cls(value=value, interval95=interval95, interval83=interval83)
-        estimate._replicates = replicates
+        estimate.attach(replicates)
         return estimate
+
+    def attach(self, replicates: FloatArray) -> None:
+        """Keep the replicates of an estimate that was read without them."""
+        self._replicates = replicates
 
     @property
     def replicates(self) -> FloatArray:

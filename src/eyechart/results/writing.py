@@ -1,15 +1,20 @@
-"""An evaluation as files: results.json, results.csv and scores.parquet."""
+"""Results as files: results.json, results.csv and scores.parquet, and the schema of the first.
+
+Reading them is in `schema` and `scores_file`; what the files say is declared in `schema`.
+"""
 
 import csv
+import json
 import os
 import re
+from collections.abc import Iterator
 from io import StringIO
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
-from eyechart.reports.interval_text import known
 from eyechart.results.schema import (
     RESULTS_FILE,
     CorruptionResults,
@@ -51,6 +56,13 @@ def to_json(results: Results) -> str:
     return NUMBERS.sub(lambda numbers: " ".join(numbers[0].split()), text) + "\n"
 
 
+def schema_text() -> str:
+    """Return the JSON Schema of results.json, which the package publishes."""
+    schema = Results.model_json_schema(mode="serialization", by_alias=True)
+    published = {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return json.dumps(published, indent=1, ensure_ascii=False) + "\n"
+
+
 def csv_columns() -> tuple[str, ...]:
     """Return the columns of results.csv: those of each score once, for accuracy and consistency."""
     names = ["model", "space", "corruption", "property", "answers", "rate"]
@@ -72,23 +84,28 @@ def _score_columns(score: Score) -> list[str]:
 
 
 def to_csv(results: Results) -> str:
-    """Return one line per model, label space, corruption and property."""
+    """Return results.csv: one line per model, label space, corruption and property."""
     file = StringIO()
     writer = csv.DictWriter(file, csv_columns(), restval="", lineterminator="\n")
     writer.writeheader()
+    for line in lines_of(results):
+        writer.writerow({name: _csv_cell(value) for name, value in line.items()})
+    return file.getvalue()
+
+
+def lines_of(results: Results) -> Iterator[dict[str, Any]]:
+    """Yield the lines of results.csv by the names of columns; what is missing is left out."""
     for model in results.models:
         for name, space in model.spaces.items():
             for corruption, score in space.corruptions.items():
                 for letter, own in score.properties.items():
-                    cells = {
+                    yield {
                         "model": model.name,
                         "space": name,
                         "corruption": corruption,
                         "trained_on": "yes" if corruption in model.marked else "no",
                         **_line(space, corruption, letter, own),
                     }
-                    writer.writerow({key: _csv_cell(value) for key, value in cells.items()})
-    return file.getvalue()
 
 
 def _line(
@@ -128,4 +145,4 @@ def _csv_cell(value: Any) -> Any:
     """Return a value as the file has it: an undetermined end of an interval is empty."""
     if not isinstance(value, float):
         return value
-    return "" if known(value) is None else round(value, 6)
+    return "" if isnan(value) else round(value, 6)
