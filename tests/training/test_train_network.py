@@ -276,8 +276,8 @@ def test_without_torchrun_there_is_one_process(monkeypatch):
     module = torch.nn.Linear(2, 2)
     with joined(CPU) as world:
         assert world == World(CPU, 0, 1) and world.is_first
-        assert world.wrap(module, CPU) is module
-        assert world.any(True, CPU) and not world.any(False, CPU)
+        assert world.wrap(module) is module
+        assert world.any(True) and not world.any(False)
     assert is_first_process() and own_device(CPU) == CPU
 
 
