@@ -510,7 +510,7 @@ def test_a_plain_resize_is_recorded_and_not_mixed_with_a_crop(evaluate, folder, 
     assert results(tmp_path / "out")["images"]["stimulus"] == "24x20"
     assert_refused(evaluate(*ONE, "--stimulus", "24"), "stimulus")
     drawn = ec.draw(folder, n=40, corruptions=["brightness"], stimulus="24x20")
-    assert drawn.header["stimulus"] == "24x20"
+    assert drawn.header.stimulus == "24x20"
 
 
 def test_a_test_set_of_other_pictures_is_refused(evaluate, folder, run, tmp_path):

@@ -214,7 +214,7 @@ def test_what_is_no_test_set_is_refused(run, folder, tmp_path, command, name, wo
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("keep", [("plan",), ("schema",), ()])
+@pytest.mark.parametrize("keep", [("plan",), ("schema",), ("schema", "plan", "stimulus"), ()])
 def test_a_header_that_lacks_something_is_refused_in_a_sentence(run, made, tmp_path, keep):
     """As a later or an earlier version may write it, or a careless hand."""
     import json

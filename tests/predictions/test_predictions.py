@@ -18,13 +18,13 @@ from eyechart.images.identity import content_keys
 from eyechart.labels.categories import CATEGORIES, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
+from eyechart.pipeline.prepare import open_run
 from eyechart.predictions.destroyed import DESTROYED, destroyed_pictures
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
 from eyechart.predictions.record import SCHEMA, predictions_table, record_scores
-from eyechart.predictions.run import open_run
 from eyechart.reports.bench_loop import LoopSpeed
 from eyechart.testsets.manifest import SCHEMA as ROWS
 from eyechart.testsets.plan import Plan

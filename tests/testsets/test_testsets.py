@@ -371,7 +371,7 @@ def test_a_manifest_comes_back_exactly(drawn, tmp_path):
     assert again.table.equals(drawn.table) and again.table.schema.equals(SCHEMA)
     assert again.plan.settings() == drawn.plan.settings()
     assert again.header == drawn.header
-    assert again.header["versions"]["eyechart"] == ec.__version__
+    assert again.header.versions["eyechart"] == ec.__version__
 
 
 def test_the_rows_of_a_manifest_are_those_that_were_drawn(images, drawn, tmp_path):

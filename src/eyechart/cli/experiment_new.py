@@ -141,7 +141,7 @@ def new(
     chosen = gather_settings(study, options, settings, consent)
     request.check(chosen.config.kind, clean_k)
     manifest = read_testset(testset)
-    chosen = with_side(chosen, manifest.header["stimulus"])
+    chosen = with_side(chosen, manifest.header.stimulus)
     _make(plan_study(manifest, chosen, request), images, find_device(device))
 
 
@@ -153,7 +153,7 @@ def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> Non
 
     order = plan.order
     begun = prepare(order)
-    source = find_source(images, order.testset.header["stimulus"], leave_out=order.folder)
+    source = find_source(images, order.testset.header.stimulus, leave_out=order.folder)
     with ProgressBars() as bars:
         loaded = source.load(Drawing(), bars)
         text = plan.text(side_of(order, loaded))

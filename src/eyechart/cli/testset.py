@@ -119,19 +119,20 @@ def parse_range(text: str) -> tuple[float, float]:
 @app.command("describe")
 def describe(testset: Manifest) -> None:
     """Print how a test set was drawn and what it holds."""
+    from eyechart.testsets.manifest import VERSION
     from eyechart.testsets.testset import read_testset
 
     found = read_testset(testset)
     plan, header = found.plan, found.header
     pictures = len(found.table["digest"].unique())
-    print(f"{testset}: {len(found)} rows from {pictures} pictures ({header['images']})")
+    print(f"{testset}: {len(found)} rows from {pictures} pictures ({header.images})")
     print(f"suite {plan.suite}, sampling {plan.sampling}, n {plan.n}, seed {plan.seed}")
-    print(f"stimulus {header['stimulus']}, visual change {plan.definition}, labels {plan.labels}")
+    print(f"stimulus {header.stimulus}, visual change {plan.definition}, labels {plan.labels}")
     if plan.jpeg is not None:
         print(f"corrupted pictures stored as JPEG of quality {plan.jpeg}")
-    print(f"drawn by eyechart {header['versions']['eyechart']}, schema {header['schema']}")
-    if header["damaged"]:
-        print(f"left out as damaged: {', '.join(header['damaged'])}")
+    print(f"drawn by eyechart {header.versions['eyechart']}, schema {VERSION}")
+    if header.damaged:
+        print(f"left out as damaged: {', '.join(header.damaged)}")
     for name in found.corruptions:
         print(f"  {name}: {found.count(name)} rows, {found.ranges(name)}")
 
@@ -212,7 +213,7 @@ def render(
     found = read_testset(testset).only(corruption or ())
     where = find_device(device)
     with ProgressBars() as bars:
-        pictures = find_source(images, found.header["stimulus"]).load(Plan(), bars)
+        pictures = find_source(images, found.header.stimulus).load(Plan(), bars)
         step = bars.begin("pictures", len(found))
         try:
             count = render_testset(found, pictures, where, out, step)

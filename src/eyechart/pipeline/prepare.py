@@ -9,6 +9,7 @@ import torch
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_file
 from eyechart.core.progress import Progress
+from eyechart.core.run_folder import RECORD, Settings, first_change, open_run_folder, read_settings
 from eyechart.humans.combined import References, check_names
 from eyechart.humans.placement import HUMAN_DEFINITION
 from eyechart.humans.reference import Reference, find_reference
@@ -24,7 +25,6 @@ from eyechart.pipeline.task import ENTRY16, Task
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.predictions.loop import PredictionTask
-from eyechart.predictions.run import open_run
 from eyechart.scores.scoring import OTHER_DEFINITION
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import counts_of, is_uniform, plan_samples
@@ -39,6 +39,12 @@ FIXED_BY_TESTSET = (
 """What a test set has already, so that nothing else can be asked for."""
 
 TESTSET_PARTS, TESTSET = "testset", "testset.parquet"
+PREDICTIONS = "predictions"
+RUN_FILES = (
+    *("results.json", "results.csv", "scores.parquet"),
+    *("curves.png", "curves-entry16.png", "testset.parquet", "examples"),
+)
+"""What a run writes besides; without its record they belong to something else."""
 
 
 def prepare(
@@ -198,7 +204,7 @@ def _uniform(
     with lock_file(target):
         if target.exists():
             kept = read_testset(target)
-            if kept.plan.settings() == plan.settings() and kept.header["images"] == images.digest:
+            if kept.plan.settings() == plan.settings() and kept.header.images == images.digest:
                 return kept
             raise UsageError(f"{target} is another test set: choose another --out, or delete it.")
         try:
@@ -207,3 +213,25 @@ def _uniform(
             raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
         step = progress.begin("strengths", count_steps(images, plan))
         return keep_testset(images, plan, device, parts, target, step=step)
+
+
+def open_run(out: Path, settings: Settings) -> Path:
+    """Return the folder for predictions in `out`, which is new, empty, or of the same run."""
+    record = out / RECORD
+    if record.is_file():
+        _check_models(out, read_settings(record), settings)
+    open_run_folder(out, settings, work="run", folders=(PREDICTIONS,), files=RUN_FILES)
+    return out / PREDICTIONS
+
+
+def _check_models(out: Path, before: Settings, now: Settings) -> None:
+    """Raise a UsageError if, first of all, a model of the same name has changed since."""
+    old, new = before.get("models"), now["models"]
+    if not isinstance(old, dict) or not isinstance(new, dict) or list(old) != list(new):
+        return
+    changed = next((name for name in new if old[name] != new[name]), None)
+    if changed is not None and str(first_change(before, now)).startswith("models:"):
+        raise UsageError(
+            f"{out} holds a run of another {changed}: its weights, its card or its precision"
+            " changed since; choose another --out, or delete it."
+        )

@@ -7,7 +7,7 @@ item is up to an engine.
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -85,7 +85,7 @@ class PredictionTask:
     batch: int | None = None
     testset: str = ""
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return all that decides the predictions, as plain values."""
         return {
             "schema": VERSION,
@@ -99,7 +99,7 @@ class PredictionTask:
             "testset": self.testset,
         }
 
-    def _about_files(self) -> dict[str, Any]:
+    def _about_files(self) -> dict[str, object]:
         """Return what decides predictions from files besides: how clean pictures came to size."""
         if self.images.files is None:
             return {}

@@ -6,7 +6,6 @@ Which images and strengths follow from a plan is in `samples`.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from eyechart.core.arguments import as_flag, as_list, as_number, as_path, as_text, brief
 from eyechart.core.errors import UsageError
@@ -123,7 +122,7 @@ class Plan:
             return []
         return left_out(load_suite(self.suite))
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the plan as plain values."""
         entries = self.entries()
         return {

@@ -135,13 +135,13 @@ def load_published(
         files = list_published(published.root, chosen)
     places = choose_pictures(files.pictures, plan).tolist()
     if clean is None:
-        found = _without_clean(str(published.root), files.take(places))
+        image_set = _without_clean(str(published.root), files.take(places))
     elif published.is_arrays:
-        found = _beside_array(str(published.root), files, clean).take(places)
+        image_set = _beside_array(str(published.root), files, clean).take(places)
     else:
         advance = begin(len(places))
-        found = _beside_clean(published.root, files.take(places), clean, how, advance)
-    return replace(found, notes=(*found.notes, *published.notes(plan)))
+        image_set = _beside_clean(published.root, files.take(places), clean, how, advance)
+    return replace(image_set, notes=(*image_set.notes, *published.notes(plan)))
 
 
 def _without_clean(source: str, files: Corrupted) -> ImageSet:
@@ -196,7 +196,7 @@ def _beside_clean(
                 f" is {size[1]} × {size[0]}: give --stimulus 224 for photographs, native for"
                 " pictures that were brought to size before."
             )
-    places = {picture.name: place for place, picture in enumerate(files.pictures)}
+    places = {picture.name: position for position, picture in enumerate(files.pictures)}
     used = files.take([places[picture.name] for picture in loaded.pictures])
     return replace(loaded, stimulus=replace(how, name=FILES), files=used)
 
@@ -215,12 +215,12 @@ def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
 
     Names of ImageNet's validation pictures are enough, wherever they lie.
     """
-    found: dict[tuple[str, str], Picture] = {}
+    clean_pictures: dict[tuple[str, str], Picture] = {}
     for picture in find_images(clean):
         label, stem = _key(picture)
         keys = [(label, stem)] + [("", stem)] * stem.startswith(VALIDATION)
         for key in dict.fromkeys(keys):
-            other = found.setdefault(key, picture)
+            other = clean_pictures.setdefault(key, picture)
             if other.path != picture.path:
                 raise UsageError(
                     f"{other.path} and {picture.path} have one name: remove one from {clean}."
@@ -228,11 +228,13 @@ def _match(pictures: Sequence[Picture], clean: Path) -> list[Picture]:
     matched, missing = [], []
     for picture in pictures:
         label, stem = _key(picture)
-        own = found.get((label, stem)) or found.get(("", stem))
-        if own is None:
+        clean_picture = clean_pictures.get((label, stem)) or clean_pictures.get(("", stem))
+        if clean_picture is None:
             missing.append(picture.name)
         else:
-            matched.append(replace(picture, path=own.path, category=own.category))
+            matched.append(
+                replace(picture, path=clean_picture.path, category=clean_picture.category)
+            )
     if missing:
         raise UsageError(
             f"{len(missing)} of {len(pictures)} pictures have no clean picture in {clean}, such as"

@@ -3,11 +3,10 @@
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +21,7 @@ from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import hash64
+from eyechart.core.records import Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import check_same, write_settings
 from eyechart.images.imageset import ImageSet, load_images
@@ -39,19 +39,36 @@ PLAN = "plan.json"
 """What the parts of a test set say they are of."""
 
 
+class TestSetHeader(Record):
+    """What decides a test set besides its plan, as its file has it."""
+
+    __test__ = False  # no test, whatever its name says to pytest
+
+    stimulus: str
+    """How images were brought to size."""
+    images: str
+    """A digest of all images that it was drawn from."""
+    pictures: int | None = None
+    """The number of these images."""
+    damaged: tuple[str, ...]
+    """The names of those that were left out."""
+    versions: dict[str, str]
+    """Of eyechart and of the packages it computes with."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class TestSet:
     """Rows of corrupted pictures that anybody can make again, with their visual change.
 
     `table`: a pyarrow table with the columns of `SCHEMA`. `plan`: how it was drawn. `header`: what
-    else decides it: stimulus, digest of the pictures, versions.
+    else decides it.
     """
 
     __test__ = False  # no test, whatever its name says to pytest
 
     table: pa.Table
     plan: Plan
-    header: Mapping[str, Any]
+    header: TestSetHeader
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -110,14 +127,15 @@ class TestSet:
         if not path.name:
             raise UsageError(f"path must be the path of a file, got {brief(str(path))}.")
         as_folder(path.parent, "The folder of path").mkdir(parents=True, exist_ok=True)
-        stored = {HEADER: json.dumps({**self.header, "plan": self.plan.settings()})}
+        header = {"schema": VERSION, **self.header.model_dump(mode="json")}
+        stored = {HEADER: json.dumps({**header, "plan": self.plan.settings()})}
         write_parquet(self.table.replace_schema_metadata(stored), Path(path))
 
     def samples(self, images: ImageSet) -> list[Samples]:
         """Return the rows for the pictures they were drawn from; others are refused."""
-        if images.stimulus.name != self.header["stimulus"]:
+        if images.stimulus.name != self.header.stimulus:
             raise UsageError(
-                f"The test set was drawn for stimulus {self.header['stimulus']}, the pictures were"
+                f"The test set was drawn for stimulus {self.header.stimulus}, the pictures were"
                 f" loaded as {images.stimulus.name}."
             )
         groups = read_samples(self.table, images, self.plan.entries())
@@ -137,20 +155,17 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
     if stored is None:
         raise UsageError(f"{where} is no test set: eyechart testset make writes one.")
     try:
-        header = json.loads(stored)
-        if header["schema"] != VERSION:
+        values = json.loads(stored)
+        schema, settings = values.pop("schema"), values.pop("plan")
+        if schema != VERSION:
             raise UsageError(
-                f"{where} has schema {header['schema']}, this version reads {VERSION}: draw it"
-                " again."
+                f"{where} has schema {schema}, this version reads {VERSION}: draw it again."
             )
-        settings = header.pop("plan")
         fingerprint = settings.pop(FINGERPRINT)
         for name in ("corruptions", "delta_v"):
             settings[name] = tuple(settings[name])
         plan = Plan(**settings)
-        missing = {"stimulus", "images", "versions", "damaged"} - header.keys()
-        if missing:
-            raise KeyError(missing.pop())
+        header = TestSetHeader.from_plain(values, str(where))
     except UsageError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -291,16 +306,15 @@ def open_parts(out: Path, images: ImageSet, plan: Plan) -> Path:
     return folder
 
 
-def header_of(images: ImageSet) -> dict[str, Any]:
+def header_of(images: ImageSet) -> TestSetHeader:
     """Return what decides a test set besides its plan."""
-    return {
-        "schema": VERSION,
-        "stimulus": images.stimulus.name,
-        "images": images.digest,
-        "pictures": len(images),
-        "damaged": [picture.name for picture in images.damaged],
-        "versions": versions(),
-    }
+    return TestSetHeader(
+        stimulus=images.stimulus.name,
+        images=images.digest,
+        pictures=len(images),
+        damaged=tuple(picture.name for picture in images.damaged),
+        versions=versions(),
+    )
 
 
 def count_steps(images: ImageSet, plan: Plan) -> int:

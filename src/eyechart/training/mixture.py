@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -70,7 +69,7 @@ class Mixture:
         """The names of the corruptions."""
         return tuple(entry.name for entry in self.entries)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the mixture as plain values; `strengths` stands for all that suites say."""
         return {
             "corruptions": list(self.names),

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import check_seed
@@ -100,7 +99,7 @@ class Recipe:
             return self.rate * rise * 0.5 * (1 + math.cos(math.pi * done))
         return self.rate * rise
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, object]:
         """Return the recipe as plain values; what came later is not there, or None, by default.
 
         So recipes are the same as before there was a choice.
