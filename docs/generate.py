@@ -6,6 +6,8 @@ A page holds a comment such as `<!-- corruptions -->`; what stands for it is mad
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from eyechart.core.options import GROUPS, Field, fields_of
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.suites.catalogue import LEVELS, describe_corruption, describe_parameter
 from eyechart.suites.suite import PUBLISHED, Entry, all_entries, load_suite
@@ -104,6 +106,30 @@ def _type(declared: dict[str, Any]) -> str:
     return str(declared.get("const", declared.get("type", "any")))
 
 
+def settings() -> str:
+    """Return every setting of an evaluation: as an option, as a keyword, with its default."""
+    declared = sorted(
+        fields_of(EvaluateSettings).values(), key=lambda field: GROUPS.index(field.option.group)
+    )
+    rows = [
+        [
+            f"`{_option(field)}`",
+            f"`{field.name}`",
+            field.option.group,
+            f"{field.option.help} {field.option.python}".strip(),
+            f"`{field.default!r}`" if field.default or type(field.default) is int else "",
+        ]
+        for field in declared
+    ]
+    return _table(["option", "keyword", "group", "meaning", "default"], rows)
+
+
+def _option(field: Field) -> str:
+    if field.option.is_argument:
+        return field.option.metavar or field.name
+    return field.option.flags[0] if field.option.flags else f"--{field.name.replace('_', '-')}"
+
+
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     head = list(head)
     lines = [head, ["---"] * len(head), *map(list, rows)]
@@ -115,4 +141,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "suites": suites,
     "not monotone": not_monotone,
     "results.json": results_json,
+    "settings": settings,
 }

@@ -7,7 +7,7 @@ and has no side effects.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from eyechart.core.errors import UsageError
+from eyechart.core.errors import CheckFailed, UsageError
 from eyechart.core.version import __version__
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eyechart.models.find import load_model
     from eyechart.overlap.scores import OverlapMatrix, overlap_matrix
     from eyechart.overlap.selection import Selection, select_non_overlapping
-    from eyechart.pipeline.evaluate import evaluate
+    from eyechart.pipeline.python_evaluate import evaluate
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.results.schema import Results
     from eyechart.results.scores_file import load
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Baseline",
     "Change",
+    "CheckFailed",
     "CleanStatistics",
     "CorruptionErrors",
     "Curve",
@@ -127,7 +128,7 @@ _HOMES = {
     "error_consistency": "eyechart.scores.error_consistency",
     "error_consistency_of_people": "eyechart.scores.error_consistency",
     "error_consistency_with_people": "eyechart.scores.error_consistency",
-    "evaluate": "eyechart.pipeline.evaluate",
+    "evaluate": "eyechart.pipeline.python_evaluate",
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.people",
     "list_corruptions": "eyechart.suites.catalogue",

@@ -18,8 +18,8 @@ GIGABYTE = 2**20
 """In the kilobytes that the operating system counts in."""
 
 RECORDS = {
-    "Baseline", "Change", "CleanStatistics", "CorruptionErrors", "Curve", "ErrorConsistency",
-    "ImageSet", "LowInformationWarning", "MeanCorruptionError", "OverlapMatrix",
+    "Baseline", "Change", "CheckFailed", "CleanStatistics", "CorruptionErrors", "Curve",
+    "ErrorConsistency", "ImageSet", "LowInformationWarning", "MeanCorruptionError", "OverlapMatrix",
     "PublishedTable", "Results", "Selection", "TestSet", "UsageError", "__version__",
 }  # fmt: skip
 """Public names that hold what functions return: whoever makes them by hand answers for it."""

@@ -15,7 +15,7 @@ from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.corruption_scores import score_corruption
 from eyechart.pipeline.prepare import people_of
-from eyechart.pipeline.task import Task
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import (
     Fit,
@@ -25,7 +25,6 @@ from eyechart.scores.scoring import (
 )
 from eyechart.stats.estimate import mean_estimate
 from eyechart.stats.p_values import paired_difference
-from eyechart.testsets.plan import Plan
 from known_outcomes import CLEAN_ACCURACY, TRUE_AREAS, outcomes
 from small_models import save_pictures
 
@@ -537,15 +536,15 @@ def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
     answers = import_answers([tmp_path / "counts.csv"], "counts", **told)
     write_answers(tmp_path / "two.parquet", answers)
     humans = str(tmp_path / "two.parquet")
-    assert people_of(Task(Plan(), Fit(), humans=humans)) == (
+    assert people_of(EvaluateSettings(humans=humans)) == (
         None,
         "people chose between 2 answers, not 16",
     )
     with pytest.raises(ec.UsageError, match="--match-choices"):
-        people_of(Task(Plan(labels="entry16"), Fit(), humans=humans))
+        people_of(EvaluateSettings(labels="entry16", humans=humans))
     with pytest.raises(ec.UsageError, match="Of several human references people chose between 2"):
-        people_of(Task(Plan(), Fit(), humans=("geirhos", humans)))
-    both, _ = people_of(Task(Plan(), Fit(), humans=humans, match_choices=True))
+        people_of(EvaluateSettings(humans=("geirhos", humans)))
+    both, _ = people_of(EvaluateSettings(humans=humans, match_choices=True))
     (found,) = both.parts
     assert found.corrected and "corrected for chance" in found.about("gaussian_noise")
 

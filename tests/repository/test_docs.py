@@ -87,6 +87,8 @@ def test_the_tables_hold_every_corruption(monkeypatch):
     assert "| `sigma` |" in page
     suites = generate.on_page_markdown((ROOT / "docs" / "suites.md").read_text("utf-8"))
     assert "`saturate`" in suites.split("not for these")[1]
+    settings = generate.on_page_markdown((ROOT / "docs" / "evaluate.md").read_text("utf-8"))
+    assert "| `--replicates` | `replicates` |" in settings and "<!--" not in settings
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -103,7 +103,7 @@ def test_every_published_corruption_can_be_drawn_and_applied(suite):
 def test_what_is_drawn_for_training_is_what_a_test_set_draws(tmp_path):
     images = ec.load_images(save_pictures(tmp_path, 3), "native")
     (clean, samples) = plan_samples(
-        images, Plan("noc-candidates", 24, 5, corruptions=("noc/border",))
+        images, Plan("noc-candidates", 24, seed=5, corruptions=("noc/border",))
     )
     assert len(clean) == 12
     keys = named_keys([images.digests[place] for place in samples.image], len(samples))
@@ -176,14 +176,14 @@ def test_a_test_set_draws_severities_from_their_range_and_shows_levels_elsewhere
     images = ec.load_images(save_pictures(tmp_path / "pictures", 3), "native")
     path = tmp_path / "mine.yaml"
     path.write_text(RANGES)
-    found = {samples.name: samples for samples in plan_samples(images, Plan(str(path), 60, 1))}
+    found = {samples.name: samples for samples in plan_samples(images, Plan(str(path), 60, seed=1))}
     fog, blur, contrast = (found[name] for name in ("fog", "vcr/blur", "contrast"))
     assert len(fog) == len(blur) == 60
     assert len(contrast) == 12 * 5
     np.testing.assert_allclose(np.unique(fog.severity), TEN, rtol=1e-12)
     # its parameters are those of the severity: 3 to 15, the first quarter of it
     assert set(blur.values["kernel"]) <= {3, 5, 7}
-    again = plan_samples(images, Plan(str(path), 60, 1))
+    again = plan_samples(images, Plan(str(path), 60, seed=1))
     np.testing.assert_array_equal(again[1].severity, found["fog"].severity)
 
 

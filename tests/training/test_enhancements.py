@@ -17,12 +17,10 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.defences.clahe import equalise
 from eyechart.models.find import load_model
 from eyechart.models.networks import NETWORKS, build_network
-from eyechart.pipeline.task import Task
-from eyechart.scores.scoring import Fit
-from eyechart.testsets.plan import Plan
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.training import enhancements
 from eyechart.training.data import Transform, training_data
-from eyechart.training.enhancements import Enhancement, EnhancementStudy, usual_enhancements
+from eyechart.training.enhancements import Enhancement, usual_enhancements
 from eyechart.training.loop import Training, train
 from eyechart.training.recipe import Recipe
 from textures import save_textures
@@ -232,7 +230,8 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
     tuned = Enhancement("CLAHE", "clahe", recipe=recipe, equalised=True)
     model = load_model(str(home / "out" / "standard.pt"), CPU, half=False, trust=True)
     asked = EnhancementStudy(
-        str(home / "out" / "standard.pt"), recipe, (tuned,), Task(Plan(), Fit()), tmp_path / "out",
+        str(home / "out" / "standard.pt"), recipe, (tuned,), EvaluateSettings(images="images"),
+        tmp_path / "out",
         is_pretrained=True,
     )  # fmt: skip
     asked.out.mkdir()

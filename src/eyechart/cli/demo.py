@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.evaluate import evaluate
+from eyechart.cli.evaluate import run_evaluate
 from eyechart.cli.paths import folder
 from eyechart.cli.report import report
+from eyechart.pipeline.settings import EvaluateSettings
 
 
 def demo(
@@ -17,5 +18,5 @@ def demo(
     ] = Path("eyechart-demo"),
 ) -> None:
     """Rank three models on 20 photographs next to people, and write a report to open."""
-    evaluate(context, out=Path(out))
+    run_evaluate(EvaluateSettings(out=Path(out)), context.obj or ())
     report([Path(out)])

@@ -148,7 +148,7 @@ def new(
 def _make(plan: "StudyPlan", images: Path | None, device: "torch.device") -> None:
     from eyechart.cli.progress import ProgressBars
     from eyechart.experiment.design.study_build import carry_out, prepare, side_of
-    from eyechart.pipeline.loading import find_source
+    from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan as Drawing
 
     order = plan.order

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.fit_options import Binning, Bins, Least, Method, RightAnchor, make_fit
-from eyechart.cli.human_options import CleanResponses as Rule
+from eyechart.cli.derived_options import Only, derived_options
 from eyechart.cli.humans_areas import areas
 from eyechart.cli.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
+from eyechart.curves.curve_settings import CurveSettings
+from eyechart.pipeline.settings import HumanSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
@@ -106,6 +107,7 @@ def import_files(
 
 
 @app.command("plot")
+@derived_options
 def plot(
     out: Annotated[
         Path,
@@ -125,17 +127,15 @@ def plot(
         bool,
         typer.Option("--consistency", help="With --by-class: consistency instead of accuracy."),
     ] = False,
-    clean_answers: Rule = None,
-    bins: Bins = None,
-    least: Least = None,
-    binning: Binning = "paper",
-    method: Method = "least-squares",
-    right_anchor: RightAnchor = "none",
+    *,
+    humans: HumanSettings,
+    curves: Annotated[CurveSettings, Only("bins", "least", "binning", "method", "right_anchor")],
 ) -> None:
     """Draw human curves with their bands, by experiment or by class of similar corruptions."""
     from eyechart.humans.reference import find_reference
     from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference
     from eyechart.reports.figures.write import check_figure, write_figure
+    from eyechart.scores.scoring import make_fit
 
     if consistency and not by_class:
         raise UsageError("--consistency is for --by-class: add it, or leave --consistency out.")
@@ -144,10 +144,8 @@ def plot(
         raise UsageError(f"--level must be between 0 and 100, got {percent:g}.")
     check_file_to_write(out)
     check_figure(out)
-    fit = make_fit(
-        binning=binning, bins=bins, least=least, method=method, right_anchor=right_anchor
-    )
-    found = find_reference(reference, clean_answers)
+    fit = make_fit(curves)
+    found = find_reference(reference, humans.clean_responses)
     caption = f"Human curves of {found.name} over visual change; bands: {percent:g} %."
     which = "consistency" if consistency else "accuracy"
     drawn = found.experiments
@@ -183,6 +181,7 @@ def place_conditions(
 
 
 @app.command("similar")
+@derived_options
 def similar(
     reference: Annotated[
         str,
@@ -194,7 +193,8 @@ def similar(
         str | None, typer.Argument(metavar="[A]", help="A corruption or experiment in it.")
     ] = None,
     b: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one.")] = None,
-    clean_answers: Rule = None,
+    *,
+    humans: HumanSettings,
     all_pairs: Annotated[
         bool, typer.Option("--all", help="Compare all pairs, as without any names.")
     ] = False,
@@ -243,7 +243,11 @@ def similar(
         check_replaceable(out)
     file = judgements_file(Path(reference))
     if file is not None:
-        curves_only = {"--rule": rule, "--margin": margin, "--clean-responses": clean_answers}
+        curves_only = {
+            "--rule": rule,
+            "--margin": margin,
+            "--clean-responses": humans.clean_responses,
+        }
         for option, given in curves_only.items():
             if given is not None:
                 raise UsageError(
@@ -252,7 +256,7 @@ def similar(
                 )
         found = similar_of_study(file, study_name(Path(reference)), a, b)
     else:
-        own = find_reference(reference, clean_answers)
+        own = find_reference(reference, humans.clean_responses)
         found = similar_of_reference(own, a, b, rule, margin)
     if a is not None:
         return

@@ -4,17 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.fit_options import (
-    Binning,
-    Bins,
-    Density,
-    Least,
-    Method,
-    Replicates,
-    RightAnchor,
-    make_fit,
-)
-from eyechart.cli.human_options import CleanResponses
+from eyechart.cli.derived_options import derived_options
+from eyechart.curves.curve_settings import CurveSettings
+from eyechart.pipeline.settings import HumanSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
@@ -24,6 +16,7 @@ SCORES = {"accuracy": "R_a", "consistency": "R_p"}
 HEAD = ("experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bins", "responses")
 
 
+@derived_options
 def areas(
     references: Annotated[
         list[str] | None,
@@ -31,28 +24,21 @@ def areas(
             metavar="[REFERENCE]…", help="geirhos, imported files, or folders of studies."
         ),
     ] = None,
-    clean_responses: CleanResponses = None,
-    bins: Bins = None,
-    least: Least = None,
-    binning: Binning = "paper",
-    method: Method = "least-squares",
-    right_anchor: RightAnchor = "none",
-    density: Density = "uniform",
-    replicates: Replicates = 1000,
+    *,
+    humans: HumanSettings,
+    curves: CurveSettings,
 ) -> None:
     """Print humans' own R_a and R_p, with intervals, fitted as evaluate fits them."""
     from eyechart.cli.tables import wide_console
     from eyechart.humans.reference import find_reference
     from eyechart.reports.terminal.columns import stacked
     from eyechart.scores.human_areas import human_areas
+    from eyechart.scores.scoring import make_fit
 
-    fit = make_fit(
-        binning=binning, bins=bins, least=least, method=method, right_anchor=right_anchor,
-        density=density, replicates=replicates,
-    )  # fmt: skip
+    fit = make_fit(curves)
     console = wide_console()
     # all are read before anything is said of one
-    chosen = [find_reference(name, clean_responses) for name in references or ("geirhos",)]
+    chosen = [find_reference(name, humans.clean_responses) for name in references or ("geirhos",)]
     for reference in chosen:
         reference.check_curves()
     for reference in chosen:
@@ -65,8 +51,8 @@ def areas(
             if own.curve is None:
                 print(f"Note: {own.experiment}, {own.which}: {own.why.rstrip('.')}.")
     print(
-        f"area: below the curve over Δv 0 to 1, density {density}. 95 %, 83 %: intervals from"
-        " resampled images or humans. bounds: what the area can be, whatever happens where no"
+        f"area: below the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %: intervals"
+        " from resampled images or humans. bounds: what the area can be, whatever happens where no"
         " response is."
     )
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.derived_options import derived_options
 from eyechart.cli.paths import folder_or_file
 from eyechart.cli.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.pipeline.settings import LoadingSettings
 
 if TYPE_CHECKING:
     from eyechart.cli.progress import ProgressBars
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from eyechart.suites.suite import Suite
 
 
+@derived_options
 def calibrate(
     model: Annotated[
         str,
@@ -71,8 +73,8 @@ def calibrate(
             " or a file with a line for each."
         ),
     ] = None,
-    download: Download = False,
-    trust: Trust = False,
+    *,
+    loading: LoadingSettings,
 ) -> None:
     """Find how strong corruptions must be for a model and pictures, and write them as a suite.
 
@@ -92,7 +94,9 @@ def calibrate(
     check_out(out)
     where = find_device(device)
     maps = [find_map(name) for name in label_map or ()]
-    loaded = load_model(model, where, trust=trust, download=download, label_maps=maps)
+    loaded = load_model(
+        model, where, trust=loading.trust, download=loading.download, label_maps=maps
+    )
     with ProgressBars() as bars:
         judge = Judge(loaded, _load(images, stimulus, pictures, seed, bars), pictures, seed)
         refuse_unused(maps, [loaded])
@@ -118,7 +122,7 @@ def _load(
     """Return the labelled pictures that are used; others are not even read."""
     from eyechart.images.dataset import find_images
     from eyechart.images.imageset import load_pictures
-    from eyechart.pipeline.loading import find_source
+    from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
     from eyechart.testsets.samples import choose_pictures
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.derived_options import derived_options
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import stopped
 from eyechart.cli.structure_superclass_table import show_superclasses
@@ -24,6 +24,7 @@ from eyechart.cli.training_options import (
     WeightDecay,
 )
 from eyechart.core.errors import UsageError
+from eyechart.pipeline.settings import LoadingSettings
 
 if TYPE_CHECKING:
     import torch
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from eyechart.training.retrain import Load
 
 
+@derived_options
 def superclass(
     models: Annotated[
         list[str],
@@ -111,11 +113,11 @@ def superclass(
     seed: Seed = 0,
     stimulus: Stimulus = "224",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    download: Download = False,
-    trust: Trust = False,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
     ] = Path("eyechart-superclass"),
+    *,
+    loading: LoadingSettings,
 ) -> None:
     """Teach models superclasses from kinds they know, and test them on kinds they never met.
 
@@ -157,7 +159,7 @@ def superclass(
         chosen = with_seen_test(chosen, listed, str(seen_images), known, seen)
 
     def load(spec: str, half: bool | None = None) -> "Model":
-        return load_model(spec, where, half, trust=trust, download=download)
+        return load_model(spec, where, half, trust=loading.trust, download=loading.download)
 
     sources = (str(images), str(seen_images or ""))
     results = _run(models, chosen, sources, stimulus, recipe, said, load, where, out)

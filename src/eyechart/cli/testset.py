@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.derived_options import derived_options
 from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
 from eyechart.cli.stop import Stop
-from eyechart.cli.testset_options import Balanced, Definition, Jpeg, Pictures
 from eyechart.core.errors import UsageError
+from eyechart.testsets.testset_settings import TestsetSettings
 
 if TYPE_CHECKING:
     from eyechart.testsets.coverage import SampleCoverage
@@ -28,7 +29,9 @@ def _testset() -> None:
 
 
 @app.command("make")
+@derived_options
 def make(
+    settings: TestsetSettings,
     images: Annotated[
         Path | None,
         typer.Argument(
@@ -42,41 +45,24 @@ def make(
     ] = Path("testset.parquet"),
     suite: Annotated[str, typer.Option(help="A suite's name or YAML file.")] = "vcr",
     n: Annotated[int, typer.Option("--n", help="Rows per corruption.")] = 2000,
-    sampling: Annotated[
-        str, typer.Option(help="paper (published domains) or uniform (in visual change).")
-    ] = "paper",
-    delta_v: Annotated[
-        str, typer.Option(metavar="LOW:HIGH", help="The range to make Δv uniform over.")
-    ] = "0:1",
-    corruption: Annotated[
-        list[str] | None, typer.Option(help="Only this corruption of the suite; repeatable.")
-    ] = None,
     labels: Annotated[str, typer.Option(help="native, entry16 or none.")] = "native",
     stimulus: Annotated[
         str, typer.Option(help="224 or another side, WIDTHxHEIGHT (plain resize), or native.")
     ] = "224",
-    definition: Definition = "vcr",
-    balanced: Balanced = True,
-    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
-    jpeg: Jpeg = None,
-    pictures: Pictures = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Draw a test set: a manifest from which anybody makes the same pictures."""
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
-    from eyechart.pipeline.loading import find_source
+    from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
     from eyechart.testsets.testset import count_steps, keep_testset, open_parts, remove_parts
 
     if out.suffix != ".parquet":
         raise UsageError(f"--out must end in .parquet, got '{out}'.")
     check_file_to_write(out)
-    plan = Plan(
-        suite, n, seed, sampling, labels, balanced, definition, tuple(corruption or ()),
-        parse_range(delta_v), jpeg, pictures,
-    )  # fmt: skip
+    plan = Plan(suite, n, labels=labels, **vars(settings))
     plan.check()
     source = find_source(images, stimulus)
     if source.published is not None:
@@ -105,15 +91,6 @@ def make(
             raise
     print(f"{out}: {len(made)} rows of {', '.join(made.corruptions)} and clean pictures.")
     _print_coverage(made.coverage())
-
-
-def parse_range(text: str) -> tuple[float, float]:
-    """Return the two numbers of LOW:HIGH."""
-    low, _, high = text.partition(":")
-    try:
-        return float(low), float(high)
-    except ValueError:
-        raise UsageError(f"--delta-v must be LOW:HIGH, such as 0.2:0.6, got '{text}'.") from None
 
 
 @app.command("describe")
@@ -205,7 +182,7 @@ def render(
     """Write the pictures of a test set as PNG files, each checked against its digest."""
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
-    from eyechart.pipeline.loading import find_source
+    from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan
     from eyechart.testsets.render import render_testset
     from eyechart.testsets.testset import read_testset

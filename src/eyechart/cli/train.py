@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli import train_enhancements, train_network, train_style, train_table
-from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.derived_options import derived_options
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.ranges import parse_range
@@ -31,6 +31,7 @@ from eyechart.cli.training_options import (
     TrainImages,
     WeightDecay,
 )
+from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +47,7 @@ app.command("table")(train_table.table)
 
 
 @app.command("retrain")
+@derived_options
 def retrain(
     context: typer.Context,
     model: Annotated[
@@ -111,8 +113,8 @@ def retrain(
         list[str] | None,
         typer.Option(help="What the outputs of the model are, as of evaluate; repeatable."),
     ] = None,
-    download: Download = False,
-    trust: Trust = False,
+    *,
+    loading: LoadingSettings,
 ) -> None:
     """Train a model on corruptions, and print its scores under them before and after.
 
@@ -121,31 +123,27 @@ def retrain(
     """
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
-    from eyechart.models.label_map import find_map
-    from eyechart.pipeline.loading import find_source
-    from eyechart.pipeline.task import Task
-    from eyechart.scores.scoring import Fit
-    from eyechart.testsets.plan import Plan
+    from eyechart.pipeline.image_source import find_source
     from eyechart.training.distributed import own_device
     from eyechart.training.mixture import Mixture
     from eyechart.training.recipe import Recipe
     from eyechart.training.retrain import CHECKPOINT, Retraining
 
-    plan = Plan(suite, n, seed, labels=labels, corruptions=tuple(corruption or ()))
+    settings = EvaluateSettings(
+        images=images, suite=suite, n=n, seed=seed, labels=labels,
+        corruptions=tuple(corruption or ()), bins=bins, least=least, replicates=replicates,
+        humans=humans, label_maps=tuple(label_map or ()),
+    )  # fmt: skip
+    settings = replace(settings, label_maps=settings.loaded_maps)
+    plan = settings.plan
     entries = tuple(plan.entries())
     others = replace(plan, corruptions=tuple(also)).entries() if also else ()
     names = dict.fromkeys(entry.name for entry in (*entries, *others))
-    maps = tuple(find_map(name) for name in label_map or ())
     asked = Retraining(
         model,
         train_images,
         find_source(images, stimulus, None, out),
-        Task(
-            replace(plan, corruptions=tuple(names)),
-            Fit(bins=bins, least=least, replicates=replicates),
-            humans=None if humans == "none" else humans,
-            label_maps=maps,
-        ),
+        replace(settings, corruptions=tuple(names)),
         Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v)),
         out,
         Recipe(
@@ -173,8 +171,15 @@ def retrain(
 
     def load(spec: str, half: bool | None = None) -> "Model":
         # what was made here may name code that was called before
-        known = trust or (spec != model and Path(spec) == out / CHECKPOINT)
-        return load_model(spec, where, half, trust=known, download=download, label_maps=maps)
+        known = loading.trust or (spec != model and Path(spec) == out / CHECKPOINT)
+        return load_model(
+            spec,
+            where,
+            half,
+            trust=known,
+            download=loading.download,
+            label_maps=settings.loaded_maps,
+        )
 
     found = _run(asked, load, where)
     if found is not None:

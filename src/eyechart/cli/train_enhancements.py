@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.derived_options import Only, derived_options
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import stopped
-from eyechart.cli.testset_options import Jpeg
 from eyechart.cli.training_options import (
     Batch,
     Crop,
@@ -27,6 +26,8 @@ from eyechart.cli.training_options import (
     WeightDecay,
 )
 from eyechart.core.errors import UsageError
+from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
+from eyechart.testsets.testset_settings import TestsetSettings
 
 if TYPE_CHECKING:
     from eyechart.models.model import Model
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 USUAL_EPOCHS, USUAL_RATE, USUAL_SCHEDULE = 40, 0.1, "step"
 
 
+@derived_options
 def enhancements(
     arch: Annotated[
         str,
@@ -72,13 +74,9 @@ def enhancements(
         ),
     ] = "standard",
     suite: Annotated[str, typer.Option(help="A suite's name or YAML file.")] = "imagenet-c",
-    corruption: Annotated[
-        list[str] | None, typer.Option(help="Only this corruption of the suite; repeatable.")
-    ] = None,
     pictures: Annotated[
         int | None, typer.Option(help="Test with so many pictures, as many of every class.")
     ] = None,
-    jpeg: Jpeg = None,
     epochs: Epochs = USUAL_EPOCHS,
     batch: Batch = 256,
     rate: Rate = USUAL_RATE,
@@ -102,11 +100,12 @@ def enhancements(
     seed: Seed = 0,
     stimulus: Stimulus = "224",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    download: Download = False,
-    trust: Trust = False,
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
     ] = Path("eyechart-enhancements"),
+    *,
+    sampling: Annotated[TestsetSettings, Only("corruptions", "jpeg")],
+    loading: LoadingSettings,
 ) -> None:
     """Enhance a network in the ways of the ImageNet-C paper, and compare their errors.
 
@@ -117,10 +116,7 @@ def enhancements(
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_folder
     from eyechart.models.find import load_model
-    from eyechart.pipeline.task import Task
     from eyechart.results.writing import write_results
-    from eyechart.scores.scoring import Fit
-    from eyechart.testsets.plan import Plan
     from eyechart.training.enhancements import (
         EnhancementStudy,
         compare_enhancements,
@@ -149,17 +145,21 @@ def enhancements(
     names = [each.title for each in chosen]
     if len(set(names)) < len(names):
         raise UsageError("Name every network, noise and weight once.")
-    plan = Plan(suite, seed=seed, corruptions=tuple(corruption or ()), jpeg=jpeg, pictures=pictures)
-    task = Task(plan, Fit(replicates=replicates), humans=None)
-    asked = EnhancementStudy(arch, recipe, tuple(chosen), task, out, pretrained, baseline)
+    settings = EvaluateSettings(
+        images=images, suite=suite, seed=seed, corruptions=sampling.corruptions, jpeg=sampling.jpeg,
+        pictures=pictures, replicates=replicates, humans=None,
+    )  # fmt: skip
+    asked = EnhancementStudy(arch, recipe, tuple(chosen), settings, out, pretrained, baseline)
     asked.check()
-    note_left_out(plan.left_out())
+    note_left_out(settings.plan.left_out())
     where = find_device(device)
 
     def load(spec: str, half: bool | None = None) -> "Model":
         # what was made here may name code that was called before
         is_own = Path(spec).parent == out and spec not in (arch, baseline, *(larger or ()))
-        return load_model(spec, where, half, trust=trust or is_own, download=download)
+        return load_model(
+            spec, where, half, trust=loading.trust or is_own, download=loading.download
+        )
 
     with lock_folder(out), ProgressBars() as bars:
         try:

@@ -5,13 +5,15 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.model_options import Download, Trust
+from eyechart.cli.derived_options import derived_options
 from eyechart.cli.paths import check_file_to_write, folder_or_file
 from eyechart.cli.stop import Stop
 from eyechart.cli.training_options import Seed, Stimulus
 from eyechart.core.errors import UsageError
+from eyechart.pipeline.settings import LoadingSettings
 
 
+@derived_options
 def style_transfer(
     images: Annotated[
         Path,
@@ -39,11 +41,11 @@ def style_transfer(
     seed: Seed = 0,
     stimulus: Stimulus = "256",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    download: Download = False,
-    trust: Trust = False,
     out: Annotated[
         Path, typer.Option(metavar="FILE", parser=folder_or_file, help="The trained network.")
     ] = Path("style-transfer.pt"),
+    *,
+    loading: LoadingSettings,
 ) -> None:
     """Train a style transfer, for the corruption style_transfer of the suite imagenet-c-extra.
 
@@ -67,7 +69,7 @@ def style_transfer(
     with lock_file(out), ProgressBars() as bars:
         if out.exists():
             raise UsageError(f"{out} is there already: choose another --out, or delete it.")
-        judge = load_model(model, where, half=False, trust=trust, download=download)
+        judge = load_model(model, where, half=False, trust=loading.trust, download=loading.download)
         listed = [find_images(each) for each in (images, styles)]
         contents, looks = (
             load_pictures(own, str(path), stimulus, bars.begin(title, len(own)))

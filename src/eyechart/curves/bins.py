@@ -14,9 +14,6 @@ BINNINGS = ("paper", "equal")
 MAX_BINS = 1000
 """More than any number of responses can fill: 50,000 samples are 50 to a bin."""
 
-BINS, LEAST = 40, 20
-"""How many bins there are, and how many responses one needs, where nothing else is asked for."""
-
 
 @dataclass(frozen=True)
 class Bins:

@@ -10,8 +10,9 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import right_end
-from eyechart.curves.bins import BINS, LEAST, bin_edges, bin_index
+from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve import Curve, fit_curve
+from eyechart.curves.curve_settings import BINS, LEAST
 from eyechart.humans.agreement import check_rule, consistency, find_rule, is_clean
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.geirhos import geirhos_answers

@@ -10,6 +10,18 @@ from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.human_caution import is_packaged, packaged_caution
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
+from eyechart.testsets.plan import Plan
+
+
+def left_out_notes(plan: Plan) -> list[str]:
+    """Return a sentence for each corruption of a suite that lacks what it needs."""
+    return [left_out_note(name) for name in dict.fromkeys(plan.left_out())]
+
+
+def left_out_note(name: str) -> str:
+    """Return a sentence on a corruption that lacks what it needs."""
+    return f"{name} is left out, since it needs a network of yours (see docs, structure)."
+
 
 Spaces = Sequence[tuple[str, SpaceResults]]
 """The scores of all models by the name of the label space."""

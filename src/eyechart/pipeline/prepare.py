@@ -17,11 +17,11 @@ from eyechart.humans.transfer import find_classes
 from eyechart.images.arrays import PublishedArrays
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, CLASSES
-from eyechart.labels.spaces import are_numbers, map_hint, native_labels
+from eyechart.labels.spaces import ENTRY16, are_numbers, map_hint, native_labels
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline import PEOPLE, choose_baseline
-from eyechart.pipeline.task import ENTRY16, Task
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.predictions.loop import PredictionTask
@@ -48,7 +48,7 @@ RUN_FILES = (
 
 
 def prepare(
-    task: Task,
+    task: EvaluateSettings,
     models: Sequence[Model],
     images: ImageSet,
     device: torch.device,
@@ -57,7 +57,7 @@ def prepare(
 ) -> tuple[PredictionTask, Path]:
     """Return what is to be predicted, and the folder in `out` that it goes to."""
     check_models(models, images, device)
-    refuse_unused(task.label_maps, models)
+    refuse_unused(task.loaded_maps, models)
     people_of(task)
     given = None if task.testset is None else read_testset(task.testset)
     groups = None if given is None else given.samples(images)
@@ -74,13 +74,15 @@ def prepare(
     return replace(job, groups=groups or plan_samples(images, plan)), folder
 
 
-def _check_baseline(task: Task, plan: Plan, images: ImageSet, models: Sequence[Model]) -> None:
+def _check_baseline(
+    task: EvaluateSettings, plan: Plan, images: ImageSet, models: Sequence[Model]
+) -> None:
     """Refuse a baseline that does not hold for these pictures."""
     names = [model.name for model in models]
-    choose_baseline(task.baseline, plan, images, names, task.testset is not None)
-    references, why = people_of(replace(task, plan=plan))
+    choose_baseline(task.baseline_name, plan, images, names, task.testset is not None)
+    references, why = people_of(task.with_plan(plan))
     parts = () if references is None else references.parts
-    if task.baseline == PEOPLE and all(part.corrected for part in parts):
+    if task.baseline_name == PEOPLE and all(part.corrected for part in parts):
         raise UsageError(
             f"--baseline people needs people's errors: {why or 'they are corrected for chance'};"
             " name another baseline, or none."
@@ -149,13 +151,13 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
         native_labels(images.labels, model.classes or 0, model.class_names)
 
 
-def people_of(task: Task) -> tuple[References | None, str]:
+def people_of(task: EvaluateSettings) -> tuple[References | None, str]:
     """Return whose answers to compare with, or None and the reason why nobody's.
 
     People who answered something else than the 16 categories are refused where those were asked
     for; elsewhere they are left aside.
     """
-    similar = find_classes(task.similar)
+    similar = find_classes(task.similar_names)
     if not task.human_names:
         return None, "no human reference was asked for"
     if task.plan.definition != HUMAN_DEFINITION:
@@ -176,7 +178,7 @@ def people_of(task: Task) -> tuple[References | None, str]:
     return References(tuple(parts)), ""
 
 
-def _person(task: Task, name: str) -> tuple[Reference | None, str]:
+def _person(task: EvaluateSettings, name: str) -> tuple[Reference | None, str]:
     reference = find_reference(name, task.clean_responses)
     if reference.choices != len(CATEGORIES):
         if task.match_choices:

@@ -18,7 +18,7 @@ from eyechart.humans.reference import WHICH, Reference, title
 from eyechart.humans.transfer import PUBLISHED, SimilarClasses
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
-from eyechart.labels.spaces import category_labels, native_labels, output_names
+from eyechart.labels.spaces import ENTRY16, category_labels, native_labels, output_names
 from eyechart.models.model import Model
 from eyechart.models.published_study import category_of_model
 from eyechart.pipeline.agreement import agreements
@@ -33,7 +33,7 @@ from eyechart.pipeline.corruption_scores import (
 from eyechart.pipeline.examples import Answered
 from eyechart.pipeline.normalise import Divisor, normalise, people_error
 from eyechart.pipeline.prepare import people_of
-from eyechart.pipeline.task import ENTRY16, Task
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.pipeline.trained_on import met_in_training
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
@@ -67,15 +67,19 @@ from eyechart.testsets.samples import IntArray
 TOO_FEW = "too few photographs for a claim"
 
 
-def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress) -> Results:
+def score_run(
+    task: EvaluateSettings, job: PredictionTask, folder: Path, progress: Progress
+) -> Results:
     """Return the scores of predictions that are all there."""
-    people = people_of(replace(task, plan=job.plan))
+    people = people_of(task.with_plan(job.plan))
     entries = [samples.entry for samples in job.groups if samples.entry is not None]
     spaces = {model.name: list(_spaces(task, job, model, people[0])) for model in job.models}
     step = progress.begin("curves", len(entries) * sum(map(len, spaces.values())))
     models = []
     names = [model.name for model in job.models]
-    choice = choose_baseline(task.baseline, job.plan, job.images, names, task.testset is not None)
+    choice = choose_baseline(
+        task.baseline_name, job.plan, job.images, names, task.testset is not None
+    )
     wrong: dict[str, dict[str, Divisor]] = {}
     for model in job.models:
         by_space = {
@@ -110,7 +114,7 @@ def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress)
         config={
             **job.settings(),
             "rule": task.rule,
-            "humans": task.humans if len(task.human_names) < 2 else list(task.human_names),
+            "humans": _humans_config(task),
             **_similar_config(task),
             "match_choices": task.match_choices,
             **({} if task.clean_responses is None else {"clean_responses": task.clean_responses}),
@@ -135,10 +139,16 @@ def score_run(task: Task, job: PredictionTask, folder: Path, progress: Progress)
     )
 
 
-def _similar_config(task: Task) -> dict[str, Any]:
+def _similar_config(task: EvaluateSettings) -> dict[str, Any]:
     """Return which classes were used, where they are not the published ones, as before."""
-    names = [task.similar] if isinstance(task.similar, str) else list(task.similar)
+    names = list(task.similar_names)
     return {} if names == [PUBLISHED] else {"similar": names}
+
+
+def _humans_config(task: EvaluateSettings) -> str | list[str] | None:
+    """Return the human references that were asked for: the only one's name, or None for none."""
+    names = task.human_names
+    return list(names) if len(names) > 1 else next(iter(names), None)
 
 
 def experiments_of(references: References | Reference, fit: Fit) -> tuple[HumanExperiment, ...]:
@@ -191,7 +201,7 @@ def _human_curve(reference: Reference, name: str, which: str, fit: Fit) -> Human
 
 
 def _spaces(
-    task: Task, job: PredictionTask, model: Model, references: References | None
+    task: EvaluateSettings, job: PredictionTask, model: Model, references: References | None
 ) -> Iterator[tuple[str, IntArray]]:
     """Yield the label spaces to score in, with each picture's label, −1 for none."""
     images, plan = job.images, job.plan
@@ -216,7 +226,7 @@ def _spaces(
 
 
 def _recorded(
-    task: Task, job: PredictionTask, space: str, labels: IntArray, folder: Path
+    task: EvaluateSettings, job: PredictionTask, space: str, labels: IntArray, folder: Path
 ) -> PredictionReader:
     """Return the predictions of a run with the labels of a label space."""
     names = [picture.name for picture in job.images.pictures]
@@ -226,7 +236,7 @@ def _recorded(
 
 
 def _score_space(
-    task: Task,
+    task: EvaluateSettings,
     job: PredictionTask,
     model: Model,
     space: str,
@@ -268,7 +278,7 @@ def _score_space(
             reference=theirs,
             why_no_reference=why,
         )
-        if task.baseline == PEOPLE and theirs is not None and labelled:
+        if task.baseline_name == PEOPLE and theirs is not None and labelled:
             own = people_error(theirs, entry.name, outcomes, task.fit)
             wrong.setdefault(space, {}).update({} if own is None else {entry.name: own})
         step(1, "")
@@ -310,9 +320,9 @@ def _means(
     return {name: mean_estimate(values, n_images) for name, values in by_score.items()}
 
 
-def answered(task: Task, job: PredictionTask, folder: Path) -> list[Answered]:
+def answered(task: EvaluateSettings, job: PredictionTask, folder: Path) -> list[Answered]:
     """Return the answers of every model in the first label space that it has."""
-    references, _ = people_of(replace(task, plan=job.plan))
+    references, _ = people_of(task.with_plan(job.plan))
     found = []
     for model in job.models:
         space, labels = next(_spaces(task, job, model, references))

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import BINS
+from eyechart.curves.curve_settings import BINS
 from eyechart.results.schema import CorruptionCoverage, ModelResults, Results, read_results
 from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores
 from eyechart.scores.registry import HUMANS, SCORES

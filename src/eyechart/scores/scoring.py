@@ -10,9 +10,10 @@ from eyechart.core.arguments import as_text, as_whole, as_within
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import check_right_anchor
-from eyechart.curves.bins import BINS, MAX_BINS, bin_edges
+from eyechart.curves.bins import MAX_BINS, bin_edges
 from eyechart.curves.curve import Curve
-from eyechart.curves.density import AnyDensity, to_density
+from eyechart.curves.curve_settings import BINS, LEAST, CurveSettings
+from eyechart.curves.density import to_density
 from eyechart.curves.methods import METHODS
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
@@ -26,23 +27,12 @@ NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How curves are fitted, those of models and those of humans; see `fit_curve`.
+@dataclass(frozen=True, kw_only=True)
+class Fit(CurveSettings):
+    """How the curves of one run are fitted, with the seed of their bootstrap replicates."""
 
-    `bins`: None for 40, and fewer for humans whose responses are too few for 40; a number holds for
-    both. `right_anchor`: "none", "chance", "measured" (predictions for destroyed images; for
-    humans, who saw none, chance) or a number.
-    """
-
-    binning: str = "paper"
-    bins: int | None = None
-    least: float = 20
-    method: str = "least-squares"
-    right_anchor: str | float = "none"
-    replicates: int = 1000
+    least: float = LEAST
     seed: int = 0
-    density: AnyDensity = None
 
     @property
     def n_bins(self) -> int:
@@ -75,6 +65,14 @@ class Fit:
         as_whole(self.n_bins, "bins", 3, MAX_BINS)
         as_within(self.least, "least", 1, 1e9)
         to_density(self.density)
+
+
+def make_fit(settings: CurveSettings) -> Fit:
+    """Return how curves are fitted by these settings, or raise a UsageError."""
+    least = LEAST if settings.least is None else settings.least
+    fit = Fit(**{**vars(settings), "least": least})
+    fit.check()
+    return fit
 
 
 def human_curve(

@@ -16,6 +16,7 @@ from eyechart.labels.spaces import SPACES
 from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
 from eyechart.suites.suite import PUBLISHED, Entry, load_suite
+from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
 from eyechart.visual_change.registry import find_ruler
 
 CLEAN = "clean"
@@ -38,7 +39,7 @@ MOST = 10_000_000
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(TestsetSettings):
     """All that decides a test set, besides the pictures.
 
     `n`: rows per corruption. `sampling`: parameters uniform over the published domain ("paper") or
@@ -49,17 +50,9 @@ class Plan:
     pictures the set was chosen, None for all.
     """
 
-    suite: str = "vcr"
-    n: int = 50_000
-    seed: int = 0
-    sampling: str = "paper"
+    suite: str = SUITE
+    n: int = N_SAMPLES
     labels: str = "native"
-    balanced: bool = True
-    definition: str = "vcr"
-    corruptions: tuple[str, ...] = ()
-    delta_v: tuple[float, float] = (0.0, 1.0)
-    jpeg: int | None = None
-    pictures: int | None = None
 
     def check(self) -> None:
         """Raise a UsageError unless the plan can be carried out."""

@@ -30,6 +30,7 @@ from eyechart.testsets.manifest import SCHEMA, VERSION, Measured, read_samples, 
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan, names_of
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
+from eyechart.testsets.testset_settings import N_SAMPLES, SUITE
 from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
@@ -177,8 +178,8 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
 
 def draw(
     images: str | os.PathLike[str] | ImageSet,
-    suite: str = "vcr",
-    n: int = 50_000,
+    suite: str = SUITE,
+    n: int = N_SAMPLES,
     *,
     seed: int = 0,
     sampling: str = "paper",
@@ -201,7 +202,16 @@ def draw(
     quality at which corrupted pictures are stored and read back; ImageNet-C's are at 85.
     """
     plan = Plan(
-        suite, n, seed, sampling, labels, balanced, definition, names_of(corruptions), delta_v, jpeg
+        suite,
+        n,
+        labels=labels,
+        seed=seed,
+        sampling=sampling,
+        balanced=balanced,
+        definition=definition,
+        corruptions=names_of(corruptions),
+        delta_v=delta_v,
+        jpeg=jpeg,
     )
     plan.check()
     where = find_device(device)

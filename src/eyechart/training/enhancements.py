@@ -23,9 +23,9 @@ from eyechart.models.model import Model
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.pipeline.baseline import AUTO, NONE, PEOPLE, choose_baseline, with_baseline
-from eyechart.pipeline.evaluate import run_task
+from eyechart.pipeline.evaluate import predict_and_score
 from eyechart.pipeline.prepare import check_labels, check_models
-from eyechart.pipeline.task import Task
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.testsets.samples import choose_pictures
@@ -110,7 +110,7 @@ class EnhancementStudy:
     network: str
     recipe: Recipe
     enhancements: tuple[Enhancement, ...]
-    task: Task
+    settings: EvaluateSettings
     out: Path
     is_pretrained: bool = False
     baseline: str = STANDARD
@@ -121,7 +121,7 @@ class EnhancementStudy:
         for enhancement in self.enhancements:
             if enhancement.recipe is not None:
                 enhancement.recipe.check()
-        self.task.check()
+        self.settings.checked()
         if self.baseline in (AUTO, NONE, PEOPLE):
             raise UsageError(
                 "baseline must be standard (the network itself), a table such as alexnet, a model,"
@@ -191,7 +191,7 @@ def compare_enhancements(
     """
     asked.check()
     pictures, test = sources.load(progress)
-    test = _chosen(test, asked.task)
+    test = _chosen(test, asked.settings)
     baseline = _baseline(asked, test, load, device)
     if asked.is_pretrained:
         model, data = _pretrained(asked, pictures, test, load, device)
@@ -211,9 +211,9 @@ def _baseline(
     models, name = with_baseline([], asked.baseline, load)
     if models:
         check_models(models, test, device)
-        check_labels(asked.task.plan, models, test)
+        check_labels(asked.settings.plan, models, test)
         return _Baseline(name, models[0])
-    choose_baseline(name, asked.task.plan, test, ())
+    choose_baseline(name, asked.settings.plan, test, ())
     return _Baseline(name)
 
 
@@ -243,16 +243,16 @@ def _pretrained(
         load(enhancement.network) for enhancement in asked.enhancements if enhancement.network
     ]
     check_models([model, *larger], test, device)
-    check_labels(asked.task.plan, [model, *larger], test)
+    check_labels(asked.settings.plan, [model, *larger], test)
     refuse_softmax(model, test)
     return model, data_for(model, pictures, test.labels)
 
 
-def _chosen(test: ImageSet, task: Task) -> ImageSet:
+def _chosen(test: ImageSet, settings: EvaluateSettings) -> ImageSet:
     """Return the pictures to test with, as many as the plan wants of them."""
-    if task.plan.pictures is None or task.plan.pictures >= len(test):
+    if settings.plan.pictures is None or settings.plan.pictures >= len(test):
         return test
-    return test.take(choose_pictures(test.pictures, task.plan).tolist())
+    return test.take(choose_pictures(test.pictures, settings.plan).tolist())
 
 
 def _train_all(
@@ -312,8 +312,8 @@ def _test_all(
     models = [standard, *(_load(asked, enhancement, standard, load) for enhancement in near)]
     tested, divisor = baseline.among(models)
     folder = asked.out / EVALUATION
-    evaluation = run_task(
-        replace(asked.task, baseline=divisor), tested, test, device, folder, progress
+    evaluation = predict_and_score(
+        replace(asked.settings, baseline=divisor), tested, test, device, folder, progress
     )
     evaluations = {folder: evaluation}
     rows = {STANDARD: _row(evaluation, standard.name, STANDARD)}
@@ -356,7 +356,7 @@ def _test_uncropped(
     images = load_labelled(
         sources.images, "uncropped images", 1, UNCROPPED, progress, leave_out=sources.leave_out
     )
-    images = _chosen(images, asked.task)
+    images = _chosen(images, asked.settings)
     other = None if baseline.model is None else apply_defences(baseline.model, [CENTRE_CROP])
     middle = replace(baseline, model=other)
     models, divisor = middle.among(
@@ -367,13 +367,13 @@ def _test_uncropped(
         note += "; its mCE divides by errors on one crop of the same images."
     else:
         try:
-            choose_baseline(divisor, asked.task.plan, images, ())
+            choose_baseline(divisor, asked.settings.plan, images, ())
             note += "."
         except UsageError as error:
             divisor = NONE
             note += f", without mCE: {error}"
-    task = replace(asked.task, baseline=divisor)
-    return run_task(task, models, images, device, folder, progress), note
+    settings = replace(asked.settings, baseline=divisor)
+    return predict_and_score(settings, models, images, device, folder, progress), note
 
 
 def _load(asked: EnhancementStudy, enhancement: Enhancement, standard: Model, load: Load) -> Model:

@@ -14,16 +14,16 @@ from eyechart.core.progress import Progress
 from eyechart.images.dataset import find_images
 from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.labels.spaces import native_labels
+from eyechart.labels.spaces import ENTRY16, native_labels
 from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.checkpoint import Checkpoint, read_checkpoint
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.probabilities import refuse_probabilities
-from eyechart.pipeline.evaluate import run_task
-from eyechart.pipeline.loading import Source
+from eyechart.pipeline.evaluate import predict_and_score
+from eyechart.pipeline.image_source import ImageSource
 from eyechart.pipeline.prepare import check_labels, check_models, people_of
-from eyechart.pipeline.task import ENTRY16, Task
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.results.schema import Results
 from eyechart.testsets.plan import Plan
@@ -59,14 +59,14 @@ class Retraining:
     """What is to be done.
 
     `spec`: the model, as `load_model` takes it. `train_images`: where pictures to train with are;
-    at most `pictures` of them are taken, as many of every class. `source` and `task`: what both
+    at most `pictures` of them are taken, as many of every class. `source` and `settings`: what both
     models are tested on. `out`: the folder for everything that is written.
     """
 
     spec: str
     train_images: Path
-    source: Source
-    task: Task
+    source: ImageSource
+    settings: EvaluateSettings
     mixture: Mixture
     out: Path
     recipe: Recipe = RECIPE
@@ -87,7 +87,7 @@ class Retraining:
         if self.recipe.share == 0:
             raise UsageError("share must be above 0: without corrupted pictures nothing is learnt.")
         self.mixture.check()
-        self.task.check()
+        self.settings.checked()
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,22 +110,24 @@ def retrain(
     asked.check()
     model = load(asked.spec, half=False)
     trainable(model)
-    test = asked.source.load(asked.task.plan, progress)
+    test = asked.source.load(asked.settings.plan, progress)
     pictures = training_pictures(asked, test, progress)
     refuse_shared(pictures, test)
     check_models([model], test, device)
-    refuse_unused(asked.task.label_maps, [model])
-    check_labels(asked.task.plan, [model], test)
-    people_of(asked.task)
+    refuse_unused(asked.settings.loaded_maps, [model])
+    check_labels(asked.settings.plan, [model], test)
+    people_of(asked.settings)
     refuse_softmax(model, test)
-    data = data_for(model, pictures, () if asked.task.plan.labels == ENTRY16 else test.labels)
+    data = data_for(model, pictures, () if asked.settings.plan.labels == ENTRY16 else test.labels)
     path = asked.out / CHECKPOINT
     training = Training(start_of(model, asked.spec), data, asked.recipe, asked.mixture)
     train(training, device, path, progress)
     if not is_first_process():
         return None
     both = [load(asked.spec), load(str(path))]
-    results = run_task(asked.task, both, test, device, asked.out / EVALUATION, progress)
+    results = predict_and_score(
+        asked.settings, both, test, device, asked.out / EVALUATION, progress
+    )
     changes = changes_of(results)
     notes = (*_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
     return Retrained(path, results.with_warnings(*notes), changes)

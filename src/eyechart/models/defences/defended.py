@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from eyechart.core.arguments import as_list, as_text
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.registry import Registry, unknown_name
@@ -141,7 +142,10 @@ def apply_defences(model: Model, names: Sequence[str | Defence]) -> Model:
 
 def read_defences(names: Sequence[str | Defence]) -> tuple[Defence, ...]:
     """Return the defences of these names; one that makes no sense is an error."""
-    return tuple(defence if isinstance(defence, Defence) else _read(defence) for defence in names)
+    return tuple(
+        name if isinstance(name, Defence) else _read(as_text(name, "Each of defences"))
+        for name in as_list(names, "defences")
+    )
 
 
 def split_name(name: str) -> tuple[str, str]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from eyechart.core.errors import UsageError
 from eyechart.labels.categories import NONE
-from eyechart.pipeline.task import ENTRY16
+from eyechart.labels.spaces import ENTRY16
 from eyechart.reports.browse.answers import Answers, Said
 from eyechart.reports.browse.photographs import plan_of
 from eyechart.reports.series.report import Part, Report

@@ -1,7 +1,7 @@
 """Where the pictures of an evaluation come from: found out before the work, read when it begins."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,17 +13,15 @@ from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
-from eyechart.pipeline.task import Task
+from eyechart.pipeline.settings import AnyPath, EvaluateSettings
 from eyechart.suites.from_files import KNOWN, is_read
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import Published, find_published, load_published
 from eyechart.testsets.samples import choose_pictures
 
-AnyPath = str | os.PathLike[str]
-
 
 @dataclass(frozen=True)
-class Source:
+class ImageSource:
     """Pictures to be corrupted, or published corrupted ones with clean ones beside them, if given.
 
     `images`: class folders, a manifest, a published folder, or pictures that are loaded; None for
@@ -36,26 +34,24 @@ class Source:
     leave_out: Path | None = None
     published: Published | None = None
 
-    def task(self, task: Task, suite: str | None = None) -> Task:
-        """Return the task for these pictures: published files have a suite of their own.
-
-        `suite`: the one that was asked for, if any was.
-        """
+    def settings(self, settings: EvaluateSettings) -> EvaluateSettings:
+        """Return the settings for these images: published files have a suite of their own."""
+        suite = None if settings.suite is None else as_path(settings.suite, "suite")
         if self.published is None:
             if suite is not None and is_read(suite):
                 raise UsageError(f"{suite} is read from files: give its folder as --images.")
-            return task
+            return settings
         if suite is not None and not (suite in KNOWN or is_read(suite)):
             raise UsageError(
                 f"{self.published.root} holds {self.published.titles}, and --suite says {suite}:"
                 " leave it out, or give the clean pictures as --images."
             )
-        if task.testset is not None:
+        if settings.testset is not None:
             raise UsageError(
                 f"{self.published.root} holds corrupted pictures, which need no test set: leave it"
                 " out, or give the clean pictures as --images."
             )
-        return replace(task, plan=self.published.plan(task.plan))
+        return settings.with_plan(self.published.plan(settings.plan))
 
     def load(self, plan: Plan, progress: Progress) -> ImageSet:
         """Return the pictures that a plan is about."""
@@ -79,10 +75,11 @@ def find_source(
     stimulus: str = "224",
     clean: AnyPath | None = None,
     leave_out: AnyPath | None = None,
-) -> Source:
+) -> ImageSource:
     """Return where pictures come from, if that can be; nothing is listed or read yet."""
     find_stimulus(stimulus)
-    beside, results = (None if path is None else Path(path) for path in (clean, leave_out))
+    beside = None if clean is None else Path(as_path(clean, "clean"))
+    results = None if leave_out is None else Path(as_path(leave_out, "out"))
     found = None
     if isinstance(images, str | os.PathLike):
         images = Path(as_path(images, "images", "the path of a folder or a list"))
@@ -96,4 +93,4 @@ def find_source(
         )
     if beside is not None and not beside.exists():
         raise UsageError(f"No such file or folder: {beside}.")
-    return Source(images, stimulus, beside, results, found)
+    return ImageSource(images, stimulus, beside, results, found)

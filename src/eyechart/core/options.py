@@ -1,0 +1,148 @@
+"""How an option is declared: once, in a record of settings, beside its type and its default.
+
+The command line, the Python signature and the documentation are derived from that declaration.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from textwrap import fill
+from types import MappingProxyType
+from typing import Annotated, ForwardRef, Literal, ParamSpec, TypeVar, get_args, get_origin
+
+from eyechart.core.registry import unknown_name
+
+GROUPS = (
+    "Models", "Data", "Corruptions", "Human reference", "Curves and statistics", "Compute",
+    "Output",
+)  # fmt: skip
+"""The groups that options are shown in, in this order."""
+
+Settings = ParamSpec("Settings")
+Given = TypeVar("Given")
+Returned = TypeVar("Returned")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """What is said of a field besides its name, type and default.
+
+    Args:
+        help: one sentence for the command line and for Python.
+        group: one of `GROUPS`.
+        python: what Python takes besides, for the documentation of the Python function.
+        flags: the option's words, where they are not --name.
+        metavar: what stands for the value in help, where it is not the type.
+        typed: the type on the command line, where Python takes more; a list is repeatable.
+        path: what a path may be of, for options that are paths.
+        read: turns what was typed into the field's value.
+        typed_default: what the command line shows and uses where nothing is typed, if that is not
+            the field's default.
+        is_argument: on the command line it has no flag.
+    """
+
+    help: str
+    group: str
+    python: str = ""
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    typed: object = None
+    path: Literal["", "folder", "folder or file"] = ""
+    read: Callable[[str], object] | None = None
+    typed_default: object = None
+    is_argument: bool = False
+
+
+@dataclass(frozen=True)
+class Field:
+    """An option with the name, the type and the default that its record gives it."""
+
+    name: str
+    type: object
+    default: object
+    option: Option
+    is_keyword: bool
+    is_shared: bool
+    """Whether another record declares it, which this one extends."""
+
+
+@cache
+def fields_of(record: type) -> Mapping[str, Field]:
+    """Return the options that a record declares, in its order.
+
+    Types that are written as text, since they are slow to import, stay text.
+    """
+    found = {}
+    for field in fields(record):
+        if get_origin(field.type) is not Annotated:
+            raise TypeError(f"{record.__name__}.{field.name} is declared without an Option")
+        kind, option = get_args(field.type)
+        kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
+        is_shared = field.name not in inspect.get_annotations(record)
+        found[field.name] = Field(
+            field.name, kind, field.default, option, bool(field.kw_only), is_shared
+        )
+    return MappingProxyType(found)
+
+
+def has_options(annotation: object) -> bool:
+    """Whether this is a record of settings, of which every field is an option."""
+    declared = getattr(annotation, "__dataclass_fields__", {}).values()
+    return isinstance(annotation, type) and any(
+        isinstance(extra, Option) for field in declared for extra in get_args(field.type)
+    )
+
+
+def takes_fields_of(
+    record: Callable[Settings, Given],
+) -> Callable[[Callable[[Given], Returned]], Callable[Settings, Returned]]:
+    """Return a decorator that makes a function of one record a function of the record's fields.
+
+    The fields' help texts follow the function's docstring.
+    """
+
+    def decorate(function: Callable[[Given], Returned]) -> Callable[Settings, Returned]:
+        def call(*arguments: Settings.args, **keywords: Settings.kwargs) -> Returned:
+            for name in keywords:
+                if name not in known:
+                    raise unknown_name("argument", name, known)
+            return function(record(*arguments, **keywords))
+
+        assert isinstance(record, type)
+        known = fields_of(record)
+        for name in ("__name__", "__qualname__", "__module__"):
+            setattr(call, name, getattr(function, name))
+        call.__doc__ = f"{inspect.getdoc(function)}\n\nArgs:\n{argument_lines(record)}\n"
+        returned = inspect.signature(function).return_annotation
+        call.__signature__ = signature_of(record, returned)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def signature_of(record: type, returned: object = inspect.Signature.empty) -> inspect.Signature:
+    """Return the signature of a function that takes a record's fields."""
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY
+            if field.is_keyword
+            else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=field.default,
+            annotation=field.type,
+        )
+        for field in sorted(fields_of(record).values(), key=lambda field: field.is_keyword)
+    ]
+    return inspect.Signature(parameters, return_annotation=returned)
+
+
+def argument_lines(record: type) -> str:
+    """Return the lines on a record's fields for the docstring of a function that takes them."""
+    ordered = signature_of(record).parameters
+    lines = []
+    for name in ordered:
+        option = fields_of(record)[name].option
+        text = f"{name}: {option.help}{' ' if option.python else ''}{option.python}"
+        lines.append(fill(text, 100, initial_indent=" " * 4, subsequent_indent=" " * 8))
+    return "\n".join(lines)

@@ -1,0 +1,51 @@
+"""Checks that an evaluation can be asked for: scores that must be reached, samples made again.
+
+What follows from a failed one is for the caller: an exit status, or an exception.
+"""
+
+from collections.abc import Sequence
+
+from eyechart.core.errors import UsageError
+from eyechart.predictions.recheck import Comparison
+from eyechart.results.schema import Results, SpaceResults
+
+
+def failures(results: Results, floors: Sequence[tuple[str, float]]) -> list[str]:
+    """Return a sentence for each model and score that is below its floor.
+
+    Raises:
+        UsageError: if a model has no such score.
+    """
+    return [text for name, floor in floors for text in _below(results, name, floor)]
+
+
+def _below(results: Results, name: str, floor: float) -> list[str]:
+    sentences = []
+    for model in results.models:
+        means = {label: _mean(space, name) for label, space in model.spaces.items()}
+        known = {space: mean for space, mean in means.items() if mean is not None}
+        if not known:
+            raise UsageError(
+                f"--fail-under {name}: {model.name} has no {name}, see the notes above; results"
+                " were written."
+            )
+        space, mean = next(iter(known.items()))
+        if mean < floor:
+            sentences.append(f"{model.name}: {name} {mean:.3f} ({space}) is under {floor:g}.")
+    return sentences
+
+
+def _mean(space: SpaceResults, name: str) -> float | None:
+    if name == "clean_accuracy":
+        return None if space.clean_accuracy is None else space.clean_accuracy.value
+    mean = space.means.get(name)
+    return None if mean is None else mean.value
+
+
+def check_sentence(comparison: Comparison) -> str:
+    """Return what came of making samples again, as one sentence."""
+    return (
+        f"Check: {comparison.answers} answers made again; other pixels {comparison.pixels}, other"
+        f" Δv {comparison.delta_v}, other answers {comparison.other}, and"
+        f" {comparison.close_calls} where the two best were all but equal."
+    )

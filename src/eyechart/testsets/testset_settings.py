@@ -1,0 +1,86 @@
+"""The options by which test sets are sampled, each declared once; see `Plan` for the rest.
+
+Nothing slow is imported here: the command line is made from these.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+
+SUITE, N_SAMPLES = "vcr", 50_000
+"""The suite and the samples per corruption where nothing else is asked for."""
+
+
+def read_range(text: str) -> tuple[float, float]:
+    """Return the two numbers of LOW:HIGH."""
+    low, _, high = text.partition(":")
+    try:
+        return float(low), float(high)
+    except ValueError:
+        raise UsageError(f"--delta-v must be LOW:HIGH, such as 0.2:0.6, got '{text}'.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestsetSettings:
+    """How samples are taken: what every command that samples a test set has in common."""
+
+    __test__ = False  # no test, whatever pytest takes the name for
+
+    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
+    sampling: Annotated[
+        str,
+        Option(
+            help="paper (published domains) or uniform (in visual change).", group="Corruptions"
+        ),
+    ] = "paper"
+    delta_v: Annotated[
+        tuple[float, float],
+        Option(
+            help="The range to make Δv uniform over.",
+            group="Corruptions",
+            metavar="LOW:HIGH",
+            typed=str,
+            read=read_range,
+            typed_default="0:1",
+        ),
+    ] = (0.0, 1.0)
+    corruptions: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Only this corruption of the suite; repeatable.",
+            group="Corruptions",
+            flags=("--corruption",),
+            typed=list[str],
+        ),
+    ] = ()
+    definition: Annotated[
+        str,
+        Option(
+            help="The definition of visual change: vcr or sheikh2006; only vcr has humans to"
+            " compare with.",
+            group="Corruptions",
+        ),
+    ] = "vcr"
+    jpeg: Annotated[
+        int | None,
+        Option(
+            help="Store every corrupted picture as JPEG and read it back; ImageNet-C's files are"
+            " at 85.",
+            group="Corruptions",
+            metavar="QUALITY",
+        ),
+    ] = None
+    balanced: Annotated[
+        bool,
+        Option(
+            help="Draw classes equally often, or not.",
+            group="Data",
+            flags=("--balanced/--unbalanced",),
+        ),
+    ] = True
+    pictures: Annotated[
+        int | None,
+        Option(help="Use so many pictures only, as many of every class.", group="Data"),
+    ] = None

@@ -1,0 +1,122 @@
+"""Options and keywords are derived from one record: what can be said on one side can on both."""
+
+import inspect
+
+import pytest
+import typer
+
+import eyechart as ec
+from commands import assert_refused
+from eyechart.cli.app import app
+from eyechart.cli.derived_options import read_typed
+from eyechart.core.options import GROUPS, fields_of
+from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
+from eyechart.pipeline import settings as declared
+from eyechart.pipeline.settings import EvaluateSettings
+from eyechart.scores.scoring import Fit
+from eyechart.testsets.plan import Plan
+from eyechart.testsets.testset_settings import N_SAMPLES
+
+DIFFERENT = {"out"}
+"""The command writes into a folder where none is named; a function does not."""
+
+
+@pytest.fixture(scope="module")
+def options():
+    """The options of the command, by the name of the setting."""
+    command = typer.main.get_command(app).commands["evaluate"]
+    return {option.name: option for option in command.params}
+
+
+def typed_defaults(options) -> EvaluateSettings:
+    """Return the settings of the command without any word."""
+    fields = fields_of(EvaluateSettings)
+    return EvaluateSettings(
+        **read_typed(fields, {name: options[name].default for name in fields if name in options})
+    )
+
+
+def test_options_and_keywords_are_the_fields_of_the_settings(options):
+    keywords = inspect.signature(ec.evaluate).parameters
+    assert set(options) == set(keywords) == set(fields_of(EvaluateSettings))
+    assert len(keywords) > 35
+
+
+def test_options_and_keywords_have_equal_defaults(options):
+    by_keyword = {
+        name: own.default for name, own in inspect.signature(ec.evaluate).parameters.items()
+    }
+    by_option = vars(typed_defaults(options))
+    for name, default in by_keyword.items():
+        assert default == getattr(EvaluateSettings(), name)
+        assert (by_option[name] == default) is (name not in DIFFERENT), name
+
+
+def test_every_option_has_a_group_and_a_sentence(options):
+    for name, field in fields_of(EvaluateSettings).items():
+        assert field.option.group in GROUPS
+        assert options[name].help.startswith(field.option.help) and field.option.help.endswith(".")
+
+
+def test_the_documentation_of_the_function_has_every_help_text():
+    text = " ".join(inspect.getdoc(ec.evaluate).split())
+    for name, field in fields_of(EvaluateSettings).items():
+        assert f"{name}: {field.option.help}" in text
+
+
+def test_the_function_is_called_with_few_positional_arguments():
+    parameters = inspect.signature(ec.evaluate).parameters.values()
+    positional = [own.name for own in parameters if own.kind is own.POSITIONAL_OR_KEYWORD]
+    assert positional == ["model", "images", "suite", "n"]
+
+
+def test_an_unknown_keyword_is_one_sentence():
+    with pytest.raises(ec.UsageError, match=r"Unknown argument 'replicate'.*'replicates'"):
+        ec.evaluate("m", "images", replicate=3)
+
+
+def test_defaults_are_said_where_they_are_declared():
+    settings = EvaluateSettings(images="images")
+    assert settings.plan == Plan() and settings.fit == Fit()
+    assert (Plan().n, Fit().n_bins, Fit().least) == (N_SAMPLES, BINS, LEAST)
+    assert Fit().replicates == REPLICATES
+    fields = fields_of(EvaluateSettings)
+    for name, number in (("n", f"{N_SAMPLES:,}"), ("bins", f"{BINS}"), ("least", f"{LEAST}")):
+        assert number in fields[name].option.help
+
+
+def test_the_demo_images_have_smaller_defaults():
+    demo = EvaluateSettings()
+    chosen = declared.DEMO_SAMPLES, declared.DEMO_BINS, declared.DEMO_LEAST
+    assert (demo.plan.n, demo.fit.bins, demo.fit.least) == chosen == (300, 11, 5)
+    asked = EvaluateSettings(n=70, bins=4, least=2)
+    assert (asked.plan.n, asked.fit.bins, asked.fit.least) == (70, 4, 2)
+    # a test set has its own number of samples
+    assert EvaluateSettings(testset="set.parquet").plan.n == N_SAMPLES
+
+
+def test_settings_of_a_plan_are_those_of_the_plan():
+    plan = Plan("imagenet-c", 60, labels="entry16", seed=3, jpeg=85)
+    assert EvaluateSettings(images="images").with_plan(plan).plan == plan
+
+
+@pytest.mark.parametrize(
+    ("keyword", "option", "words"),
+    [
+        ({"fail_under": ["r_a"]}, ("--fail-under", "r_a"), "NAME=NUMBER"),
+        ({"fail_under": {"hmri": 0.5}}, ("--fail-under", "hmri=0.5"), "Unknown score 'hmri'"),
+        ({"humans": ["geirhos", "none"]}, ("--humans", "geirhos", "--humans", "none"), "alone"),
+        ({"delta_v": (0.6, 0.2)}, ("--delta-v", "0.6:0.2"), "within 0 and 1"),
+        ({"defences": ["clahee"]}, ("--defence", "clahee"), "clahe"),
+        ({"label_maps": ["no.txt"]}, ("--label-map", "no.txt"), "no file no.txt"),
+        ({"rule": "least"}, ("--rule", "least"), "Unknown rule"),
+        ({"batch": 0}, ("--batch", 0), "batch must be at least 1"),
+    ],
+    ids=str,
+)
+def test_both_sides_reject_the_same_with_the_same_sentence(run, tmp_path, keyword, option, words):
+    found = run("evaluate", "module:none", "--images", tmp_path, "--out", tmp_path / "out", *option)
+    assert_refused(found, words)
+    with pytest.raises(ec.UsageError) as error:
+        ec.evaluate("module:none", tmp_path, out=tmp_path / "out", **keyword)
+    assert str(error.value) in found.err
