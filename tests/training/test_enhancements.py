@@ -20,7 +20,7 @@ from eyechart.models.networks import NETWORKS, build_network
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.training import enhancements
 from eyechart.training.data import Transform, training_data
-from eyechart.training.enhancements import Enhancement, usual_enhancements
+from eyechart.training.enhancements import Enhancement, EnhancementStudy, usual_enhancements
 from eyechart.training.loop import Training, train
 from eyechart.training.recipe import Recipe
 from textures import save_textures

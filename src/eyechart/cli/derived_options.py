@@ -5,7 +5,7 @@ A command takes the record as one argument; the command line shows the record's 
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args, get_origin
@@ -19,14 +19,22 @@ from eyechart.core.options import GROUPS, Field, fields_of, has_options
 PATHS = {"folder": folder, "folder or file": folder_or_file}
 
 
-@dataclass(frozen=True)
 class Only:
-    """The fields of a record that a command has options for: `Annotated[Record, Only("n")]`."""
+    """The fields of a record that a command has options for, with a default of its own for some.
 
-    names: tuple[str, ...]
+    As in `Annotated[Recipe, Only("batch", epochs=5)]`.
+    """
 
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
+    def __init__(self, *names: str, **defaults: object) -> None:
+        self.names, self.defaults = (*names, *defaults), defaults
+
+    def fields(self, record: type) -> list[Field]:
+        """Return these fields of a record, in the record's order."""
+        known = fields_of(record)
+        return [
+            replace(known[name], default=self.defaults.get(name, known[name].default))
+            for name in sorted(self.names, key=list(known).index)
+        ]
 
 
 def derived_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -36,11 +44,10 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
     records: dict[str, dict[str, Field]] = {}
     kinds: dict[str, type] = {}
     for parameter in signature.parameters.values():
-        record, names = _record_of(parameter.annotation)
+        record, chosen = _record_of(parameter.annotation)
         if record is None:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        chosen = [fields_of(record)[name] for name in names]
         # in each group, what the record declares itself comes before what it shares with others
         chosen.sort(key=lambda field: (GROUPS.index(field.option.group), field.is_shared))
         parameters += [_parameter(field) for field in chosen]
@@ -73,15 +80,17 @@ def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict
     return values
 
 
-def _record_of(annotation: object) -> tuple[type | None, tuple[str, ...]]:
+def _record_of(annotation: object) -> tuple[type | None, list[Field]]:
     """Return the record that an annotation stands for, if it does, and the fields to show."""
     extras: list[object] = []
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
     if isinstance(annotation, type) and has_options(annotation):
-        names = next((extra.names for extra in extras if isinstance(extra, Only)), None)
-        return annotation, tuple(fields_of(annotation)) if names is None else names
-    return None, ()
+        only = next((extra for extra in extras if isinstance(extra, Only)), None)
+        return annotation, list(fields_of(annotation).values()) if only is None else only.fields(
+            annotation
+        )
+    return None, []
 
 
 def _parameter(field: Field) -> inspect.Parameter:

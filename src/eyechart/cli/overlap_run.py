@@ -5,24 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.derived_options import Only, derived_options
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
-    Batch,
-    Crop,
-    Deterministic,
-    Epochs,
     Every,
-    Nesterov,
-    Precision,
-    Rate,
-    Schedule,
-    Share,
     Stimulus,
-    Warmup,
-    WeightDecay,
 )
 from eyechart.core.errors import UsageError
+from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from eyechart.overlap.presets import Option
@@ -42,6 +33,7 @@ def take_preset(context: typer.Context, name: str | None) -> str | None:
     return name
 
 
+@derived_options
 def run(
     context: typer.Context,
     images: Annotated[
@@ -99,19 +91,8 @@ def run(
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions of everything.")] = 1,
     seed: Annotated[int, typer.Option(help="The first repetition's.")] = 0,
-    epochs: Epochs = 40,
-    batch: Batch = 256,
-    rate: Rate = 0.1,
-    schedule: Schedule = "step",
-    warmup: Warmup = 0.0,
-    weight_decay: WeightDecay = 1e-4,
-    nesterov: Nesterov = False,
-    share: Share = 0.5,
-    crop: Crop = 0,
     stimulus: Stimulus = "224",
     every: Every = 1,
-    precision: Precision = "auto",
-    deterministic: Deterministic = False,
     device: Annotated[str, typer.Option(help="cpu or cuda; cuda:0,cuda:1 share the work.")] = "cpu",
     trust: Annotated[
         bool, typer.Option("--trust", help="Let --start name code of your own that is called.")
@@ -119,6 +100,23 @@ def run(
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
     ] = Path("eyechart-overlap"),
+    *,
+    recipe: Annotated[
+        Recipe,
+        Only(
+            "epochs",
+            "batch",
+            "rate",
+            "schedule",
+            "warmup",
+            "weight_decay",
+            "nesterov",
+            "share",
+            "crop",
+            "precision",
+            "deterministic",
+        ),
+    ],
 ) -> None:
     """Train a network with each corruption and test it on all: which measure the same thing?"""
     values = preset_values(context)
@@ -137,13 +135,8 @@ def run(
     from eyechart.overlap.presets import IMAGENET_CLASSES, preset_line
     from eyechart.overlap.run import run_study
     from eyechart.overlap.study import Study
-    from eyechart.training.recipe import Recipe
     from eyechart.training.sources import TrainingSources
 
-    recipe = Recipe(
-        epochs, batch, rate, weight_decay=weight_decay, nesterov=nesterov, schedule=schedule,
-        warmup=warmup, share=share, crop=crop, precision=precision, deterministic=deterministic,
-    )  # fmt: skip
     entries = entries_of(suite or ["noc-candidates"], corruption or [])
     study = Study(
         entries,

@@ -1,25 +1,19 @@
 """`eyechart structure style` and `subclass`: train without some kinds, test on them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.derived_options import Only, derived_options
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
-    Batch,
-    Crop,
-    Deterministic,
-    Epochs,
-    Flip,
-    Precision,
-    Rate,
-    Schedule,
     Stimulus,
-    WeightDecay,
 )
 from eyechart.core.errors import UsageError
+from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +21,6 @@ if TYPE_CHECKING:
     from eyechart.structure.folds import Fold
     from eyechart.structure.kinds import Kinds, Trait
     from eyechart.structure.study_results import HoldoutResults
-    from eyechart.training.recipe import Recipe
 
 PUBLISHED_STIMULUS = "32x32"
 """Of ICONS-50, whose authors resize every icon to it."""
@@ -47,6 +40,7 @@ Out = Annotated[
 ]
 
 
+@derived_options
 def style(
     images: Annotated[
         Path,
@@ -62,20 +56,26 @@ def style(
         typer.Option(metavar="STYLE", help="Only this style; repeatable; without it each in turn."),
     ] = None,
     arch: Arch = "wrn_16_4",
-    epochs: Epochs = 50,
-    batch: Batch = 128,
-    rate: Rate = 0.1,
-    schedule: Schedule = "cosine",
-    weight_decay: WeightDecay = 1e-4,
-    flip: Flip = 0.5,
-    crop: Crop = 4,
     seeds: Seeds = 1,
     seed: FirstSeed = 0,
     stimulus: Stimulus = "native",
-    precision: Precision = "auto",
-    deterministic: Deterministic = False,
     device: Device = "cpu",
     out: Out = Path("eyechart-style"),
+    *,
+    recipe: Annotated[
+        Recipe,
+        Only(
+            "rate",
+            "weight_decay",
+            "flip",
+            "precision",
+            "deterministic",
+            epochs=50,
+            batch=128,
+            schedule="cosine",
+            crop=4,
+        ),
+    ],
 ) -> None:
     """Train without a style and test on it: is a known thing recognised in a new style?
 
@@ -83,12 +83,8 @@ def style(
     defaults are those of ICONS-50. The same command goes on with what was stopped.
     """
     from eyechart.structure.folds import style_folds
-    from eyechart.training.recipe import Recipe
 
-    recipe = Recipe(
-        epochs, batch, rate, nesterov=True, weight_decay=weight_decay, schedule=schedule,
-        flip=flip, crop=crop, precision=precision, deterministic=deterministic,
-    )  # fmt: skip
+    recipe = replace(recipe, nesterov=True)
 
     def folds(kinds: "Kinds") -> "tuple[list[Fold], tuple[str, ...]]":
         return style_folds(kinds, hold or [], seed), ()
@@ -96,6 +92,7 @@ def style(
     _run("style", images, None, folds, arch, recipe, seeds, seed, stimulus, device, out)
 
 
+@derived_options
 def subclass(
     images: Annotated[
         Path | None,
@@ -147,17 +144,12 @@ def subclass(
         int | None,
         typer.Option(help="How often each picture is trained with; 50, for CIFAR-100 100."),
     ] = None,
-    batch: Batch = 128,
-    rate: Rate = 0.1,
-    schedule: Schedule = "cosine",
     weight_decay: Annotated[
         float | None, typer.Option(help="Of SGD; 1e-4, for CIFAR-100 5e-4.")
     ] = None,
     mixup: Annotated[
         float | None, typer.Option(help="The a of mixup's Beta(a, a); 0, for CIFAR-100 1.")
     ] = None,
-    flip: Flip = 0.5,
-    crop: Crop = 4,
     seeds: Seeds = 1,
     seed: FirstSeed = 0,
     stimulus: Annotated[
@@ -167,10 +159,13 @@ def subclass(
             " resize) or another WIDTHxHEIGHT, or native, which is the default."
         ),
     ] = None,
-    precision: Precision = "auto",
-    deterministic: Deterministic = False,
     device: Device = "cpu",
     out: Out = Path("eyechart-subclass"),
+    *,
+    recipe: Annotated[
+        Recipe,
+        Only("rate", "flip", "precision", "deterministic", batch=128, schedule="cosine", crop=4),
+    ],
 ) -> None:
     """Train without some subclasses and test on them: is a new kind of a known thing recognised?
 
@@ -181,7 +176,6 @@ def subclass(
     from eyechart.structure.cifar100 import published_order
     from eyechart.structure.folds import named_fold, subclass_folds
     from eyechart.structure.held_out import hold_named, hold_published, read_names
-    from eyechart.training.recipe import Recipe
 
     if (images is None) == (cifar100 is None):
         raise UsageError("Give --images or --cifar100, one of them.")
@@ -205,15 +199,15 @@ def subclass(
     names = read_names(hold or ())
     own = cifar100 is not None
     mixed = mixup if mixup is not None else float(own)
-    recipe = Recipe(
-        epochs if epochs is not None else 100 if own else 50,
-        batch, rate, nesterov=True,
+    recipe = replace(
+        recipe,
+        epochs=epochs if epochs is not None else 100 if own else 50,
+        nesterov=True,
         weight_decay=weight_decay if weight_decay is not None else 5e-4 if own else 1e-4,
-        schedule=schedule, flip=flip, crop=crop, mixup=mixed,
+        mixup=mixed,
         # as the published code does; elsewhere one weight for a batch, as in the paper on mixup
         mixup_per_image=is_published and mixed > 0,
-        precision=precision, deterministic=deterministic,
-    )  # fmt: skip
+    )
 
     def made(kinds: "Kinds") -> "tuple[list[Fold], tuple[str, ...]]":
         if is_listed:

@@ -2,29 +2,22 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.derived_options import derived_options
+from eyechart.cli.derived_options import Only, derived_options
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import stopped
 from eyechart.cli.structure_superclass_table import show_superclasses
 from eyechart.cli.training_options import (
-    Batch,
-    Deterministic,
-    Epochs,
-    Flip,
-    Precision,
-    Rate,
-    Schedule,
-    Seed,
     Stimulus,
-    WeightDecay,
 )
 from eyechart.core.errors import UsageError
 from eyechart.pipeline.settings import LoadingSettings
+from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -32,7 +25,6 @@ if TYPE_CHECKING:
     from eyechart.models.model import Model
     from eyechart.structure.study_results import SuperclassResults
     from eyechart.structure.superclasses import Sorted
-    from eyechart.training.recipe import Recipe
     from eyechart.training.retrain import Load
 
 
@@ -91,12 +83,6 @@ def superclass(
     tune: Annotated[str, typer.Option(help="last: the last layer alone; all: everything.")] = (
         "last"
     ),
-    epochs: Epochs = 1,
-    batch: Batch = 128,
-    rate: Rate = 0.01,
-    schedule: Schedule = "cosine",
-    weight_decay: WeightDecay = 5e-4,
-    flip: Flip = 0.5,
     pictures: Annotated[
         int | None, typer.Option(help="At most so many pictures of each unseen synset.")
     ] = None,
@@ -108,15 +94,26 @@ def superclass(
             " without it what is known of the model.",
         ),
     ] = None,
-    precision: Precision = "auto",
-    deterministic: Deterministic = False,
-    seed: Seed = 0,
     stimulus: Stimulus = "224",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
     ] = Path("eyechart-superclass"),
     *,
+    recipe: Annotated[
+        Recipe,
+        Only(
+            "flip",
+            "precision",
+            "deterministic",
+            "seed",
+            epochs=1,
+            batch=128,
+            rate=0.01,
+            schedule="cosine",
+            weight_decay=5e-4,
+        ),
+    ],
     loading: LoadingSettings,
 ) -> None:
     """Teach models superclasses from kinds they know, and test them on kinds they never met.
@@ -137,12 +134,8 @@ def superclass(
         sort_pictures,
         with_seen_test,
     )
-    from eyechart.training.recipe import Recipe
 
-    recipe = Recipe(
-        epochs, batch, rate, weight_decay=weight_decay, schedule=schedule, flip=flip,
-        precision=precision, deterministic=deterministic, seed=seed, tune=tune,
-    )  # fmt: skip
+    recipe = replace(recipe, tune=tune)
     recipe.check()
     check_specs(models)
     said = parse_accuracies(imagenet_accuracy or [], models)

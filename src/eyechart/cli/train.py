@@ -8,30 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli import train_enhancements, train_network, train_style, train_table
-from eyechart.cli.derived_options import derived_options
+from eyechart.cli.derived_options import Only, derived_options
 from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.ranges import parse_range
 from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
-    Batch,
     DeltaV,
-    Deterministic,
-    Epochs,
-    Flip,
-    Mixup,
-    Momentum,
-    Precision,
-    Rate,
-    Seed,
     Severity,
-    Share,
-    Stability,
     Stimulus,
     TrainImages,
-    WeightDecay,
 )
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
+from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -80,23 +69,11 @@ def retrain(
         Path,
         typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes."),
     ] = Path("eyechart-retrained"),
-    epochs: Epochs = 5,
     pictures: Annotated[
         int, typer.Option(help="Pictures to train with, as many of every class.")
     ] = 12_000,
-    batch: Batch = 32,
-    rate: Rate = 1e-3,
-    momentum: Momentum = 0.9,
-    weight_decay: WeightDecay = 0.0,
-    share: Share = 0.5,
     severity: Severity = None,
     delta_v: DeltaV = None,
-    flip: Flip = 0.0,
-    mixup: Mixup = 0.0,
-    stability: Stability = 0.0,
-    precision: Precision = "auto",
-    deterministic: Deterministic = False,
-    seed: Seed = 0,
     n: Annotated[int, typer.Option("--n", help="Pictures per corruption to test with.")] = 50_000,
     labels: Annotated[
         str, typer.Option(help="Test by native (own classes) or entry16 (people's 16 categories).")
@@ -114,6 +91,23 @@ def retrain(
         typer.Option(help="What the outputs of the model are, as of evaluate; repeatable."),
     ] = None,
     *,
+    recipe: Annotated[
+        Recipe,
+        Only(
+            "momentum",
+            "share",
+            "mixup",
+            "stability",
+            "precision",
+            "deterministic",
+            "seed",
+            epochs=5,
+            batch=32,
+            rate=1e-3,
+            weight_decay=0.0,
+            flip=0.0,
+        ),
+    ],
     loading: LoadingSettings,
 ) -> None:
     """Train a model on corruptions, and print its scores under them before and after.
@@ -126,11 +120,10 @@ def retrain(
     from eyechart.pipeline.image_source import find_source
     from eyechart.training.distributed import own_device
     from eyechart.training.mixture import Mixture
-    from eyechart.training.recipe import Recipe
     from eyechart.training.retrain import CHECKPOINT, Retraining
 
     settings = EvaluateSettings(
-        images=images, suite=suite, n=n, seed=seed, labels=labels,
+        images=images, suite=suite, n=n, seed=recipe.seed, labels=labels,
         corruptions=tuple(corruption or ()), bins=bins, least=least, replicates=replicates,
         humans=humans, label_maps=tuple(label_map or ()),
     )  # fmt: skip
@@ -146,23 +139,7 @@ def retrain(
         replace(settings, corruptions=tuple(names)),
         Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v)),
         out,
-        Recipe(
-            epochs,
-            batch,
-            rate,
-            momentum,
-            False,
-            weight_decay,
-            "constant",
-            (),
-            share=share,
-            flip=flip,
-            mixup=mixup,
-            stability=stability,
-            precision=precision,
-            deterministic=deterministic,
-            seed=seed,
-        ),
+        replace(recipe, schedule="constant", milestones=()),
         pictures,
     )
     asked.check()

@@ -11,29 +11,17 @@ from eyechart.cli.notes import note_left_out
 from eyechart.cli.paths import folder, folder_or_file
 from eyechart.cli.stop import stopped
 from eyechart.cli.training_options import (
-    Batch,
-    Crop,
-    Deterministic,
-    Epochs,
-    Nesterov,
-    Precision,
-    Rate,
-    Schedule,
-    Seed,
     Stimulus,
     TrainImages,
-    Warmup,
-    WeightDecay,
 )
 from eyechart.core.errors import UsageError
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
 from eyechart.testsets.testset_settings import TestsetSettings
+from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from eyechart.models.model import Model
     from eyechart.training.enhancements import EnhancementResults
-
-USUAL_EPOCHS, USUAL_RATE, USUAL_SCHEDULE = 40, 0.1, "step"
 
 
 @derived_options
@@ -77,14 +65,6 @@ def enhancements(
     pictures: Annotated[
         int | None, typer.Option(help="Test with so many pictures, as many of every class.")
     ] = None,
-    epochs: Epochs = USUAL_EPOCHS,
-    batch: Batch = 256,
-    rate: Rate = USUAL_RATE,
-    nesterov: Nesterov = False,
-    weight_decay: WeightDecay = 1e-4,
-    schedule: Schedule = USUAL_SCHEDULE,
-    warmup: Warmup = 0.0,
-    crop: Crop = 0,
     tuning_epochs: Annotated[int, typer.Option(help="How long it is trained further.")] = 5,
     tuning_rate: Annotated[float, typer.Option(help="Highest rate of that.")] = 0.005,
     width: Annotated[
@@ -95,15 +75,28 @@ def enhancements(
         list[float] | None, typer.Option(help="Weight of stability training; repeatable; 0.05.")
     ] = None,
     replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
-    precision: Precision = "auto",
-    deterministic: Deterministic = False,
-    seed: Seed = 0,
     stimulus: Stimulus = "224",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     out: Annotated[
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where all that is made goes.")
     ] = Path("eyechart-enhancements"),
     *,
+    recipe: Annotated[
+        Recipe,
+        Only(
+            "epochs",
+            "batch",
+            "rate",
+            "nesterov",
+            "weight_decay",
+            "schedule",
+            "warmup",
+            "crop",
+            "precision",
+            "deterministic",
+            "seed",
+        ),
+    ],
     sampling: Annotated[TestsetSettings, Only("corruptions", "jpeg")],
     loading: LoadingSettings,
 ) -> None:
@@ -122,19 +115,14 @@ def enhancements(
         compare_enhancements,
         usual_enhancements,
     )
-    from eyechart.training.recipe import Recipe
     from eyechart.training.sources import TrainingSources
 
-    scratch = (epochs, rate, schedule, warmup)
-    if pretrained and scratch != (USUAL_EPOCHS, USUAL_RATE, USUAL_SCHEDULE, 0.0):
+    names = ("epochs", "rate", "schedule", "warmup")
+    if pretrained and any(getattr(recipe, name) != getattr(Recipe(), name) for name in names):
         raise UsageError(
             "--epochs, --rate, --schedule and --warmup are of a network that is trained from"
             " scratch: with --pretrained give --tuning-epochs and --tuning-rate."
         )
-    recipe = Recipe(
-        epochs, batch, rate, nesterov=nesterov, weight_decay=weight_decay, schedule=schedule,
-        warmup=warmup, crop=crop, precision=precision, deterministic=deterministic, seed=seed,
-    )  # fmt: skip
     recipe.check()
     tuning = replace(recipe, epochs=tuning_epochs, rate=tuning_rate, schedule="cosine", warmup=0.0)
     try:
@@ -142,12 +130,12 @@ def enhancements(
     except UsageError as error:
         raise UsageError(f"Of --tuning-epochs and --tuning-rate: {error}") from None
     chosen = usual_enhancements(larger or [], tuning, width or [0.05], weight or [0.05])
-    names = [each.title for each in chosen]
-    if len(set(names)) < len(names):
+    titles = [enhancement.title for enhancement in chosen]
+    if len(set(titles)) < len(titles):
         raise UsageError("Name every network, noise and weight once.")
     settings = EvaluateSettings(
-        images=images, suite=suite, seed=seed, corruptions=sampling.corruptions, jpeg=sampling.jpeg,
-        pictures=pictures, replicates=replicates, humans=None,
+        images=images, suite=suite, seed=recipe.seed, corruptions=sampling.corruptions,
+        jpeg=sampling.jpeg, pictures=pictures, replicates=replicates, humans=None,
     )  # fmt: skip
     asked = EnhancementStudy(arch, recipe, tuple(chosen), settings, out, pretrained, baseline)
     asked.check()

@@ -5,34 +5,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.derived_options import derived_options
 from eyechart.cli.overlap_run import entries_of
 from eyechart.cli.paths import check_file_to_write, folder_or_file
 from eyechart.cli.ranges import parse_range
 from eyechart.cli.stop import Stop
 from eyechart.cli.training_options import (
-    Batch,
-    Crop,
     DeltaV,
-    Deterministic,
-    Epochs,
     Every,
-    Flip,
-    Mixup,
-    Momentum,
-    Nesterov,
-    Precision,
-    Rate,
-    Schedule,
-    Seed,
     Severity,
-    Share,
-    Stability,
     Stimulus,
     TrainImages,
-    Warmup,
-    WeightDecay,
 )
 from eyechart.core.errors import UsageError
+from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +28,7 @@ if TYPE_CHECKING:
     from eyechart.training.data import Labelled
 
 
+@derived_options
 def network(
     arch: Annotated[
         str,
@@ -70,28 +57,11 @@ def network(
     ] = None,
     severity: Severity = None,
     delta_v: DeltaV = None,
-    share: Share = 0.5,
-    epochs: Epochs = 40,
-    batch: Batch = 256,
-    rate: Rate = 0.1,
-    momentum: Momentum = 0.9,
-    nesterov: Nesterov = False,
-    weight_decay: WeightDecay = 1e-4,
-    schedule: Schedule = "step",
-    warmup: Warmup = 0.0,
-    flip: Flip = 0.5,
-    crop: Crop = 0,
-    mixup: Mixup = 0.0,
-    stability: Stability = 0.0,
-    stability_width: Annotated[
-        float, typer.Option(help="Its noise, ± so much of full scale.")
-    ] = 0.05,
-    precision: Precision = "auto",
-    deterministic: Deterministic = False,
-    seed: Seed = 0,
     stimulus: Stimulus = "224",
     every: Every = 1,
     device: Annotated[str, typer.Option(help="cpu or cuda; with torchrun all GPUs.")] = "cpu",
+    *,
+    recipe: Recipe,
 ) -> None:
     """Train a network and write a checkpoint that every other command takes as a model.
 
@@ -106,7 +76,6 @@ def network(
     from eyechart.training.distributed import for_first, is_first_process, own_device
     from eyechart.training.loop import Training, new_network, train
     from eyechart.training.mixture import Mixture
-    from eyechart.training.recipe import Recipe
 
     check_file_to_write(out)
     if out.suffix not in (".pt", ".pth"):
@@ -115,12 +84,6 @@ def network(
         raise UsageError("--corruption needs --suite: say which suite it is of.")
     if not suite and (severity or delta_v):
         raise UsageError("--severity and --delta-v need --suite: say which corruptions to meet.")
-    recipe = Recipe(
-        epochs, batch, rate, momentum, nesterov, weight_decay, schedule, warmup=warmup,
-        share=share, flip=flip, crop=crop, mixup=mixup, stability=stability,
-        stability_width=stability_width, precision=precision, deterministic=deterministic,
-        seed=seed,
-    )  # fmt: skip
     recipe.check()
     entries = entries_of(suite, corruption or []) if suite else ()
     mixture = Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v))
@@ -133,7 +96,7 @@ def network(
             data = training_data(train_set)
             test = None if test_set is None else training_data(test_set, data.class_names, least=1)
             steps = Preprocessing(None, *mean_and_deviation(data))
-            start = new_network(arch, data, seed, steps)
+            start = new_network(arch, data, recipe.seed, steps)
             train(Training(start, data, recipe, mixture), where, out, progress)
         except KeyboardInterrupt:
             raise Stop(

@@ -14,8 +14,8 @@ from typing import Annotated, ForwardRef, Literal, ParamSpec, TypeVar, get_args,
 from eyechart.core.registry import unknown_name
 
 GROUPS = (
-    "Models", "Data", "Corruptions", "Human reference", "Curves and statistics", "Compute",
-    "Output",
+    "Models", "Data", "Corruptions", "Training", "Human reference", "Curves and statistics",
+    "Compute", "Output",
 )  # fmt: skip
 """The groups that options are shown in, in this order."""
 
@@ -69,14 +69,14 @@ class Field:
 
 @cache
 def fields_of(record: type) -> Mapping[str, Field]:
-    """Return the options that a record declares, in its order.
+    """Return the options that a record declares, in its order; fields without are left aside.
 
     Types that are written as text, since they are slow to import, stay text.
     """
     found = {}
     for field in fields(record):
         if get_origin(field.type) is not Annotated:
-            raise TypeError(f"{record.__name__}.{field.name} is declared without an Option")
+            continue
         kind, option = get_args(field.type)
         kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
         is_shared = field.name not in inspect.get_annotations(record)

@@ -2,14 +2,16 @@
 
 import math
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 from eyechart.core.errors import UsageError
-from eyechart.core.randomness import check_seed
+from eyechart.core.options import Option
 from eyechart.core.registry import unknown_name
 
 SCHEDULES = ("step", "cosine", "constant")
 PRECISIONS = ("auto", "float32", "bfloat16")
 TUNED = ("all", "last")
+GROUP = "Training"
 DECAY = 0.1
 """By what the rate is multiplied at each milestone."""
 
@@ -30,24 +32,44 @@ class Recipe:
     deviations too, and answers as in a test, without dropout.
     """
 
-    epochs: int = 40
-    batch: int = 256
-    rate: float = 0.1
-    momentum: float = 0.9
-    nesterov: bool = False
-    weight_decay: float = 1e-4
-    schedule: str = "step"
+    epochs: Annotated[int, Option(help="How often each picture is trained with.", group=GROUP)] = 40
+    batch: Annotated[int, Option(help="Pictures in one step.", group=GROUP)] = 256
+    rate: Annotated[float, Option(help="Highest learning rate.", group=GROUP)] = 0.1
+    momentum: Annotated[float, Option(help="Of SGD.", group=GROUP)] = 0.9
+    nesterov: Annotated[bool, Option(help="Nesterov's momentum.", group=GROUP)] = False
+    weight_decay: Annotated[float, Option(help="Of SGD.", group=GROUP)] = 1e-4
+    schedule: Annotated[
+        str,
+        Option(help="step (a tenth at half and three quarters), cosine or constant.", group=GROUP),
+    ] = "step"
     milestones: tuple[float, ...] = (0.5, 0.75)
-    warmup: float = 0.0
-    share: float = 0.5
-    flip: float = 0.5
-    crop: int = 0
-    mixup: float = 0.0
-    stability: float = 0.0
-    stability_width: float = 0.05
-    precision: str = "auto"
-    deterministic: bool = False
-    seed: int = 0
+    warmup: Annotated[float, Option(help="Epochs in which the rate rises from 0.", group=GROUP)] = (
+        0.0
+    )
+    share: Annotated[float, Option(help="Of each batch, that is corrupted.", group=GROUP)] = 0.5
+    flip: Annotated[float, Option(help="Chance that a picture is mirrored.", group=GROUP)] = 0.5
+    crop: Annotated[
+        int, Option(help="Shift pictures at random by up to so many pixels.", group=GROUP)
+    ] = 0
+    mixup: Annotated[
+        float, Option(help="The a of mixup's Beta(a, a); 0 for none.", group=GROUP)
+    ] = 0.0
+    stability: Annotated[
+        float, Option(help="Weight of stability training; 0 for none.", group=GROUP)
+    ] = 0.0
+    stability_width: Annotated[
+        float, Option(help="Its noise, ± so much of full scale.", group=GROUP)
+    ] = 0.05
+    precision: Annotated[
+        str,
+        Option(
+            help="Of training: float32, bfloat16, or auto (bfloat16 on a GPU).", group="Compute"
+        ),
+    ] = "auto"
+    deterministic: Annotated[
+        bool, Option(help="The same bits again on the same machine.", group="Compute")
+    ] = False
+    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
     tune: str = "all"
     mixup_per_image: bool = False
 
@@ -61,6 +83,9 @@ class Recipe:
 
     def check(self) -> None:
         """Raise a UsageError unless one can train like this."""
+        # slow to import, and commands are made from this record
+        from eyechart.core.randomness import check_seed
+
         for name, least in (("epochs", 1), ("batch", 2), ("crop", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
