@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from eyechart.curves.curve import Curve, fit_curve
     from eyechart.images.imageset import ImageSet, load_images
     from eyechart.models.find import load_model
-    from eyechart.overlap.scores import OverlapMatrix, overlap_matrix
+    from eyechart.overlap.matrix import OverlapMatrix, overlap_matrix
     from eyechart.overlap.selection import Selection, select_non_overlapping
     from eyechart.pipeline.python_evaluate import evaluate
     from eyechart.reports.figures.curve_plot import draw_curves
@@ -113,7 +113,7 @@ _HOMES = {
     "ImageSet": "eyechart.images.imageset",
     "LowInformationWarning": "eyechart.visual_change.measure",
     "MeanCorruptionError": "eyechart.scores.corruption_error",
-    "OverlapMatrix": "eyechart.overlap.scores",
+    "OverlapMatrix": "eyechart.overlap.matrix",
     "PublishedTable": "eyechart.scores.published_results",
     "Selection": "eyechart.overlap.selection",
     "TestSet": "eyechart.testsets.testset",
@@ -140,7 +140,7 @@ _HOMES = {
     "measure_change": "eyechart.visual_change.measure",
     "measured_baseline": "eyechart.scores.baselines",
     "mrsi": "eyechart.scores.people",
-    "overlap_matrix": "eyechart.overlap.scores",
+    "overlap_matrix": "eyechart.overlap.matrix",
     "published_tables": "eyechart.scores.published_results",
     "read_severity_errors": "eyechart.scores.severity_table",
     "read_testset": "eyechart.testsets.testset",

@@ -23,8 +23,8 @@ from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
 from eyechart.overlap.calibration import calibrate, calibrate_entry, calibrated_suite
-from eyechart.overlap.judge import Judge, robustness_of
-from eyechart.overlap.strengths import Scale
+from eyechart.overlap.robustness_probe import RobustnessProbe, robustness_of
+from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.strength import draw_strengths
 from eyechart.suites.suite import Entry, find_entry, load_suite
 from eyechart.suites.write import write_suite
@@ -148,7 +148,7 @@ def test_where_the_mildest_step_is_too_much_the_range_begins_there():
     # one value of 1,200 is enough, so nearly nothing is left of nearly nothing
     assert 0 < grain.lower.values["amount"] < 0.001
     # at 20 px a frame has one pixel at least
-    assert Scale(whole, 20).step(frame.lower.strength) == (1.0,)
+    assert StrengthScale(whole, 20).step(frame.lower.strength) == (1.0,)
     assert frame.lower.robustness.value < 0.1
     assert frame.note.startswith("its mildest step already takes R to 0.0")
 
@@ -196,7 +196,7 @@ def scanned(name, parameter, value):
 @cache
 def calibrated(name):
     model, images = mixed_pictures()
-    return calibrate_entry(Judge(load_model(model, CPU), images), find_entry(name))
+    return calibrate_entry(RobustnessProbe(load_model(model, CPU), images), find_entry(name))
 
 
 WHOLE = {
@@ -211,7 +211,7 @@ WHOLE = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_whole_numbers_end_at_the_step_whose_r_is_nearest(name):
     parameter, steps = WHOLE[name]
-    found, scale = calibrated(name), Scale(find_entry(name), SIDE)
+    found, scale = calibrated(name), StrengthScale(find_entry(name), SIDE)
     pixels = {scale._settled(scale.moved[0], value): value for value in steps}
     places = list(pixels)
     for end, target in ((found.lower, 0.95), (found.upper, 0.5)):
@@ -284,7 +284,7 @@ EVERY = [*load_suite("noc-candidates"), *load_suite("vcr"), *load_suite("imagene
 @pytest.mark.parametrize("side", [32, 224, 448])
 def test_strength_runs_from_nothing_through_the_published_range_to_what_is_allowed(side):
     for entry in EVERY:
-        scale = Scale(entry, side)
+        scale = StrengthScale(entry, side)
         scale.check()
         if scale.by_severity:
             assert scale.farthest == 5
@@ -306,20 +306,20 @@ def test_strength_runs_from_nothing_through_the_published_range_to_what_is_allow
 
 
 def test_what_is_moved_by_equal_factors_is_drawn_so_too():
-    entry = Scale(find_entry("vcr/shot_noise"), 224).between(1.5, 4.5)
+    entry = StrengthScale(find_entry("vcr/shot_noise"), 224).between(1.5, 4.5)
     assert entry.severity == (1, 5)
     assert entry.path["photons"] == pytest.approx((230, 2.17), rel=0.01)
 
 
 def test_what_leads_to_a_pictures_own_draw_is_calibrated_by_severity():
     entry = find_entry("vcr/color_jitter")
-    assert Scale(entry, 32).between(0.5, 2.0) == replace(entry, severity=(0.5, 2.0))
+    assert StrengthScale(entry, 32).between(0.5, 2.0) == replace(entry, severity=(0.5, 2.0))
 
 
 def test_a_range_of_severities_never_closes():
     entry = find_entry("fog")
     for low, high in ((5, 5), (0.001, 0.001), (3, 3)):
-        found = Scale(entry, 32).between(low, high).severity
+        found = StrengthScale(entry, 32).between(low, high).severity
         assert 0 <= found[0] < found[1] <= 5
 
 
@@ -378,7 +378,7 @@ def test_pictures_of_several_sizes_are_refused():
 
 
 def test_so_many_pictures_are_used_as_many_of_every_class():
-    judge = Judge(load_model(dazzled, CPU), bright_pictures(), pictures=100)
+    judge = RobustnessProbe(load_model(dazzled, CPU), bright_pictures(), pictures=100)
     assert sorted(judge.images.labels) == ["blue"] * 50 + ["red"] * 50
     assert judge.clean_accuracy == 1
 

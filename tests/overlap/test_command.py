@@ -11,9 +11,9 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.overlap_tables import show_study
 from eyechart.core.parts import file_name, write_parquet
-from eyechart.overlap.intervals import overlap_intervals
+from eyechart.overlap.accuracy_table import make_table, write_accuracies
 from eyechart.overlap.matrix_file import read_matrix
-from eyechart.overlap.tables import make_table, write_accuracies
+from eyechart.overlap.matrix_intervals import overlap_intervals
 from eyechart.suites.suite import load_suite
 from overlap_cases import small_table, write_small
 

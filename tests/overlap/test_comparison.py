@@ -12,9 +12,9 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.overlap_compare import matrix_among
 from eyechart.core.errors import UsageError
-from eyechart.overlap.comparison import compare_matrices
+from eyechart.overlap.matrix import OverlapMatrix
+from eyechart.overlap.matrix_comparison import compare_matrices
 from eyechart.overlap.matrix_file import write_matrix
-from eyechart.overlap.scores import OverlapMatrix
 from overlap_cases import by_trying_all, random_scores
 
 NAMES = ("fog", "snow", "frost", "contrast", "noc/blur", "noc/hue")

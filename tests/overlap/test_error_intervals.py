@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eyechart.overlap.accuracy_table import make_table, write_accuracies
 from eyechart.overlap.balance import balance_of
-from eyechart.overlap.coverage import direct_test
+from eyechart.overlap.benchmark_coverage import direct_test
 from eyechart.overlap.error_intervals import direct_intervals, resample_errors, spread_intervals
-from eyechart.overlap.tables import make_table, write_accuracies
 
 NAMES = ("fog", "rain", "hue")
 MODELS = ("standard", *NAMES, "all:mine")

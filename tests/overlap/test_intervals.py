@@ -7,9 +7,9 @@ import pytest
 from scipy.special import ndtri
 
 from eyechart.core.errors import UsageError
-from eyechart.overlap import intervals
-from eyechart.overlap.intervals import overlap_intervals, overlap_replicates
-from eyechart.overlap.scores import overlap_scores, robustness_scores
+from eyechart.overlap import matrix_intervals
+from eyechart.overlap.matrix import overlap_scores, robustness_scores
+from eyechart.overlap.matrix_intervals import overlap_intervals, overlap_replicates
 
 ACCURACIES = np.array(
     [
@@ -101,7 +101,7 @@ def test_the_score_itself_is_that_of_all_pictures():
 def test_how_many_are_held_at_once_changes_nothing(monkeypatch):
     hits = np.stack([drawn_hits(200, seed) for seed in range(2)])
     whole = overlap_replicates(hits[:1], 30)
-    monkeypatch.setattr(intervals, "AT_ONCE", 1000)
+    monkeypatch.setattr(matrix_intervals, "AT_ONCE", 1000)
     assert np.array_equal(overlap_replicates(hits[:1], 30), whole)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from commands import assert_refused
 from eyechart.cli.overlap_plot import _order
+from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_file import write_matrix
-from eyechart.overlap.scores import OverlapMatrix
 from eyechart.reports.figures.overlap_figure import draw_side_by_side
 from eyechart.reports.figures.style import paper_style
 from eyechart.reports.series.overlap import in_order, read_overlap

@@ -9,10 +9,10 @@ import pytest
 import published_scores as published
 from commands import assert_refused
 from eyechart.core.errors import UsageError
+from eyechart.overlap.accuracy_table import write_accuracies
 from eyechart.overlap.balance import balance_of
-from eyechart.overlap.coverage import direct_test
-from eyechart.overlap.published import published_balance, published_direct_test
-from eyechart.overlap.tables import write_accuracies
+from eyechart.overlap.benchmark_coverage import direct_test
+from eyechart.overlap.published_benchmarks import published_balance, published_direct_test
 from eyechart.scores.baselines import find_baseline, joined_baseline
 from overlap_cases import CLEAN_1, CLEAN_7, CLEAN_8, paper_study
 

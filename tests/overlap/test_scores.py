@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 import eyechart as ec
 from eyechart.core.errors import UsageError
-from eyechart.overlap.clustering import cluster_order
-from eyechart.overlap.scores import clean_notes, overlap_scores, robustness_scores
+from eyechart.overlap.matrix import clean_notes, cluster_order, overlap_scores, robustness_scores
 from overlap_cases import small_table
 
 

@@ -30,7 +30,7 @@ from eyechart.core.run_folder import read_settings
 from eyechart.images.identity import named_keys
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
-from eyechart.overlap.study import Study
+from eyechart.overlap.overlap_study import OverlapStudy
 from eyechart.suites.apply import draw_random
 from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain
@@ -414,7 +414,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
         shutil.copy(taken, checkpoint(out, "contrast"))
         held.__exit__(None, None, None)
 
-    monkeypatch.setattr("eyechart.overlap.run.time.sleep", other)
+    monkeypatch.setattr("eyechart.overlap.study_run.time.sleep", other)
     time_before = taken.stat().st_size
     assert run(*words_of(home, out)).status == 0
     assert checkpoint(out, "contrast").stat().st_size == time_before
@@ -580,8 +580,8 @@ def test_names_that_would_share_a_file_are_refused():
     for names in (("a/b", "a-b"), ("standard", "fog"), ("clean", "fog"), ("fog", "fog")):
         entries = tuple(replace(entry, name=name) for name in names)
         with pytest.raises(UsageError, match="in files called"):
-            Study(entries, recipe, "resnet9").check()
-    Study((entry, replace(entry, name="fog")), recipe, "resnet9").check()
+            OverlapStudy(entries, recipe, "resnet9").check()
+    OverlapStudy((entry, replace(entry, name="fog")), recipe, "resnet9").check()
 
 
 @pytest.mark.parametrize(
@@ -597,7 +597,7 @@ def test_names_that_would_share_a_file_are_refused():
 def test_a_study_that_cannot_be_is_refused(changes, words):
     entries = tuple(load_suite("imagenet-noc"))
     with pytest.raises(UsageError, match=words):
-        replace(Study(entries, Recipe(), "resnet9"), **changes).check()
+        replace(OverlapStudy(entries, Recipe(), "resnet9"), **changes).check()
 
 
 # Which corruptions

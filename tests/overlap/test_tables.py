@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from eyechart.core.errors import UsageError
+from eyechart.overlap.accuracy_table import make_table, read_accuracies, write_accuracies
 from eyechart.overlap.matrix_file import find_matrix, read_matrix, write_matrix
-from eyechart.overlap.tables import make_table, read_accuracies, write_accuracies
 from overlap_cases import small_table, write_small
 
 GOOD = """trained_on,clean,fog,rain

@@ -21,7 +21,7 @@ from eyechart.reports.series.overlap import Overlap, clustered, read_overlap
 from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.results.runs import Board
-from eyechart.stats.ranks import Swap
+from eyechart.stats.ranking import Swap
 
 HALF_A_DIGIT = 5.001e-7
 """Of six decimals."""

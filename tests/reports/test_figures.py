@@ -49,7 +49,7 @@ from eyechart.reports.series.visual_change import spread_grids
 from eyechart.reports.words import groups_of
 from eyechart.results.schema import NormalizedErrors
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.ranks import Swap
+from eyechart.stats.ranking import Swap
 from report_runs import levels_run, make_once, people_run
 
 NOISE, BLUR, BRIGHT = "vcr/gaussian_noise", "vcr/gaussian_blur", "vcr/brightness"

@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import eyechart as ec
-from eyechart.overlap.intervals import resampled_shares
+from eyechart.overlap.matrix_intervals import resampled_shares
 from eyechart.pipeline.by_class import ByClass
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit, estimate_mean

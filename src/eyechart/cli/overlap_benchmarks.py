@@ -21,12 +21,12 @@ from eyechart.cli.paths import folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from eyechart.overlap.accuracy_table import AccuracyTable
     from eyechart.overlap.balance import Balance
-    from eyechart.overlap.coverage import Coverage, DirectTest
-    from eyechart.overlap.error_intervals import Resampled
-    from eyechart.overlap.tables import AccuracyTable
+    from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
+    from eyechart.overlap.error_intervals import StudyErrors
 
-    Covered = tuple[str, str, Coverage]
+    Covered = tuple[str, str, BenchmarkCoverage]
     Direct = tuple[str, DirectTest, Mapping[str, tuple[float, float]]]
 
 FEW = 16
@@ -82,7 +82,7 @@ def balance(
     """
     check_picture(picture)
     check_latex(latex)
-    drawn: Resampled | None = None
+    drawn: StudyErrors | None = None
     notes: list[str] = []
     if _is_published(accuracies):
         check_table(out, None)
@@ -116,7 +116,7 @@ def balance(
 
 def _is_published(source: Path) -> bool:
     """Whether the paper's tables are asked for; a file or folder of that name is the user's."""
-    from eyechart.overlap.published import PUBLISHED
+    from eyechart.overlap.published_benchmarks import PUBLISHED
 
     return str(source) == PUBLISHED and not source.exists()
 
@@ -124,7 +124,7 @@ def _is_published(source: Path) -> bool:
 def _published_balances(
     suites: list[str] | None, baseline: str | None
 ) -> "dict[bool, dict[str, Balance]]":
-    from eyechart.overlap.published import BALANCE, check_published, published_balance
+    from eyechart.overlap.published_benchmarks import BALANCE, check_published, published_balance
 
     names = suites or list(BALANCE)
     check_published(baseline, names)
@@ -133,10 +133,10 @@ def _published_balances(
 
 def _measured_balances(
     accuracies: Path, suites: list[str] | None, baseline: str | None
-) -> "tuple[dict[bool, dict[str, Balance]], Resampled | None, list[str]]":
+) -> "tuple[dict[bool, dict[str, Balance]], StudyErrors | None, list[str]]":
     """Return plain and relative balances, the resampled errors, and what a reader must know."""
+    from eyechart.overlap.accuracy_table import read_accuracies
     from eyechart.overlap.error_intervals import resample_errors
-    from eyechart.overlap.tables import read_accuracies
 
     table = read_accuracies(accuracies)
     benchmarks = _benchmarks(table, suites)
@@ -205,7 +205,7 @@ NO_OVERLAPS = "The paper prints overlaps as heat maps only, so coverage by overl
 
 
 def _published_tests(one: str, two: str, baseline: str | None) -> "list[Direct]":
-    from eyechart.overlap.published import check_published, published_direct_test
+    from eyechart.overlap.published_benchmarks import check_published, published_direct_test
 
     check_published(baseline, (one, two))
     return [(of, published_direct_test(by, of), {}) for by, of in ((one, two), (two, one))]
@@ -215,11 +215,10 @@ def _measured_coverage(
     source: Path, suites: tuple[str, str], least: tuple[float, float], baseline: str | None
 ) -> "tuple[list[Covered], list[Direct], list[str]]":
     """Return what overlaps say, what direct tests say, and what a reader must know."""
-    from eyechart.overlap.coverage import coverage_of
+    from eyechart.overlap.accuracy_table import count_classes, read_accuracies
+    from eyechart.overlap.benchmark_coverage import coverage_of
     from eyechart.overlap.error_intervals import resample_errors
-    from eyechart.overlap.hits import count_classes
     from eyechart.overlap.matrix_file import find_matrix, is_accuracy_table
-    from eyechart.overlap.tables import read_accuracies
 
     least_overlap, least_gain = least
     matrix = find_matrix(source, least_gain, count_classes(source))
@@ -278,7 +277,7 @@ def _balances(
     return found
 
 
-def _print_balance(name: str, own: "Balance", drawn: "Resampled | None") -> None:
+def _print_balance(name: str, own: "Balance", drawn: "StudyErrors | None") -> None:
     from eyechart.overlap.error_intervals import spread_intervals
     from eyechart.reports.terminal.overlap_tables import balance_table, percent_range
 
@@ -299,7 +298,7 @@ def _print_balance(name: str, own: "Balance", drawn: "Resampled | None") -> None
     )
 
 
-def _print_coverage(by: str, of: str, found: "Coverage") -> None:
+def _print_coverage(by: str, of: str, found: "BenchmarkCoverage") -> None:
     from eyechart.reports.terminal.overlap_tables import coverage_table
 
     print_table(coverage_table(found), left=(0, 1, 3))
@@ -317,10 +316,10 @@ def _direct_tests(
     by: str,
     of: tuple[str, tuple[str, ...]],
     baseline: str | None,
-    drawn: "Resampled | None",
+    drawn: "StudyErrors | None",
     notes: list[str],
 ) -> "list[Direct]":
-    from eyechart.overlap.coverage import direct_test
+    from eyechart.overlap.benchmark_coverage import direct_test
     from eyechart.overlap.error_intervals import direct_intervals
 
     if by not in table.benchmarks:
@@ -342,7 +341,7 @@ def _direct_tests(
 def _print_direct(
     of: str, test: "DirectTest", intervals: "Mapping[str, tuple[float, float]]"
 ) -> None:
-    from eyechart.overlap.tables import ALL
+    from eyechart.overlap.accuracy_table import ALL
     from eyechart.reports.terminal.overlap_tables import direct_table
 
     form = "relative CE" if test.relative else "CE"

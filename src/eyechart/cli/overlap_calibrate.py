@@ -15,8 +15,8 @@ from eyechart.pipeline.settings import LoadingSettings
 if TYPE_CHECKING:
     from eyechart.cli.progress import ProgressBars
     from eyechart.images.imageset import ImageSet
-    from eyechart.overlap.calibration import Calibrated, End
-    from eyechart.overlap.judge import Judge
+    from eyechart.overlap.calibration import Calibrated, RangeEnd
+    from eyechart.overlap.robustness_probe import RobustnessProbe
     from eyechart.suites.suite import Suite
 
 
@@ -86,7 +86,7 @@ def calibrate(
     from eyechart.models.label_map import find_map
     from eyechart.overlap.calibration import check_entries, check_targets
     from eyechart.overlap.calibration_record import check_out
-    from eyechart.overlap.judge import Judge
+    from eyechart.overlap.robustness_probe import RobustnessProbe
 
     check_targets(lower, upper)
     chosen = _chosen(suite or ["noc-candidates"], corruption or [], out.stem)
@@ -98,7 +98,9 @@ def calibrate(
         model, where, trust=loading.trust, download=loading.download, label_maps=maps
     )
     with ProgressBars() as bars:
-        judge = Judge(loaded, _load(images, stimulus, pictures, seed, bars), pictures, seed)
+        judge = RobustnessProbe(
+            loaded, _load(images, stimulus, pictures, seed, bars), pictures, seed
+        )
         refuse_unused(maps, [loaded])
         found = _calibrate(judge, chosen, lower, upper, out, bars)
     _report(judge, chosen, found, lower, upper, out)
@@ -142,13 +144,18 @@ def _load(
 
 
 def _calibrate(
-    judge: "Judge", chosen: "Suite", lower: float, upper: float, out: Path, bars: "ProgressBars"
+    judge: "RobustnessProbe",
+    chosen: "Suite",
+    lower: float,
+    upper: float,
+    out: Path,
+    bars: "ProgressBars",
 ) -> list["Calibrated"]:
     """Return what was found for every corruption, before or now."""
     from eyechart.overlap.calibration import STEPS, calibrate_entry
-    from eyechart.overlap.calibration_record import Record, settings_of
+    from eyechart.overlap.calibration_record import CalibrationRecord, settings_of
 
-    record = Record(out, settings_of(judge, lower, upper, STEPS))
+    record = CalibrationRecord(out, settings_of(judge, lower, upper, STEPS))
     found: list[Calibrated] = []
     step = bars.begin("corruptions", len(chosen))
     try:
@@ -169,7 +176,7 @@ def _calibrate(
 
 
 def _report(
-    judge: "Judge",
+    judge: "RobustnessProbe",
     chosen: "Suite",
     found: Sequence["Calibrated"],
     lower: float,
@@ -200,6 +207,6 @@ def _report(
         print(f"  {path}")
 
 
-def _cells(end: "End") -> tuple[str, str]:
+def _cells(end: "RangeEnd") -> tuple[str, str]:
     own = end.robustness
     return end.words, f"{own.value:.3f} [{own.low:.3f}, {own.high:.3f}]"

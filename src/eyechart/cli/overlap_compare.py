@@ -10,7 +10,7 @@ from eyechart.cli.paths import folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.overlap.scores import OverlapMatrix
+    from eyechart.overlap.matrix import OverlapMatrix
 
 
 def compare(
@@ -36,7 +36,7 @@ def compare(
     least_gain: LeastGain = 0.02,
 ) -> None:
     """Print how alike two overlap matrices are, and whether they select the same corruptions."""
-    from eyechart.overlap.comparison import compare_matrices
+    from eyechart.overlap.matrix_comparison import compare_matrices
     from eyechart.overlap.matrix_file import find_matrix
 
     first, second = (

@@ -132,13 +132,13 @@ def run(
         raise UsageError(f"seeds must be a whole number from 1, got {seeds}.")
     from eyechart.cli.overlap_tables import show_study
     from eyechart.cli.progress import ProgressBars
+    from eyechart.overlap.overlap_study import OverlapStudy
     from eyechart.overlap.presets import IMAGENET_CLASSES, preset_line
-    from eyechart.overlap.run import run_study
-    from eyechart.overlap.study import Study
+    from eyechart.overlap.study_run import run_study
     from eyechart.training.sources import TrainingSources
 
     entries = entries_of(suite or ["noc-candidates"], corruption or [])
-    study = Study(
+    study = OverlapStudy(
         entries,
         recipe,
         "" if start is not None else arch or "resnet18",

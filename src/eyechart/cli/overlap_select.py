@@ -21,8 +21,8 @@ from eyechart.cli.paths import folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.overlap.scores import OverlapMatrix
-    from eyechart.overlap.selection import Selection, Step
+    from eyechart.overlap.matrix import OverlapMatrix
+    from eyechart.overlap.selection import Selection, ThresholdRange
     from eyechart.suites.suite import Suite
 
 TIES = 5
@@ -85,7 +85,7 @@ def select(
     _check_selecting(threshold, every, out, suite, marked)
     check_picture(picture)
     check_table(marked, matrix)
-    from eyechart.overlap.hits import count_classes
+    from eyechart.overlap.accuracy_table import count_classes
     from eyechart.overlap.matrix_file import find_matrix, write_matrix
     from eyechart.overlap.selection import select_at_every_threshold, select_non_overlapping
 
@@ -111,7 +111,7 @@ def select(
     print_written((out, marked, picture))
 
 
-def _print_steps(steps: "Sequence[Step[str]]") -> None:
+def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
     from eyechart.reports.terminal.overlap_tables import step_table, up
 
     print_table(step_table(steps), left=(5,))
@@ -158,14 +158,14 @@ def _check_selecting(
 
 
 def _has_suite(matrix: Path) -> bool:
-    from eyechart.overlap.run import SUITE
+    from eyechart.overlap.study_run import SUITE
 
     return (matrix / SUITE).is_file()
 
 
 def _suites(given: list[str] | None, matrix: Path) -> "list[Suite]":
     """Return where corruptions come from: as given, the study's own, or the published ones."""
-    from eyechart.overlap.run import SUITE
+    from eyechart.overlap.study_run import SUITE
     from eyechart.suites.suite import PUBLISHED, load_suite
 
     if not given and _has_suite(matrix):
@@ -199,7 +199,7 @@ def _write_benchmark(
 def _draw_selection(
     own: "OverlapMatrix",
     found: "Selection[str] | None",
-    steps: "Sequence[Step[str]]",
+    steps: "Sequence[ThresholdRange[str]]",
     picture: Path,
 ) -> None:
     from eyechart.reports.figures.overlap_plot import draw_overlap, draw_sizes

@@ -20,8 +20,8 @@ from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
     from eyechart.curves.bins import Numbers
-    from eyechart.overlap.intervals import OverlapIntervals
-    from eyechart.overlap.scores import OverlapMatrix
+    from eyechart.overlap.matrix import OverlapMatrix
+    from eyechart.overlap.matrix_intervals import OverlapIntervals
 
 FEW = 12
 """Corruptions up to which all scores are printed."""
@@ -91,9 +91,8 @@ def _make(
     least_gain: float = 0.02,
     classes: int | None = None,
 ) -> None:
-    from eyechart.overlap.hits import count_classes, read_hits
-    from eyechart.overlap.intervals import overlap_intervals
-    from eyechart.overlap.tables import read_accuracies
+    from eyechart.overlap.accuracy_table import count_classes, read_accuracies, read_hits
+    from eyechart.overlap.matrix_intervals import overlap_intervals
 
     table = read_accuracies(source)
     own = table.matrix(least_gain, classes or count_classes(source))

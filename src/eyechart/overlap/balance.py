@@ -10,14 +10,14 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.overlap.tables import STANDARD, AccuracyTable
+from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable
 from eyechart.scores.baselines import Baseline, joined_baseline, measured_baseline
 from eyechart.scores.corruption_error import CorruptionErrors, corruption_error
 from eyechart.scores.image_sets import IMAGE_SETS
 
 
 @dataclass(frozen=True)
-class Spread:
+class MeanSpread:
     """How far numbers are apart: their mean, population standard deviation, and range."""
 
     mean: float
@@ -38,7 +38,7 @@ class Balance:
     benchmark: tuple[str, ...]
     errors: Mapping[str, Mapping[str, float]]
     means: Mapping[str, float]
-    spread: Spread
+    spread: MeanSpread
     relative: bool
     baseline: Baseline
     note: str
@@ -50,10 +50,10 @@ class Balance:
         return f"{'relative mCE' if self.relative else 'mCE'} (baseline {self.baseline.name})"
 
 
-def spread_of(means: Sequence[float]) -> Spread:
+def spread_of(means: Sequence[float]) -> MeanSpread:
     """Return how far means are apart, by the population's standard deviation as the paper does."""
     own = np.asarray(means, dtype=np.float64)
-    return Spread(float(own.mean()), float(own.std()), float(np.ptp(own)))
+    return MeanSpread(float(own.mean()), float(own.std()), float(np.ptp(own)))
 
 
 def balance_of(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from eyechart.core.errors import UsageError
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
-from eyechart.overlap.judge import Judge, Robustness
-from eyechart.overlap.strengths import MILD, STRONG, Scale, Step
+from eyechart.overlap.robustness_probe import Robustness, RobustnessProbe
+from eyechart.overlap.strengths import MILD, STRONG, SettledValues, StrengthScale
 from eyechart.suites.suite import Entry, Suite
 
 LOWER, UPPER = 0.95, 0.5
@@ -28,7 +28,7 @@ HALVINGS = 60
 
 
 @dataclass(frozen=True)
-class End:
+class RangeEnd:
     """One end of a range: its strength, the values there in the entry's own units, and R there.
 
     `values` has the moved parameters, or the severity.
@@ -53,8 +53,8 @@ class Calibrated:
     """
 
     entry: Entry
-    lower: End
-    upper: End
+    lower: RangeEnd
+    upper: RangeEnd
     reach: float | None
     note: str
     evaluations: int
@@ -83,7 +83,7 @@ def calibrate(
     """
     check_targets(lower, upper)
     check_entries(entries)
-    judge = Judge(model, images, pictures, seed)
+    judge = RobustnessProbe(model, images, pictures, seed)
     found = []
     for entry in entries:
         found.append(calibrate_entry(judge, entry, lower, upper, steps))
@@ -105,16 +105,20 @@ def check_entries(entries: Sequence[Entry]) -> None:
     """Raise a UsageError unless each has strengths to choose from, and a name of its own."""
     names = [entry.name for entry in entries]
     for entry in entries:
-        Scale(entry, 224).check()
+        StrengthScale(entry, 224).check()
         if names.count(entry.name) > 1:
             raise UsageError(f"{entry.name} is there twice: give every corruption once.")
 
 
 def calibrate_entry(
-    judge: Judge, entry: Entry, lower: float = LOWER, upper: float = UPPER, steps: int = STEPS
+    judge: RobustnessProbe,
+    entry: Entry,
+    lower: float = LOWER,
+    upper: float = UPPER,
+    steps: int = STEPS,
 ) -> Calibrated:
     """Return the range of one corruption."""
-    search = _Search(judge, Scale(entry, judge.side), steps)
+    search = _RangeSearch(judge, StrengthScale(entry, judge.side), steps)
     far = search.reach_out(upper)
     strong = search.crossing(upper, too_mild=lower)
     mild = search.crossing(lower, too_mild=1.0)
@@ -134,7 +138,12 @@ def calibrate_entry(
 
 
 def finish(
-    scale: Scale, lower: End, upper: End, reach: float | None, note: str, evaluations: int
+    scale: StrengthScale,
+    lower: RangeEnd,
+    upper: RangeEnd,
+    reach: float | None,
+    note: str,
+    evaluations: int,
 ) -> Calibrated:
     """Return the result for two ends that are known."""
     entry = scale.between(lower.strength, upper.strength)
@@ -151,13 +160,13 @@ def calibrated_suite(found: Sequence[Calibrated], name: str, title: str, source:
     return Suite(name, title, source, tuple(replace(each.entry, suite=name) for each in found))
 
 
-class _Search:
+class _RangeSearch:
     """R at the strengths that were looked at; what gives the same pictures is looked at once."""
 
-    def __init__(self, judge: Judge, scale: Scale, steps: int) -> None:
+    def __init__(self, judge: RobustnessProbe, scale: StrengthScale, steps: int) -> None:
         self.judge, self.scale, self.steps = judge, scale, steps
         self.close = max(CLOSE, 0.5 / judge.clean_right)
-        self.known: dict[Step, Robustness] = {}
+        self.known: dict[SettledValues, Robustness] = {}
         self.visited: dict[float, Robustness] = {0.0: Robustness(1.0, 1.0, 1.0)}
 
     @property
@@ -223,9 +232,9 @@ class _Search:
             for place in self.visited
         )
 
-    def end(self, strength: float) -> End:
+    def end(self, strength: float) -> RangeEnd:
         """Return an end of the range."""
         values = self.scale.values(strength)
         if self.scale.by_severity:
             values = {"severity": self.scale.step(strength)[0]}
-        return End(strength, values, self.at(strength))
+        return RangeEnd(strength, values, self.at(strength))

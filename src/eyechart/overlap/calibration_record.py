@@ -12,9 +12,9 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.plain import from_plain
 from eyechart.core.randomness import hash64
-from eyechart.overlap.calibration import Calibrated, End, finish
-from eyechart.overlap.judge import Judge
-from eyechart.overlap.strengths import Scale
+from eyechart.overlap.calibration import Calibrated, RangeEnd, finish
+from eyechart.overlap.robustness_probe import RobustnessProbe
+from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.suites.write import check_suite_path
@@ -27,31 +27,31 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Found:
+class CalibratedRow:
     """One corruption's row; `published` stands for the entry before it was calibrated."""
 
     published: str
-    lower: End
-    upper: End
+    lower: RangeEnd
+    upper: RangeEnd
     reach: float | None
     note: str
     evaluations: int
 
 
 @dataclass(frozen=True)
-class Content:
+class CalibrationContent:
     """All that the file holds."""
 
     settings: Mapping[str, Any]
-    corruptions: Mapping[str, Found]
+    corruptions: Mapping[str, CalibratedRow]
 
 
-class Record:
+class CalibrationRecord:
     """The file, which grows by a corruption at a time; `settings` are what its numbers rest on."""
 
     def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
         self.path = record_path(out)
-        self.content = Content(settings, {})
+        self.content = CalibrationContent(settings, {})
         if self.path.exists():
             self.content = _read(self.path)
             _check_same(self.path, self.content.settings, settings)
@@ -61,12 +61,12 @@ class Record:
         row = self.content.corruptions.get(entry.name)
         if row is None or row.published != _stand_in(entry):
             return None
-        scale = Scale(entry, side)
+        scale = StrengthScale(entry, side)
         return finish(scale, row.lower, row.upper, row.reach, row.note, row.evaluations)
 
     def add(self, entry: Entry, found: Calibrated) -> None:
         """Add a corruption; it is on disk when this returns."""
-        row = Found(
+        row = CalibratedRow(
             _stand_in(entry), found.lower, found.upper, found.reach, found.note, found.evaluations
         )
         rows = {**self.content.corruptions, entry.name: row}
@@ -95,7 +95,7 @@ def check_out(out: Path) -> None:
             )
 
 
-def settings_of(judge: Judge, lower: float, upper: float, steps: int) -> dict[str, Any]:
+def settings_of(judge: RobustnessProbe, lower: float, upper: float, steps: int) -> dict[str, Any]:
     """Return what decides a calibration, besides the corruptions."""
     return {
         "model": f"{judge.model.name} {judge.model.identity} {judge.model.dtype}",
@@ -119,7 +119,7 @@ def write_table(found: Sequence[Calibrated], path: Path) -> None:
             writer.writerow([each.name, *ends, reach, each.evaluations, each.note])
 
 
-def _cells(end: End) -> list[str]:
+def _cells(end: RangeEnd) -> list[str]:
     own = end.robustness
     return [end.words, *(f"{number:.4f}" for number in (own.value, own.low, own.high))]
 
@@ -129,12 +129,12 @@ def _stand_in(entry: Entry) -> str:
     return f"{hash64(entry_mark(replace(entry, suite=''))):016x}"
 
 
-def _read(path: Path) -> Content:
+def _read(path: Path) -> CalibrationContent:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise ValueError("another schema")
-        return from_plain(Content, content)
+        return from_plain(CalibrationContent, content)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except ValueError:

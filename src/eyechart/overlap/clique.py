@@ -42,7 +42,7 @@ def cheapest_largest(
         for place in order
     ]
     largest = _largest(inner, count if at_most is None else at_most)
-    search = _Search(inner, costs[np.ix_(order, order)], len(largest))
+    search = _CliqueSearch(inner, costs[np.ix_(order, order)], len(largest))
     search.found(largest)
     search.expand([], (1 << count) - 1, 0.0, np.zeros(count))
     found = sorted(tuple(sorted(order[place] for place in own)) for own in search.cheapest())
@@ -94,7 +94,7 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
 
 
 @dataclass
-class _Search:
+class _CliqueSearch:
     """All sets of `size` with the lowest sum of costs."""
 
     allowed: Sequence[int]

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.curves.bins import Numbers
+from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable, read_hits
 from eyechart.overlap.balance import Balance
-from eyechart.overlap.coverage import DirectTest
-from eyechart.overlap.hits import read_hits
-from eyechart.overlap.intervals import resampled_shares
-from eyechart.overlap.tables import STANDARD, AccuracyTable
+from eyechart.overlap.benchmark_coverage import DirectTest
+from eyechart.overlap.matrix_intervals import resampled_shares
 from eyechart.scores.baselines import Baseline
 from eyechart.scores.corruption_error import error_ratios
 from eyechart.stats.intervals import percentile_interval
@@ -21,7 +20,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Resampled:
+class StudyErrors:
     """Errors of every model of a study on every test, of resampled pictures and seeds.
 
     `errors`: (replicates, models, tests), mean over seeds; clean pictures are the first test.
@@ -53,16 +52,16 @@ class Resampled:
 
 def resample_errors(
     folder: Path, table: AccuracyTable, replicates: int = 1000, seed: int = 0
-) -> Resampled | None:
+) -> StudyErrors | None:
     """Return the errors of a study's folder resampled; None if it keeps no single answers."""
     hits = read_hits(folder, table, whole=True) if folder.is_dir() else None
     if hits is None:
         return None
     shares = [part.mean(axis=1) for part in resampled_shares(hits, replicates, seed)]
-    return Resampled(table, 1 - np.concatenate(shares))
+    return StudyErrors(table, 1 - np.concatenate(shares))
 
 
-def spread_intervals(drawn: Resampled, balance: Balance) -> tuple[Interval, Interval]:
+def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, Interval]:
     """Return the intervals of the standard deviation and of the range of single models' means."""
     means = np.stack(
         [
@@ -78,7 +77,7 @@ def spread_intervals(drawn: Resampled, balance: Balance) -> tuple[Interval, Inte
     )
 
 
-def direct_intervals(drawn: Resampled, test: DirectTest) -> dict[str, Interval]:
+def direct_intervals(drawn: StudyErrors, test: DirectTest) -> dict[str, Interval]:
     """Return the interval of each corruption error of a direct test, and of their "mean"."""
     names = tuple(test.errors)
     errors = drawn.corruption_errors(test.trained_on, names, test.relative, test.baseline)

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.core.errors import UsageError
+from eyechart.overlap.accuracy_table import TRAINED_ON, read_accuracies
 from eyechart.overlap.cells import check_width, first_double, read_cells, write_cells
-from eyechart.overlap.scores import LEAST_GAIN, OverlapMatrix
+from eyechart.overlap.matrix import LEAST_GAIN, OverlapMatrix
 from eyechart.overlap.selection import check_scores
-from eyechart.overlap.tables import TRAINED_ON, read_accuracies
 
 FILE = "overlap.csv"
 SELECTED = "selected"
@@ -19,14 +19,14 @@ SELECTED = "selected"
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class StoredMatrix:
     """What a file of overlaps holds: the matrix, and the names that it calls selected."""
 
     matrix: OverlapMatrix
     selected: tuple[str, ...] = ()
 
 
-def read_matrix(path: Path) -> Stored:
+def read_matrix(path: Path) -> StoredMatrix:
     """Return the overlap scores in a CSV file, each 0 or more; an empty cell is undetermined."""
     rows = read_cells(path, "overlapping scores")
     if len(rows) < 3:
@@ -46,7 +46,7 @@ def read_matrix(path: Path) -> Stored:
         if marked and _is_yes(path, name, row[-1]):
             chosen.append(name)
     check_scores(scores, names, str(path))
-    return Stored(OverlapMatrix(tuple(names), scores), tuple(chosen))
+    return StoredMatrix(OverlapMatrix(tuple(names), scores), tuple(chosen))
 
 
 def write_matrix(

@@ -12,7 +12,7 @@ from eyechart.core.arguments import as_number
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
 from eyechart.overlap.clique import cheapest_largest
-from eyechart.overlap.scores import OverlapMatrix
+from eyechart.overlap.matrix import OverlapMatrix
 
 Name = TypeVar("Name", str, int)
 """What a corruption is called: by its name, or by its place 0, 1, … in an array without names."""
@@ -43,7 +43,7 @@ class Selection(Generic[Name]):
 
 
 @dataclass(frozen=True)
-class Step(Generic[Name]):
+class ThresholdRange(Generic[Name]):
     """A selection and the thresholds t for which it holds, low ≤ t < high; high may be infinite."""
 
     selection: Selection[Name]
@@ -94,12 +94,12 @@ def _select_at(own: OverlapMatrix, threshold: float) -> Selection[str]:
 
 
 @overload
-def select_at_every_threshold(matrix: OverlapMatrix) -> tuple[Step[str], ...]: ...
+def select_at_every_threshold(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]: ...
 @overload
-def select_at_every_threshold(matrix: ArrayLike) -> tuple[Step[int], ...]: ...
+def select_at_every_threshold(matrix: ArrayLike) -> tuple[ThresholdRange[int], ...]: ...
 def select_at_every_threshold(
     matrix: OverlapMatrix | ArrayLike,
-) -> tuple[Step[str], ...] | tuple[Step[int], ...]:
+) -> tuple[ThresholdRange[str], ...] | tuple[ThresholdRange[int], ...]:
     """Return all selections that there are, each with its range of thresholds, lowest first.
 
     Below the first of them no two corruptions may stand together.
@@ -108,10 +108,12 @@ def select_at_every_threshold(
     steps = _all_steps(own)
     if isinstance(matrix, OverlapMatrix):
         return steps
-    return tuple(Step(_by_index(own, step.selection), step.low, step.high) for step in steps)
+    return tuple(
+        ThresholdRange(_by_index(own, step.selection), step.low, step.high) for step in steps
+    )
 
 
-def _all_steps(own: OverlapMatrix) -> tuple[Step[str], ...]:
+def _all_steps(own: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
     lowest, high = _lowest(own)[0], inf
     known = np.unique([score for score, _, _ in own.pairs() if not np.isnan(score)])
     threshold, size = float(known[-1]), len(own)
@@ -120,7 +122,7 @@ def _all_steps(own: OverlapMatrix) -> tuple[Step[str], ...]:
         selection = _select(own, threshold, at_most=size)
         # it stays the best until one of its own pairs, or of a tie's, is no longer allowed
         low = max(_highest(own, members) for members in (selection.members, *selection.ties))
-        steps.append(Step(_at(own, selection, low), low, high))
+        steps.append(ThresholdRange(_at(own, selection, low), low, high))
         if low <= lowest:
             return tuple(reversed(steps))
         high, size = low, len(selection)

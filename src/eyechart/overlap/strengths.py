@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.corruptions import Parameter, Values
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
-Step = tuple[float, ...]
+SettledValues = tuple[float, ...]
 """The settled values of the moved parameters, or the severity: what makes pictures differ."""
 
 MILD, STRONG = 1.0, STRONGEST
@@ -30,7 +30,7 @@ FARTHEST = {"thickness": 0.5}
 
 
 @dataclass(frozen=True)
-class Scale:
+class StrengthScale:
     """The strengths of one corruption on pictures of one `side` in px."""
 
     entry: Entry
@@ -72,7 +72,7 @@ class Scale:
             return {}
         return {each.name: self._value(each, strength) for each in self.moved}
 
-    def step(self, strength: float) -> Step:
+    def step(self, strength: float) -> SettledValues:
         """Return what the pictures at this strength depend on."""
         if self.by_severity:
             return (_rounded(strength),)

@@ -12,7 +12,7 @@ from eyechart.results.runs import Board
 from eyechart.scores.registry import HUMANS, LEADERBOARD, RANKED_BY, RANKED_ELSEWHERE, SCORES
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import holm, paired_difference
-from eyechart.stats.ranks import Ranking, rank
+from eyechart.stats.ranking import Ranking, rank
 from eyechart.suites.suite import split_variant
 
 NOTHING = "There is nothing to rank the models of {} by: no score that every corruption has."

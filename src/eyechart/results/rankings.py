@@ -11,7 +11,7 @@ from eyechart.core.errors import UsageError
 from eyechart.results.runs import Board
 from eyechart.scores.registry import BASELINE, CURVE_SCORES, HUMANS, LEADERBOARD
 from eyechart.stats.estimate import Estimate, complement
-from eyechart.stats.ranks import Ranking, Swap, rank, swaps
+from eyechart.stats.ranking import Ranking, Swap, rank, swaps
 
 SHARED = (
     "gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "glass_blur", "defocus_blur",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from eyechart.overlap.balance import Balance
-from eyechart.overlap.coverage import DirectTest
+from eyechart.overlap.benchmark_coverage import DirectTest
 from eyechart.reports.figures.latex import MADE, plain, row, tex, upright
 from eyechart.reports.words import corruption_title
 

@@ -9,9 +9,9 @@ from matplotlib.ticker import MaxNLocator
 
 from eyechart.core.files import atomic_file
 from eyechart.images.files import UNREADABLE
+from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.balance import Balance
-from eyechart.overlap.selection import Step
-from eyechart.overlap.tables import STANDARD
+from eyechart.overlap.selection import ThresholdRange
 from eyechart.reports.figures.overlap_figure import draw
 from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, drawable, paper_style
 from eyechart.reports.series.overlap import Overlap, clustered, overlap_titles
@@ -33,7 +33,9 @@ def draw_overlap(overlap: Overlap, path: Path) -> None:
         _save(draw(clustered(overlap)), path)
 
 
-def draw_sizes(steps: Sequence[Step[str]], path: Path, threshold: float | None = None) -> None:
+def draw_sizes(
+    steps: Sequence[ThresholdRange[str]], path: Path, threshold: float | None = None
+) -> None:
     """Write how many corruptions a benchmark has for every threshold, and how they overlap."""
     with paper_style():
         figure = Figure(figsize=(COLUMN, 3.4))

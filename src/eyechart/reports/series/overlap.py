@@ -11,9 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eyechart.overlap.clustering import cluster_order
+from eyechart.overlap.matrix import OverlapMatrix, cluster_order
 from eyechart.overlap.matrix_file import read_matrix
-from eyechart.overlap.scores import OverlapMatrix
 from eyechart.reports.words import corruption_title, corruption_words, listed
 
 

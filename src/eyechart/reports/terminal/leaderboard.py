@@ -20,7 +20,7 @@ from eyechart.results.comparison import Standings
 from eyechart.results.rankings import Discrete, Rankings
 from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.ranks import kendall_tau
+from eyechart.stats.ranking import kendall_tau
 from eyechart.suites.suite import split_variant
 
 if TYPE_CHECKING:

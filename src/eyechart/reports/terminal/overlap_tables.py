@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eyechart.curves.bins import Numbers
-from eyechart.overlap.intervals import OverlapIntervals
-from eyechart.overlap.scores import OverlapMatrix
-from eyechart.overlap.selection import Step
-from eyechart.overlap.tables import STANDARD
+from eyechart.overlap.accuracy_table import STANDARD
+from eyechart.overlap.matrix import OverlapMatrix
+from eyechart.overlap.matrix_intervals import OverlapIntervals
+from eyechart.overlap.selection import ThresholdRange
 from eyechart.reports.interval_text import interval_text
 
 if TYPE_CHECKING:
     # these bring torch along, which most tables can do without
     from eyechart.overlap.balance import Balance
-    from eyechart.overlap.coverage import Coverage, DirectTest
+    from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
 
 UNKNOWN = "–"
 """What stands in a cell without a score."""
@@ -82,7 +82,7 @@ def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
     return rows
 
 
-def step_table(steps: Sequence[Step[str]]) -> Table:
+def step_table(steps: Sequence[ThresholdRange[str]]) -> Table:
     """Return every selection with the thresholds for which it holds, and what changes at it.
 
     Thresholds are rounded up, so that a number with as many digits is on the right side.
@@ -131,7 +131,7 @@ def balance_cells(name: str, balance: "Balance") -> list[list[str]]:
 BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "corruption_error"]
 
 
-def coverage_table(coverage: "Coverage") -> Table:
+def coverage_table(coverage: "BenchmarkCoverage") -> Table:
     """Return for each corruption of a benchmark which one of the other covers it, if any."""
     rows: Rows = []
     for own in coverage.each:

@@ -21,7 +21,7 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.overlap.tables import ALL, CLEAN, STANDARD
+from eyechart.overlap.accuracy_table import ALL, CLEAN, STANDARD
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.training.data import Held, Labelled, mean_and_deviation
@@ -35,7 +35,7 @@ MODELS, TESTS = "models", "tests"
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """One training: which seed, and with which corruptions; "standard" has none."""
 
     seed: int
@@ -48,7 +48,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Test:
+class TestJob:
     """All models of a seed on one corruption, or on clean pictures if that is None."""
 
     seed: int
@@ -65,7 +65,7 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Study:
+class OverlapStudy:
     """What is to be found out.
 
     `entries`: the corruptions. `together`: benchmarks on whose corruptions, all of them, one more
@@ -112,7 +112,7 @@ class Study:
         """What is trained for every seed: "standard", each corruption, then each benchmark."""
         return (STANDARD, *self.names, *(f"{ALL}{name}" for name in self.together))
 
-    def jobs(self) -> Iterator[Job]:
+    def jobs(self) -> Iterator[TrainingJob]:
         """Yield all trainings, the standard ones of all seeds first."""
         own = {entry.name: entry for entry in self.entries}
         mixtures = {STANDARD: Mixture(), **{name: Mixture((own[name],)) for name in own}}
@@ -120,13 +120,13 @@ class Study:
             mixtures[f"{ALL}{name}"] = Mixture(tuple(own[member] for member in members))
         for model in self.models:
             for seed in self.seeds:
-                yield Job(seed, model, mixtures[model])
+                yield TrainingJob(seed, model, mixtures[model])
 
-    def tests(self) -> Iterator[Test]:
+    def tests(self) -> Iterator[TestJob]:
         """Yield all tests, seed by seed, clean pictures first."""
         for seed in self.seeds:
             for entry in (None, *self.entries):
-                yield Test(seed, entry)
+                yield TestJob(seed, entry)
 
     def settings(self, train_data: Labelled, test_data: Labelled) -> dict[str, Any]:
         """Return all that decides the results, as plain values.
@@ -156,13 +156,15 @@ def file_of(name: str) -> str:
 class Trainer:
     """Makes the trainings of a study on a device."""
 
-    def __init__(self, study: Study, data: Labelled, device: torch.device, out: Path) -> None:
+    def __init__(
+        self, study: OverlapStudy, data: Labelled, device: torch.device, out: Path
+    ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
         self.held: Held | None = None
         self.begun: Start | None = None
         self.steps: Preprocessing | None = None
 
-    def check(self, job: Job) -> None:
+    def check(self, job: TrainingJob) -> None:
         """Raise a UsageError if the checkpoint of a job is there and of another configuration."""
         is_finished(job.path(self.out), self._training(job).settings())
 
@@ -170,11 +172,11 @@ class Trainer:
         """Raise a UsageError if there is nothing to train."""
         self._start(self.study.seeds[0])
 
-    def _training(self, job: Job) -> Training:
+    def _training(self, job: TrainingJob) -> Training:
         recipe = replace(self.study.recipe, seed=job.seed)
         return Training(self._start(job.seed), self.data, recipe, job.mixture)
 
-    def __call__(self, job: Job, step: Advance) -> None:
+    def __call__(self, job: TrainingJob, step: Advance) -> None:
         """Make one training, if it is not made; `step` is told of every picture."""
         self.held = self.held or Held(self.data, self.device)
         path = job.path(self.out)
@@ -219,7 +221,9 @@ def start_from(path: str, data: Labelled, trust: bool = False) -> Start:
 class Tester:
     """Makes the tests of a study on a device; the models of a seed stay loaded."""
 
-    def __init__(self, study: Study, data: Labelled, device: torch.device, out: Path) -> None:
+    def __init__(
+        self, study: OverlapStudy, data: Labelled, device: torch.device, out: Path
+    ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
         self.held: Held | None = None
         self.seed: int | None = None
@@ -227,7 +231,7 @@ class Tester:
         self.paths: dict[str, Path] = {}
         self.marks: dict[str, str] = {}
 
-    def __call__(self, test: Test, step: Advance) -> None:
+    def __call__(self, test: TestJob, step: Advance) -> None:
         """Make one test, if it is not made: a row per picture, a column per model, right or not."""
         path = test.path(self.out)
         self._look_at(test.seed)

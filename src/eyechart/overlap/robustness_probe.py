@@ -14,7 +14,7 @@ from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
-from eyechart.overlap.strengths import Scale
+from eyechart.overlap.strengths import StrengthScale
 from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.suites.apply import corrupt_batch
@@ -54,7 +54,7 @@ def robustness_of(both: int, only_clean: int, only_corrupted: int) -> Robustness
     return Robustness(value, value / width, value * width)
 
 
-class Judge:
+class RobustnessProbe:
     """A model, and pictures of which it is known whether it gets them right when they are clean.
 
     At most so many `pictures`, as many of every class.
@@ -85,14 +85,14 @@ class Judge:
         """The share of clean pictures that the model gets right."""
         return self.clean_right / len(self.images)
 
-    def robustness(self, scale: Scale, strength: float) -> Robustness:
+    def robustness(self, scale: StrengthScale, strength: float) -> Robustness:
         """Return R where every picture is corrupted at this strength, with its own random part."""
         right = self._right(scale, strength)
         counts = torch.stack([(self.clean & right).sum(), right.sum()]).tolist()
         both, corrupted = int(counts[0]), int(counts[1])
         return robustness_of(both, self.clean_right - both, corrupted - both)
 
-    def _right(self, scale: Scale | None, strength: float = 0.0) -> Tensor:
+    def _right(self, scale: StrengthScale | None, strength: float = 0.0) -> Tensor:
         """Return which pictures are answered rightly, on the device."""
 
         def make(start: int, stop: int) -> tuple[Tensor, None]:

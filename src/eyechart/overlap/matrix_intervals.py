@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.overlap.scores import (
+from eyechart.overlap.matrix import (
     LEAST_GAIN,
+    Hits,
     OverlapMatrix,
     check_least_gain,
     overlap_matrix,
@@ -20,8 +21,6 @@ from eyechart.overlap.scores import (
 )
 from eyechart.stats.bootstrap import check_replicates, draw_units, weight_blocks
 from eyechart.stats.intervals import check_level
-
-Hits = NDArray[np.bool_]
 
 AT_ONCE = 8_000_000
 """How many numbers are held at once, of the hits and of the weights each: 64 MB."""

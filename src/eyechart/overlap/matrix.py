@@ -1,6 +1,6 @@
 """Robustness and overlap scores: numbers in, numbers out, and what must be known beside them.
 
-Where accuracies come from is for `tables`; what is chosen by the scores is for `selection`.
+Where accuracies come from is for `accuracy_table`; what is chosen by the scores is for `selection`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,17 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.cluster.hierarchy import leaves_list, linkage
+from scipy.spatial.distance import squareform
 
 from eyechart.core.arguments import as_number, as_text, as_texts
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
+
+Hits = NDArray[np.bool_]
+"""Whether each prediction is correct: (models, tests, images), perhaps with seeds before them."""
 
 LEAST_GAIN = 0.02
 """By how much training on a corruption must raise the robustness to it for it to be divided by."""
@@ -133,6 +138,25 @@ def overlap_matrix(
     scores = overlap_scores(own, least_gain)
     scores.setflags(write=False)
     return OverlapMatrix(titles, scores, gains, least_gain, gain_notes(titles, gains, least_gain))
+
+
+def cluster_order(scores: Numbers) -> list[int]:
+    """Return places so that similar ones are neighbours: average linkage of 1 − overlap.
+
+    Undetermined scores count as no overlap; corruptions without any score come last.
+    """
+    own = np.asarray(scores, dtype=np.float64)
+    apart = ~np.eye(len(own), dtype=bool)
+    known = (~np.isnan(own) & apart).any(axis=1)
+    kept = np.flatnonzero(known)
+    lost = [int(place) for place in np.flatnonzero(~known)]
+    if len(kept) < 3:
+        return [*map(int, kept), *lost]
+    near = np.nan_to_num(own[np.ix_(kept, kept)]).clip(0, 1)
+    distance = 1 - (near + near.T) / 2
+    np.fill_diagonal(distance, 0)
+    tree = linkage(squareform(distance), "average", optimal_ordering=True)
+    return [*(int(kept[place]) for place in leaves_list(tree)), *lost]
 
 
 def check_least_gain(least_gain: float) -> None:

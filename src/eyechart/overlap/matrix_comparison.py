@@ -7,7 +7,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
-from eyechart.overlap.scores import OverlapMatrix
+from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.stats.bootstrap import check_replicates, draw_weights
 from eyechart.stats.intervals import percentile_interval
 
@@ -16,7 +16,7 @@ LEAST = 4
 
 
 @dataclass(frozen=True)
-class Agreement:
+class MatrixAgreement:
     """How alike two matrices are over the pairs that are determined in both.
 
     `rank`: Spearman's correlation, with the 95 % interval over corruptions drawn with replacement.
@@ -35,7 +35,7 @@ class Agreement:
 
 def compare_matrices(
     one: OverlapMatrix, two: OverlapMatrix, replicates: int = 1000, seed: int = 0
-) -> Agreement:
+) -> MatrixAgreement:
     """Return how alike two matrices are over the corruptions that both have."""
     replicates, seed = check_replicates(replicates, seed)
     names = tuple(name for name in one.names if name in two.names)
@@ -55,7 +55,7 @@ def compare_matrices(
             f" {len(own)} that are determined in both."
         )
     drawn = _replicates(first, second, replicates, seed)
-    return Agreement(
+    return MatrixAgreement(
         names,
         len(own),
         float(spearmanr(own, other).statistic),

@@ -18,8 +18,16 @@ from eyechart.core.job_queue import POLL_SECONDS, work_off
 from eyechart.core.parts import read_parquet
 from eyechart.core.progress import Advance, NoProgress, Progress, counted_to
 from eyechart.core.run_folder import RECORD, Settings, open_run_folder, read_settings
-from eyechart.overlap.study import MODELS, TESTS, Job, Study, Test, Tester, Trainer
-from eyechart.overlap.tables import FILE, AccuracyTable, make_table, write_accuracies
+from eyechart.overlap.accuracy_table import FILE, AccuracyTable, make_table, write_accuracies
+from eyechart.overlap.overlap_study import (
+    MODELS,
+    TESTS,
+    OverlapStudy,
+    Tester,
+    TestJob,
+    Trainer,
+    TrainingJob,
+)
 from eyechart.suites.suite import Suite
 from eyechart.suites.write import write_suite
 from eyechart.training.data import Labelled, training_data
@@ -32,7 +40,11 @@ SUITE, STUDY = "suite.yaml", "study"
 
 
 def run_study(
-    study: Study, sources: TrainingSources, devices: Sequence[str], out: Path, progress: Progress
+    study: OverlapStudy,
+    sources: TrainingSources,
+    devices: Sequence[str],
+    out: Path,
+    progress: Progress,
 ) -> AccuracyTable:
     """Make all trainings and tests that `out` does not hold yet, and return the results.
 
@@ -75,7 +87,7 @@ def _load(sources: TrainingSources, progress: Progress) -> tuple[Labelled, Label
     return train_data, test_data
 
 
-def open_study(out: Path, study: Study, settings: Settings) -> Study:
+def open_study(out: Path, study: OverlapStudy, settings: Settings) -> OverlapStudy:
     """Make the folder of a study, or see that it holds the same one.
 
     What comes back has also the benchmarks that were trained on as a whole before.
@@ -99,7 +111,7 @@ def open_study(out: Path, study: Study, settings: Settings) -> Study:
     return replace(study, together=together)
 
 
-def _suite_of(study: Study) -> Suite:
+def _suite_of(study: OverlapStudy) -> Suite:
     """Return the corruptions with their strengths, from which a selection is taken."""
     entries = tuple(replace(entry, suite=STUDY) for entry in study.entries)
     return Suite(STUDY, "The corruptions of an overlap study", "eyechart overlap run", entries)
@@ -117,7 +129,7 @@ class _Worker:
 
     def __init__(
         self,
-        study: Study,
+        study: OverlapStudy,
         train_data: Labelled,
         test_data: Labelled,
         device: torch.device,
@@ -139,17 +151,17 @@ class _Worker:
         step = self.progress.begin(f"{count:,} tests", count)
         work_off(tests, self._path, lambda test: self.tester(test, step))
 
-    def _path(self, job: Job | Test) -> Path:
+    def _path(self, job: TrainingJob | TestJob) -> Path:
         return job.path(self.out)
 
-    def _train(self, job: Job, step: Advance) -> None:
+    def _train(self, job: TrainingJob, step: Advance) -> None:
         with counted_to(self.each, step) as count:
             if not job.path(self.out).exists():
                 self.trainer(job, count)
 
 
 def _share(
-    study: Study,
+    study: OverlapStudy,
     train_data: Labelled,
     test_data: Labelled,
     devices: Sequence[str],
@@ -198,7 +210,7 @@ def _share(
 
 
 def _work(
-    study: Study,
+    study: OverlapStudy,
     train_data: Labelled,
     test_data: Labelled,
     name: str,
@@ -213,7 +225,7 @@ def _work(
         sys.exit(130)
 
 
-def collect(study: Study, out: Path) -> AccuracyTable:
+def collect(study: OverlapStudy, out: Path) -> AccuracyTable:
     """Return what the tests of a finished study say, and write the table of accuracies."""
     shares = []
     for test in study.tests():

@@ -6,9 +6,9 @@ The tables are data of `scores`; here they become what a study's own table gives
 from collections.abc import Sequence
 
 from eyechart.core.errors import UsageError
+from eyechart.overlap.accuracy_table import ALL, STANDARD
 from eyechart.overlap.balance import Balance, baseline_note, spread_of
-from eyechart.overlap.coverage import DirectTest
-from eyechart.overlap.tables import ALL, STANDARD
+from eyechart.overlap.benchmark_coverage import DirectTest
 from eyechart.scores.baselines import find_baseline
 from eyechart.scores.published_results import PublishedModel, PublishedTable, find_published
 

@@ -10,6 +10,7 @@ from math import isnan
 import numpy as np
 
 from eyechart.core.errors import UsageError
+from eyechart.overlap.accuracy_table import ALL, STANDARD, AccuracyTable
 from eyechart.overlap.balance import (
     baseline_note,
     baseline_of,
@@ -17,8 +18,7 @@ from eyechart.overlap.balance import (
     clean_error,
     errors_of,
 )
-from eyechart.overlap.scores import OverlapMatrix
-from eyechart.overlap.tables import ALL, STANDARD, AccuracyTable
+from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.scores.baselines import Baseline
 
 LEAST_OVERLAP = 0.3
@@ -26,7 +26,7 @@ LEAST_OVERLAP = 0.3
 
 
 @dataclass(frozen=True)
-class Cover:
+class CoveredCorruption:
     """A corruption, its highest overlap with one of a benchmark, and with which.
 
     `score` is NaN and `nearest` "" if no overlap with the benchmark is determined; `unsure`:
@@ -40,13 +40,13 @@ class Cover:
 
 
 @dataclass(frozen=True)
-class Coverage:
+class BenchmarkCoverage:
     """Of each corruption `of` a benchmark, how far it is covered `by` another benchmark."""
 
     by: tuple[str, ...]
     of: tuple[str, ...]
     least_overlap: float
-    each: tuple[Cover, ...]
+    each: tuple[CoveredCorruption, ...]
 
     @property
     def covered(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def coverage_of(
     by: Sequence[str],
     of: Sequence[str],
     least_overlap: float = LEAST_OVERLAP,
-) -> Coverage:
+) -> BenchmarkCoverage:
     """Return how far the corruptions `of` a benchmark are covered `by` those of another."""
     if not least_overlap >= 0:
         raise UsageError(f"The least overlap must be 0 or more, got {least_overlap:g}.")
@@ -118,8 +118,8 @@ def coverage_of(
         scores = [(float(matrix[name, other]), other) for other in by]
         known = [own for own in scores if not isnan(own[0])]
         score, nearest = max(known, key=lambda own: own[0]) if known else (np.nan, "")
-        each.append(Cover(name, nearest, score, len(known) < len(scores)))
-    return Coverage(tuple(by), tuple(of), least_overlap, tuple(each))
+        each.append(CoveredCorruption(name, nearest, score, len(known) < len(scores)))
+    return BenchmarkCoverage(tuple(by), tuple(of), least_overlap, tuple(each))
 
 
 def direct_test(

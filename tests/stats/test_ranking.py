@@ -8,7 +8,7 @@ from scipy.stats import kendalltau
 
 import eyechart as ec
 from eyechart.stats.estimate import make_estimate
-from eyechart.stats.ranks import Ranking, kendall_tau, rank, swaps
+from eyechart.stats.ranking import Ranking, kendall_tau, rank, swaps
 from resampled_models import estimates, models
 
 

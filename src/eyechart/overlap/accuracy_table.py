@@ -1,6 +1,7 @@
-"""Accuracy tables: how right each model, trained on one corruption, is on each corruption.
+"""Accuracy tables: the accuracy of each model, trained on one corruption, on each corruption.
 
-The same form for what a study measured here and for what users bring.
+The same form for what a study measured here and for what users bring; also the single hits of a
+study's folder, `tests/SEED/NAME.parquet` with a column for each model.
 """
 
 import math
@@ -11,11 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.core.errors import UsageError
+from eyechart.core.parts import file_name, read_parquet
 from eyechart.core.registry import unknown_name
+from eyechart.core.run_folder import RECORD, read_settings
 from eyechart.curves.bins import Numbers
 from eyechart.overlap.cells import check_width, first_double, read_cells, write_cells
-from eyechart.overlap.scores import (
+from eyechart.overlap.matrix import (
     LEAST_GAIN,
+    Hits,
     OverlapMatrix,
     clean_notes,
     overlap_matrix,
@@ -24,6 +28,7 @@ from eyechart.overlap.scores import (
 )
 
 FILE = "accuracies.csv"
+HITS_FOLDER = "tests"
 TRAINED_ON, SEED, CLEAN = "trained_on", "seed", "clean"
 STANDARD = "standard"
 """The model that saw clean pictures only."""
@@ -145,6 +150,39 @@ def make_table(
             f" {1 + len(corruptions)} tests, got shape {own.shape}."
         )
     return AccuracyTable(tuple(corruptions), tuple(models), own, tuple(seeds))
+
+
+def read_hits(folder: Path, table: AccuracyTable, whole: bool = False) -> Hits | None:
+    """Return hits (seeds, models, tests, pictures) as `overlap_intervals` takes them.
+
+    None if the folder keeps none. Models and tests are those of the table; the models that were
+    trained on whole benchmarks are among them only if `whole` is true.
+    """
+    seeds = sorted(path for path in (folder / HITS_FOLDER).glob("*") if path.is_dir())
+    if not seeds:
+        return None
+    models = list(table.models if whole else table.models[: 1 + len(table.corruptions)])
+    found = []
+    for seed in seeds:
+        for test in table.tests:
+            own = read_parquet(seed / f"{file_name(test)}.parquet", models)
+            found.append(np.stack([own[name].to_numpy().astype(bool) for name in models]))
+    counts = {own.shape[1] for own in found}
+    if len(counts) > 1:
+        raise UsageError(
+            f"{folder / HITS_FOLDER} must hold the same pictures for every test, got"
+            f" {' and '.join(f'{count:,}' for count in sorted(counts)[:2])} of them."
+        )
+    shape = (len(seeds), len(table.tests), len(models), counts.pop())
+    return np.stack(found).reshape(shape).swapaxes(1, 2)
+
+
+def count_classes(folder: Path) -> int | None:
+    """Return how many classes the pictures of a study have; None if it does not say."""
+    if not (folder / RECORD).is_file():
+        return None
+    classes = read_settings(folder / RECORD).get("classes")
+    return len(classes) if isinstance(classes, list) and len(classes) > 1 else None
 
 
 def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
