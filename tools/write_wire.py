@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from textwrap import fill
 
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.server.wire import REPLIES, REQUESTS
@@ -26,6 +26,14 @@ PLAIN = {
 }  # fmt: skip
 
 Schema = Mapping[str, object]
+
+
+class WireSchema(GenerateJsonSchema):
+    """Fields with a default need not be sent to the server, but always come from it."""
+
+    def field_is_required(self, field: Schema, total: bool) -> bool:
+        """Return whether a field is always there."""
+        return self.mode == "serialization" or super().field_is_required(field, total)
 
 
 def typescript(schema: Schema) -> str:
@@ -78,7 +86,7 @@ def wire_text() -> str:
     """Return the whole of wire.ts."""
     models = [(model, "validation") for model in REQUESTS]
     models += [(model, "serialization") for model in REPLIES]
-    _, schema = models_json_schema(models)
+    _, schema = models_json_schema(models, schema_generator=WireSchema)
     parts = [HEAD]
     parts += [declaration(name, inner) for name, inner in schema["$defs"].items()]
     return "\n".join(parts)

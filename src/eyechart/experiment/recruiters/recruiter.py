@@ -1,18 +1,15 @@
 """What a recruiting site is to a study: how participants come from it and how they get back.
 
-Every site is one file beside this one. Ids prove nothing; who they are is not decided here.
+Every site is one file beside this one. Ids prove nothing; who they are is not decided here. The
+command line reads the sites' settings whenever it starts, so nothing heavy is imported here.
 """
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
-
-from pydantic import Field
-
-from eyechart.core.records import Record
 
 ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
@@ -47,14 +44,15 @@ class Departure:
     failed: bool
 
 
-class Completion(Record, json_schema_serialization_defaults_required=True):
+@dataclass(frozen=True, kw_only=True)
+class Completion:
     """How to go back: `action` and `fields` are a form's, `url` is a redirection's."""
 
     way: Literal["code", "form", "redirect"]
     code: str
     action: str = ""
     url: str = ""
-    fields: dict[str, str] = Field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,7 @@ class Feedback(Record):
     truth: str
 
 
-class Acknowledgement(Record, json_schema_serialization_defaults_required=True):
+class Acknowledgement(Record):
     """The response is on disk."""
 
     stored: Literal[True] = True
