@@ -97,7 +97,7 @@ def test_a_class_of_minus_one_takes_the_wordnet_id_away(tmp_path):
     [
         (["picture", "label"], [["a.png", "1"]], ("column named path", "picture, label")),
         (["path", "label"], [["a.png", "1"], ["", "2"]], ("row 3", "path")),
-        (["path", "label"], [], ("lists no pictures",)),
+        (["path", "label"], [], ("has no rows",)),
     ],
 )
 def test_a_table_that_lists_no_pictures_is_refused(tmp_path, header, rows, words):
@@ -111,11 +111,15 @@ def test_a_table_that_lists_no_pictures_is_refused(tmp_path, header, rows, words
 @pytest.mark.parametrize(
     ("name", "content", "word"),
     [
-        ("list.csv", "path,label\ncaf\xe9.png,1\n".encode("latin-1"), "not a well-formed list"),
+        (
+            "list.csv",
+            "path,label\ncaf\xe9.png,1\n".encode("latin-1"),
+            "no text in UTF-8: save",
+        ),
         ("list.parquet", b"no Parquet", "list.parquet"),
         ("list.parquet", b"", "list.parquet"),
         ("list.txt", b"path,label\n", "no list of pictures"),
-        ("list.csv", b"", "lists no pictures"),
+        ("list.csv", b"", "has no rows"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(tmp_path, name, content, word):

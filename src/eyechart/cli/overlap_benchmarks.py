@@ -98,7 +98,7 @@ def balance(
     for name, own in balances:
         _print_balance(name, own, drawn)
     if out is not None:
-        from eyechart.overlap.cells import write_cells
+        from eyechart.core.csv_table import write_cells
         from eyechart.reports.terminal.overlap_tables import BALANCE_HEAD, balance_cells
 
         rows = [balance_cells(name, own) for name, own in balances]

@@ -108,7 +108,7 @@ def _make(
 
         write_matrix(own, out)
     if intervals is not None and sure is not None:
-        from eyechart.overlap.cells import write_cells
+        from eyechart.core.csv_table import write_cells
         from eyechart.reports.terminal.overlap_tables import interval_cells
 
         write_cells(intervals, interval_cells(sure))

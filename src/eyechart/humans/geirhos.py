@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from eyechart.humans.placement import EXPERIMENTS, find_placement, packaged_rows, strength_of
+from eyechart.core.csv_table import packaged_rows
+from eyechart.humans.placement import EXPERIMENTS, find_placement, strength_of
 from eyechart.humans.records import CLEAN, Answers, joined, make_answers
 
 CITATION = (
@@ -21,7 +22,7 @@ def geirhos_answers() -> Answers:
     are there as `clean`.
     """
     parts = []
-    for row in packaged_rows("geirhos2018_counts.csv"):
+    for row in packaged_rows("eyechart.humans", "data", "geirhos2018_counts.csv"):
         experiment, condition = row["experiment"], row["condition"]
         trials = int(row["trials"])
         if experiment in EXPERIMENTS:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.humans.placement import Placement, find_placement, strength_of
 from eyechart.humans.records import CLEAN, Answers, Numbers, make_answers
 from eyechart.humans.same_different import read_single_judgements
-from eyechart.humans.tables import Row, head_of, read_rows
 from eyechart.labels.categories import CATEGORIES
 
 NO_ANSWER = ("", "na", "nan", "none")
@@ -80,7 +80,7 @@ def read_model_vs_human(paths: Sequence[Path], told: Told) -> Answers:
     They are then called by their files' names, unless a corruption is given.
     """
     placement = None if told.placement is None else find_placement(told.placement)
-    rows: list[Row] = []
+    rows: list[CsvRow] = []
     changes, names = [], []
     for path in paths:
         own = list(read_rows(path, MODEL_VS_HUMAN))
@@ -112,7 +112,7 @@ def read_model_vs_human(paths: Sequence[Path], told: Told) -> Answers:
     )
 
 
-def _changes(rows: Sequence[Row], placement: Placement | None) -> Numbers:
+def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> Numbers:
     """Return Δv for each row, NaN where the table does not say it and there is no placement."""
     if "delta_v" in rows[0]:
         return np.array([row.share("delta_v", unknown=True) for row in rows])
@@ -148,13 +148,13 @@ def read_vcr(paths: Sequence[Path], told: Told) -> Answers:
     )
 
 
-def _corruption(row: Row, told: Told) -> str:
+def _corruption(row: CsvRow, told: Told) -> str:
     """Return what was done to a row's image: as its table says, or as was told for all."""
     _agrees(row, told)
     return told.corruption or _column(row, "corruption")
 
 
-def _agrees(row: Row, told: Told) -> bool:
+def _agrees(row: CsvRow, told: Told) -> bool:
     """Return True, or raise a UsageError where a table names another corruption than was told."""
     own = row.cells.get("corruption", "")
     if told.corruption and own not in ("", CLEAN, told.corruption):
@@ -165,7 +165,7 @@ def _agrees(row: Row, told: Told) -> bool:
     return True
 
 
-def _column(row: Row, name: str) -> str:
+def _column(row: CsvRow, name: str) -> str:
     if name not in row:
         raise UsageError(
             f"{row.path} does not say what was done to the images: give --{name}, or a column"
@@ -179,7 +179,7 @@ def read_counts(paths: Sequence[Path], told: Told) -> Answers:
     columns: dict[str, list[Any]] = {name: [] for name in ("corruption", "delta_v", "trials")}
     columns |= {"correct": [], "consistent": []}
     for path in paths:
-        rate = next((name for name in COUNTED if name in head_of(path)), None)
+        rate = next((name for name in COUNTED if name in column_names(path)), None)
         if rate is None:
             raise UsageError(f"{path} lacks the column Accuracy or Preserved.")
         number, known = COUNTED[rate]
@@ -239,7 +239,7 @@ FORMATS: dict[str, Callable[[Sequence[Path], Told], Answers]] = {
 
 
 def _labels(
-    rows: Sequence[Row], column: str, said: Sequence[str], told: Told, clean: Sequence[str] = ()
+    rows: Sequence[CsvRow], column: str, said: Sequence[str], told: Told, clean: Sequence[str] = ()
 ) -> tuple[list[str], list[str], dict[str, Any]]:
     """Return labels, answers, and between how many of what people chose.
 
@@ -263,7 +263,7 @@ def _labels(
     return labels, answers, {"choices": told.choices, "label_space": space}
 
 
-def _placed(rows: Sequence[Row], placement: Placement) -> Numbers:
+def _placed(rows: Sequence[CsvRow], placement: Placement) -> Numbers:
     """Return Δv for each row: those of a subject's condition lie evenly over its distribution.
 
     Which row gets which is drawn, for trials may be in an order that means something.

@@ -5,11 +5,9 @@ which Δv people saw. A condition is a distribution of Δv, not one number.
 """
 
 import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.randomness import ImageRandom, hash64
@@ -168,17 +167,10 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
                 table.writerow([name, f"{strength:g}", *(f"{value:.4f}" for value in own)])
 
 
-def packaged_rows(name: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of a table that comes with the package; lines with # say where it is from."""
-    text = files("eyechart.humans").joinpath("data", name).read_text("utf-8")
-    lines = (line for line in io.StringIO(text) if not line.startswith("#"))
-    yield from csv.DictReader(lines)
-
-
 @cache
 def _packaged() -> dict[str, Placement]:
     quantiles: dict[str, dict[float, Numbers]] = {}
-    for row in packaged_rows("geirhos_delta_v.csv"):
+    for row in packaged_rows("eyechart.humans", "data", "geirhos_delta_v.csv"):
         experiment, strength = row.pop("experiment"), float(row.pop("strength"))
         own = np.array([float(value) for value in row.values()])
         quantiles.setdefault(experiment, {})[strength] = own

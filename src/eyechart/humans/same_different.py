@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binomtest, norm
 
+from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.humans.records import DIFFERENT, SAME, Judgement
-from eyechart.humans.tables import Row, head_of, read_rows
 from eyechart.stats.intervals import clustered_interval
 from eyechart.stats.p_values import holm, sign_flip
 
@@ -101,7 +101,7 @@ def read_single_judgements(path: Path) -> list[Judgement]:
     shown is needed, for it is the accuracy that tells whether a pair can be told apart: whoever
     always says "same" tells nothing apart.
     """
-    columns = head_of(path)
+    columns = column_names(path)
     if {"shown", "said"} & columns or not {"a", "b", "same"} <= columns:
         return [_judgement(row) for row in read_rows(path, COLUMNS)]
     if "shown_same" not in columns:
@@ -112,7 +112,7 @@ def read_single_judgements(path: Path) -> list[Judgement]:
     return [_imported(row) for row in read_rows(path, IMPORTED)]
 
 
-def _judgement(row: Row) -> Judgement:
+def _judgement(row: CsvRow) -> Judgement:
     if row["shown"] not in (SAME, DIFFERENT):
         raise row.refusal(f"shown must be same or different, got '{row['shown']}'")
     if row["said"] not in (SAME, DIFFERENT, ""):
@@ -121,7 +121,7 @@ def _judgement(row: Row) -> Judgement:
     return Judgement(first, second, row.filled("subject"), row["shown"], row["said"])
 
 
-def _imported(row: Row) -> Judgement:
+def _imported(row: CsvRow) -> Judgement:
     first, second = sorted((row.filled("a"), row.filled("b")))
     if first == second:
         raise row.refusal(f"a and b must be two corruptions, got {first} twice")
@@ -130,7 +130,7 @@ def _imported(row: Row) -> Judgement:
     return Judgement(first, second, subject, _yes_no(row, "shown_same"), said)
 
 
-def _yes_no(row: Row, column: str) -> str:
+def _yes_no(row: CsvRow, column: str) -> str:
     text = row[column].lower()
     if text not in YES_NO:
         raise row.refusal(f"{column} must be 1 or 0, got '{row[column]}'")

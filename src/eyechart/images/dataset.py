@@ -1,10 +1,10 @@
 """Labelled pictures: class folders, or a CSV or Parquet file that lists them."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.images.files import find_pictures
@@ -60,70 +60,74 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
 
 
 def _listed(source: Path) -> list[Picture]:
-    rows = _read_rows(source)
+    rows = _read_manifest(source)
     if not rows:
         raise UsageError(f"{source} lists no pictures.")
-    path = _column(rows[0], PATH_COLUMNS)
+    columns = list(rows[0].cells)
+    path = _first(PATH_COLUMNS, columns)
     if path is None:
-        raise UsageError(f"{source} must have a column named path; it has {', '.join(rows[0])}.")
-    label, category = _column(rows[0], LABEL_COLUMNS), _column(rows[0], CATEGORY_COLUMNS)
-    style, subclass = _column(rows[0], ("style",)), _column(rows[0], ("subclass",))
-    known = _column(rows[0], ("imagenet_index",))
+        raise UsageError(f"{source} must have a column named path; it has {', '.join(columns)}.")
+    label, category = _first(LABEL_COLUMNS, columns), _first(CATEGORY_COLUMNS, columns)
     pictures = []
-    seen: dict[str, int] = {}
-    for number, row in enumerate(rows, start=2):
-        name = row[path].strip()
-        if seen.setdefault(name, number) != number:
-            raise UsageError(f"{source} lists {name} twice, in rows {seen[name]} and {number}.")
+    rows_by_name: dict[str, int] = {}
+    for row in rows:
+        name, number = row[path], row.number
+        first = rows_by_name.setdefault(name, number)
+        if first != number:
+            raise UsageError(f"{source} lists {name} twice, in rows {first} and {number}.")
         if not name:
             raise UsageError(f"{source} names no picture in row {number}: fill in its {path}.")
         # a WordNet id above ImageNet's classes is marked by a class of −1
-        has_label = known is None or row[known].strip() not in MISSING
+        has_label = "imagenet_index" not in row or row["imagenet_index"] not in MISSING
         pictures.append(
             Picture(
                 source.parent / name,
                 printable(name),
                 _value(row, label) if has_label else None,
-                _category(source, number, _value(row, category)),
-                _value(row, style),
-                _value(row, subclass),
+                _category(row, _value(row, category)),
+                _value(row, "style"),
+                _value(row, "subclass"),
             )
         )
     return pictures
 
 
-def _category(source: Path, number: int, name: str | None) -> str | None:
+def _category(row: CsvRow, name: str | None) -> str | None:
     if name is not None and name not in CATEGORIES:
-        raise UsageError(f"{source}, row {number}: {unknown_name('category', name, CATEGORIES)}")
+        problem = str(unknown_name("category", name, CATEGORIES))
+        raise UsageError(f"{row.path}, row {row.number}: {problem}")
     return name
 
 
-def _read_rows(source: Path) -> Sequence[Mapping[str, str]]:
+def _read_manifest(source: Path) -> list[CsvRow]:
+    if source.suffix.lower() == ".csv":
+        return list(read_rows(source, is_ragged=True))
+    import pyarrow.parquet as pq
+
     try:
-        if source.suffix.lower() == ".csv":
-            with source.open(newline="", encoding="utf-8-sig") as file:
-                reader = csv.DictReader(file, restval="")
-                return [{k: v or "" for k, v in row.items() if k is not None} for row in reader]
-        import pyarrow.parquet as pq
-
         table = pq.read_table(source).to_pylist()
-        return [{k: "" if v is None else str(v) for k, v in row.items()} for row in table]
     except OSError as error:
-        raise UsageError(
-            f"Cannot read {source}: {error.strerror or 'not a Parquet file'}."
-        ) from None
-    except (ValueError, csv.Error) as error:
-        what = " ".join(str(error).split()).rstrip(".")
-        raise UsageError(f"{source} is not a well-formed list of pictures: {what}.") from None
+        reason = error.strerror or "not a Parquet file"
+        raise UsageError(f"Cannot read {source}: {reason}.") from None
+    except ValueError as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"{source} is not a well-formed list of pictures: {reason}.") from None
+    return [CsvRow(source, number, _cells(row)) for number, row in enumerate(table, start=2)]
 
 
-def _column(row: Mapping[str, str], names: Sequence[str]) -> str | None:
-    own = {name.strip().lower(): name for name in row}
-    return next((own[name] for name in names if name in own), None)
+def _cells(row: Mapping[str, object]) -> dict[str, str]:
+    """Return the texts of a Parquet file's row, as a CSV file would have them."""
+    return {
+        name.strip().lower(): "" if value is None else str(value).strip()
+        for name, value in row.items()
+    }
 
 
-def _value(row: Mapping[str, str], column: str | None) -> str | None:
-    if column is None:
+def _first(wanted: Sequence[str], columns: Sequence[str]) -> str | None:
+    return next((name for name in wanted if name in columns), None)
+
+
+def _value(row: CsvRow, column: str | None) -> str | None:
+    if column is None or column not in row:
         return None
-    text = row[column].strip()
-    return None if text in MISSING else text
+    return None if row[column] in MISSING else row[column]

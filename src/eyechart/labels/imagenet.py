@@ -1,9 +1,8 @@
 """ImageNet's 1,000 classes: WordNet ids in the order of a model's outputs, and short names."""
 
-import csv
 from functools import cache
-from importlib.resources import files
 
+from eyechart.core.csv_table import packaged_rows
 from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of
 
 
@@ -38,5 +37,4 @@ def category_name(index: int) -> str | None:
 
 @cache
 def _rows() -> tuple[dict[str, str], ...]:
-    text = files("eyechart.labels").joinpath("data", "imagenet.csv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
+    return tuple(packaged_rows("eyechart.labels", "data", "imagenet.csv"))

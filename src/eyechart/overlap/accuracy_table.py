@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from eyechart.core.csv_table import check_width, first_duplicate, read_cells, write_cells
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name, read_parquet
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import RECORD, read_settings
 from eyechart.curves.bins import Numbers
-from eyechart.overlap.cells import check_width, first_double, read_cells, write_cells
 from eyechart.overlap.matrix import (
     LEAST_GAIN,
     Hits,
@@ -200,7 +200,7 @@ def _head(path: Path, head: Sequence[str]) -> tuple[tuple[str, ...], int]:
     corruptions = tuple(head[start:])
     if not corruptions or not all(corruptions):
         raise UsageError(f"{path} must have a named column for each corruption behind {CLEAN}.")
-    double = first_double(corruptions)
+    double = first_duplicate(corruptions)
     if double is not None:
         raise UsageError(f"{path} must have one column for each corruption, got {double} twice.")
     return corruptions, start

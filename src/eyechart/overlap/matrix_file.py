@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from eyechart.core.csv_table import check_width, first_duplicate, read_cells, write_cells
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import TRAINED_ON, read_accuracies
-from eyechart.overlap.cells import check_width, first_double, read_cells, write_cells
 from eyechart.overlap.matrix import LEAST_GAIN, OverlapMatrix
 from eyechart.overlap.selection import check_scores
 
@@ -82,7 +82,7 @@ def is_accuracy_table(path: Path) -> bool:
 def _check_names(path: Path, across: Sequence[str], down: Sequence[str]) -> None:
     if not all(across) or not all(down):
         raise UsageError(f"{path} must name every corruption in its first row and first column.")
-    double = first_double(across)
+    double = first_duplicate(across)
     if double is not None:
         raise UsageError(f"{path} must name every corruption once, got {double} twice.")
     if list(across) != list(down):

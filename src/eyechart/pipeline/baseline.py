@@ -10,10 +10,10 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
-from eyechart.humans.tables import read_rows
 from eyechart.images.imageset import ImageSet
 from eyechart.models.find import NAMED
 from eyechart.models.model import Model

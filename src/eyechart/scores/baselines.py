@@ -3,7 +3,6 @@
 A baseline measured by the user is the same record, without a claim about pictures.
 """
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from eyechart.core.arguments import as_number, as_text, as_texts
+from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
@@ -251,7 +251,10 @@ def built_in() -> Mapping[str, Baseline]:
 def _robustbench(name: str, suite: str, file: str) -> Baseline:
     """Return AlexNet's errors on RobustBench's images, which its leaderboards divide by."""
     own = read_severity_errors(DATA / "published" / file)["AlexNet"]
-    printed = {row["model"]: row for row in _rows(f"published/{LEADERBOARD}")}["AlexNet"]
+    printed = {
+        row["model"]: row
+        for row in packaged_rows("eyechart.scores", "data", "published", LEADERBOARD)
+    }["AlexNet"]
     order = list_corruptions(suite) if suite == "imagenet-c" else list(own.errors)
     return Baseline(
         name,
@@ -266,10 +269,6 @@ def _robustbench(name: str, suite: str, file: str) -> Baseline:
 
 
 def _published(name: str) -> dict[str, Any]:
-    rows = _rows("baselines.csv")
+    rows = packaged_rows("eyechart.scores", "data", "baselines.csv")
     errors = {row["corruption"]: float(row["error"]) for row in rows if row["baseline"] == name}
     return {"name": name, "clean": errors.pop("clean"), "errors": MappingProxyType(errors)}
-
-
-def _rows(file: str) -> list[dict[str, str]]:
-    return list(csv.DictReader((DATA / file).read_text(encoding="utf-8").splitlines()))

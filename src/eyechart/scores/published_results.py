@@ -3,8 +3,7 @@
 They are shown beside runs, and ranked with them only on the same images.
 """
 
-import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.scores.baselines import (
@@ -214,5 +214,5 @@ def _rows(file: str) -> dict[str, dict[str, str]]:
     return {row["model"]: row for row in _lines(file)}
 
 
-def _lines(file: str) -> Sequence[dict[str, str]]:
-    return list(csv.DictReader((FOLDER / file).read_text(encoding="utf-8").splitlines()))
+def _lines(file: str) -> list[dict[str, str]]:
+    return packaged_rows("eyechart.scores", "data", "published", file)

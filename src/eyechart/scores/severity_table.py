@@ -7,8 +7,8 @@ from os import PathLike
 from pathlib import Path
 
 from eyechart.core.arguments import as_path
+from eyechart.core.csv_table import CsvRow, column_names, read_rows, read_text
 from eyechart.core.errors import UsageError
-from eyechart.humans.tables import Row, head_of, read_rows, read_text
 
 COLUMNS = ("model", "corruption", "severity", "accuracy")
 CLEAN = "clean"
@@ -71,13 +71,13 @@ def _read(path: Path) -> dict[str, ModelErrors]:
     return {model: ModelErrors(errors, clean.get(model)) for model, errors in found.items()}
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def _rows(path: Path) -> Iterator[CsvRow]:
     """Yield a row for each accuracy, whichever of the two formats a file has."""
     # RobustBench's own table has no name for its first column
-    return _wide_rows(path) if "" in head_of(path) else read_rows(path, COLUMNS)
+    return _wide_rows(path) if "" in column_names(path) else read_rows(path, COLUMNS)
 
 
-def _wide_rows(path: Path) -> Iterator[Row]:
+def _wide_rows(path: Path) -> Iterator[CsvRow]:
     """Yield the cells of RobustBench's own table, whose head is two rows."""
     lines = list(csv.reader(read_text(path).splitlines()))
     corruptions, severities = lines[0], lines[1] if len(lines) > 1 else []
@@ -91,12 +91,12 @@ def _wide_rows(path: Path) -> Iterator[Row]:
             )
         for place in range(1, len(line)):
             cells = (line[0], corruptions[place], severities[place], line[place])
-            yield Row(path, number, dict(zip(COLUMNS, map(str.strip, cells), strict=True)))
+            yield CsvRow(path, number, dict(zip(COLUMNS, map(str.strip, cells), strict=True)))
     if len(lines) < 3:
         raise UsageError(f"{path} has no rows.")
 
 
-def _severity(row: Row) -> int:
+def _severity(row: CsvRow) -> int:
     severity = row.whole("severity")
     if severity not in SEVERITIES:
         raise row.refusal(f"severity must be in 1 to 5, got {severity}")

@@ -3,15 +3,14 @@
 Names are compared as a whole, never as a part of a path.
 """
 
-import csv
 import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
+from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.structure.kinds import Kinds
@@ -124,8 +123,8 @@ def hold_published(kinds: Kinds) -> HeldOut:
 @cache
 def published_names() -> Mapping[str, str]:
     """Return the 50 published names, each with the present name of the same emoji, or ""."""
-    with (files("eyechart.structure") / TABLE).open(encoding="utf-8") as file:
-        return {row["published"]: row["present"] for row in csv.DictReader(file)}
+    rows = packaged_rows("eyechart.structure", TABLE)
+    return {row["published"]: row["present"] for row in rows}
 
 
 def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str | None:

@@ -1,19 +1,25 @@
-"""Reading CSV tables of others: every refusal names the file, the row and what to do."""
+"""CSV tables: every error names the file, the row and what to do.
+
+What the columns of a table mean belongs to the package that reads it.
+"""
 
 import csv
 import gzip
 import io
+import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
+from eyechart.core.files import atomic_file
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row of a table by the names of its columns (small letters), and where it stands."""
+class CsvRow:
+    """One row of a table by the names of its columns (lower-case), and where it stands."""
 
     path: Path
     number: int
@@ -65,8 +71,17 @@ class Row:
         return self[column]
 
 
-def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a CSV file (.csv or .csv.gz) that has at least these columns."""
+def read_rows(
+    path: Path, columns: Sequence[str] = (), *, is_ragged: bool = False
+) -> Iterator[CsvRow]:
+    """Yield the rows of a CSV file (.csv or .csv.gz) that has at least these columns.
+
+    Args:
+        path: the file, in UTF-8.
+        columns: the names of columns that must be there, in lower case.
+        is_ragged: whether rows may be shorter or longer than the header: what is missing is then
+            empty, and what is beyond is ignored.
+    """
     lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     count = 0
     try:
@@ -79,6 +94,8 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         for number, line in enumerate(lines, 2):
             if not line:
                 continue
+            if is_ragged:
+                line = [*line[: len(head)], *[""] * (len(head) - len(line))]
             if len(line) != len(head):
                 raise UsageError(
                     f"{path}, row {number}: {len(line)} cells instead of {len(head)}; mend the row"
@@ -86,15 +103,15 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
                 )
             count += 1
             cells = (cell.strip() for cell in line)
-            yield Row(path, number, dict(zip(head, cells, strict=True)))
+            yield CsvRow(path, number, dict(zip(head, cells, strict=True)))
     except csv.Error as error:
         raise UsageError(f"{path}, row {lines.line_num}: {error}; it is no CSV.") from None
     if not count:
         raise UsageError(f"{path} has no rows.")
 
 
-def head_of(path: Path) -> set[str]:
-    """Return the names of a CSV file's columns, in small letters."""
+def column_names(path: Path) -> set[str]:
+    """Return the names of a CSV file's columns, in lower case."""
     first = next(csv.reader(io.StringIO(read_text(path), newline="")), [])
     return {name.strip().lower() for name in first}
 
@@ -112,3 +129,46 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path} is no text in UTF-8: save it as CSV again.") from None
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
+
+
+def packaged_rows(package: str, *path: str) -> list[dict[str, str]]:
+    """Return the rows of a table that comes with a package; lines with # say where it is from."""
+    text = files(package).joinpath(*path).read_text(encoding="utf-8")
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return list(csv.DictReader(lines))
+
+
+def read_cells(path: Path, content: str) -> list[list[str]]:
+    """Return the cells of all rows that are not empty, stripped; `content`: what they should be."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a CSV file in UTF-8"
+        raise UsageError(f"{path} cannot be read as {content}: {reason}.") from None
+    return [row for row in rows if any(row)]
+
+
+def write_cells(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Write rows; the file appears whole or not at all."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_text(text.getvalue(), encoding="utf-8")
+    except OSError as error:
+        reason = error.strerror or os.strerror(error.errno or 0)
+        raise UsageError(f"Cannot write {path}: {reason}.") from None
+
+
+def check_width(path: Path, row: Sequence[str], width: int) -> None:
+    """Raise a UsageError if a row is not as long as the first one."""
+    if len(row) != width:
+        raise UsageError(
+            f"{path} must have {width} cells in every row, got {len(row)} in that of {row[0]}."
+        )
+
+
+def first_duplicate(names: Sequence[str]) -> str | None:
+    """Return the first name that is there twice."""
+    return next((name for place, name in enumerate(names) if name in names[:place]), None)
