@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import eyechart as ec
+from eyechart.core.csv_table import packaged_rows
 from eyechart.curves.curve import fit_curve
 from eyechart.humans.agreement import consistency
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
@@ -21,7 +22,6 @@ from eyechart.humans.placement import (
     apply_condition,
     find_placement,
     measure_conditions,
-    packaged_rows,
     place,
     strength_of,
 )
@@ -59,6 +59,8 @@ frost,ann,2,cat,,0.6,cat
 frost,bob,1,dog,cat,0.5,dog
 frost,bob,2,cat,dog,,dog
 """
+
+COUNTS = ("eyechart.humans", "data", "geirhos2018_counts.csv")
 
 
 @pytest.fixture
@@ -191,7 +193,7 @@ def test_answers_are_spread_over_the_condition_and_not_put_at_its_mean():
 
 
 def test_the_packaged_counts_are_those_of_the_publication():
-    rows = list(packaged_rows("geirhos2018_counts.csv"))
+    rows = list(packaged_rows(*COUNTS))
     totals = json.loads((DATA / "geirhos2018_totals.json").read_text("utf-8"))
     assert {name.partition("/")[0] for name in totals} == {"colour", "contrast", "lowpass", "noise"}
     for at, column in enumerate(("trials", "correct", "no_answer")):
@@ -202,7 +204,7 @@ def test_the_packaged_counts_are_those_of_the_publication():
 
 
 def test_the_packaged_counts_of_every_observer_are_those_of_the_publication():
-    rows = list(packaged_rows("geirhos2018_counts.csv"))
+    rows = list(packaged_rows(*COUNTS))
     with outside("human", "geirhos_condition_counts.csv").open(encoding="utf-8") as file:
         theirs = {
             (row["experiment"], row["condition"], row["subj"]): row
@@ -235,9 +237,7 @@ def test_curves_go_through_the_conditions(experiment):
     curve = reference.curve(experiment, replicates=2)
     assert curve.bins.counts.sum() == reference.count(experiment) >= 6400
     assert np.diff(curve(GRID)).max() <= 1e-9
-    rows = [
-        row for row in packaged_rows("geirhos2018_counts.csv") if row["experiment"] == experiment
-    ]
+    rows = [row for row in packaged_rows(*COUNTS) if row["experiment"] == experiment]
     for condition in {row["condition"] for row in rows}:
         own = [row for row in rows if row["condition"] == condition]
         rate = sum(int(row["correct"]) for row in own) / sum(int(row["trials"]) for row in own)
@@ -263,7 +263,7 @@ def test_trials_of_the_publication_lead_to_the_packaged_counts():
     assert (answers.choices, answers.label_space) == (16, "entry16")
     packaged = {
         (row["condition"], row["subject"]): row
-        for row in packaged_rows("geirhos2018_counts.csv")
+        for row in packaged_rows(*COUNTS)
         if row["experiment"] == "noise"
     }
     assert len(packaged) == 40

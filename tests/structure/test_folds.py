@@ -19,7 +19,7 @@ from eyechart.core.progress import NoProgress
 from eyechart.images.dataset import find_images
 from eyechart.models.model import Model
 from eyechart.structure.folds import style_folds, subclass_folds
-from eyechart.structure.kinds import load_kinds
+from eyechart.structure.holdout_images import load_holdout_images
 from eyechart.training.data import Held, training_data
 from eyechart.training.image_blocks import predict_held
 from kinds_data import Row, colours, drawn, in_memory, tinted, write_rows
@@ -215,7 +215,7 @@ def test_a_held_out_subclass_called_like_its_class_removes_nothing_else(tmp_path
             for _ in range(4)
         )
     ]
-    kinds = load_kinds(write_rows(tmp_path, rows), "subclass", "native", NoProgress())
+    kinds = load_holdout_images(write_rows(tmp_path, rows), "subclass", "native", NoProgress())
     pictures = kinds.data.images.pictures
     seen = set()
     for fold in subclass_folds(kinds, 1, folds=3):
@@ -475,7 +475,7 @@ def test_pictures_without_the_trait_are_counted_and_one_is_named(tmp_path):
         path.write_bytes(b"")
     for trait, hint in (("style", "column named style"), ("subclass", "folders class/subclass/")):
         with pytest.raises(UsageError, match=f"4 pictures of .* have no {trait}.*{hint}"):
-            load_kinds(where, trait, "native", NoProgress())
+            load_holdout_images(where, trait, "native", NoProgress())
 
 
 # Some of the pictures, and answers to them

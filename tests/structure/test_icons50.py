@@ -9,7 +9,7 @@ from PIL import Image
 
 from commands import assert_refused
 from eyechart.core.errors import UsageError
-from eyechart.structure.icons50 import read_name
+from eyechart.structure.icons.icons50 import read_name
 
 
 def listed(folder):

@@ -28,7 +28,7 @@ from eyechart.stats.intervals import wilson_interval
 from eyechart.structure import superclass_study
 from eyechart.structure.hypernyms import Hypernyms, find_cycle, nearest, read_hypernyms
 from eyechart.structure.study_results import AccuracyEstimate, read_superclass_results
-from eyechart.structure.superclass_pictures import load_split
+from eyechart.structure.superclass_images import load_split
 from eyechart.structure.superclass_scores import score_model, score_superclasses, weighted_sum
 from eyechart.structure.superclass_study import RECIPE, answers_in, file_of, run_superclasses
 from eyechart.structure.superclasses import (

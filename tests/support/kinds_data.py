@@ -12,7 +12,7 @@ from PIL import Image
 from eyechart.images.dataset import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import find_stimulus
-from eyechart.structure.kinds import kinds_of
+from eyechart.structure.holdout_images import as_holdout_images
 
 SIDE = 20
 TINTS = {"blue": (-60, -60, 60), "green": (-60, 60, -60), "red": (60, -60, -60)}
@@ -75,7 +75,7 @@ def in_memory(rows, to_test=None):
         ((SIDE, SIDE),) * len(rows),
         kept={n: torch.from_numpy(own).permute(2, 0, 1) for n, own in enumerate(made)},
     )
-    return kinds_of(images, to_test)
+    return as_holdout_images(images, to_test)
 
 
 def write_rows(folder, rows, draw=drawn, columns=("style", "subclass")):

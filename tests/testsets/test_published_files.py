@@ -12,7 +12,7 @@ from PIL import Image
 import eyechart as ec
 import small_models
 from commands import assert_refused
-from eyechart.images.published import list_published
+from eyechart.images.published_folders import list_published
 from eyechart.predictions import unreadable
 from eyechart.testsets.coverage import coverage_of
 from eyechart.testsets.plan import Plan

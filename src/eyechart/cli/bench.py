@@ -64,7 +64,7 @@ def corruptions(
 
     check_severity(np.array([severity]))
     batches = tuple(sorted(set(batch or (1, 32))))
-    from eyechart.images.kinds import MAX_SIDE, SMALLEST_SIDE
+    from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
 
     for each in batches:
         as_whole(each, "batch", 1, 100_000)

@@ -218,7 +218,7 @@ def _write_arrays(pictures: list[Path], parts: "Sequence[Settings]", out: Path) 
 
 
 def _say_left_out(left_out: dict[Path, int], pictures: list[Path], out: Path) -> None:
-    from eyechart.images.files import unread_notes
+    from eyechart.images.image_files import unread_notes
 
     for note in (note for path in pictures for note in unread_notes(path, out)):
         print(note, file=sys.stderr)

@@ -27,8 +27,8 @@ def gallery(
     """Make a labelled contact sheet, corruption by strength: a picture (.png) or a page (.html)."""
     from eyechart.core.files import atomic_file
     from eyechart.core.randomness import check_seed
-    from eyechart.images.files import read_picture, write_picture
     from eyechart.images.identity import file_digest
+    from eyechart.images.image_files import read_picture, write_picture
     from eyechart.reports.figures.gallery_sheet import draw_sheet
     from eyechart.reports.html.gallery_page import render_page
     from eyechart.reports.series.gallery import make_gallery

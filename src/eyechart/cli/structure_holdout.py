@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eyechart.structure.folds import Fold
-    from eyechart.structure.kinds import Kinds, Trait
+    from eyechart.structure.holdout_images import HoldoutImages, Trait
     from eyechart.structure.study_results import HoldoutResults
 
 PUBLISHED_STIMULUS = "32x32"
@@ -86,7 +86,7 @@ def style(
 
     recipe = replace(recipe, nesterov=True)
 
-    def folds(kinds: "Kinds") -> "tuple[list[Fold], tuple[str, ...]]":
+    def folds(kinds: "HoldoutImages") -> "tuple[list[Fold], tuple[str, ...]]":
         return style_folds(kinds, hold or [], seed), ()
 
     _run("style", images, None, folds, arch, recipe, seeds, seed, stimulus, device, out)
@@ -175,7 +175,7 @@ def subclass(
     from eyechart.core.registry import unknown_name
     from eyechart.structure.cifar100 import published_order
     from eyechart.structure.folds import named_fold, subclass_folds
-    from eyechart.structure.held_out import hold_named, hold_published, read_names
+    from eyechart.structure.held_out_names import hold_named, hold_published, read_names
 
     if (images is None) == (cifar100 is None):
         raise UsageError("Give --images or --cifar100, one of them.")
@@ -209,7 +209,7 @@ def subclass(
         mixup_per_image=is_published and mixed > 0,
     )
 
-    def made(kinds: "Kinds") -> "tuple[list[Fold], tuple[str, ...]]":
+    def made(kinds: "HoldoutImages") -> "tuple[list[Fold], tuple[str, ...]]":
         if is_listed:
             held = hold_named(kinds, names) if names else hold_published(kinds)
             return [named_fold(kinds, held.subclasses, seed)], held.notes
@@ -227,7 +227,7 @@ def _run(
     kind: "Trait",
     images: Path | None,
     cifar100: Path | None,
-    folds: "Callable[[Kinds], tuple[list[Fold], tuple[str, ...]]]",
+    folds: "Callable[[HoldoutImages], tuple[list[Fold], tuple[str, ...]]]",
     network: str,
     recipe: "Recipe",
     seeds: int,
@@ -239,9 +239,9 @@ def _run(
     from eyechart.cli.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.structure.cifar100 import load_cifar100
+    from eyechart.structure.holdout_images import load_holdout_images
     from eyechart.structure.holdout_scores import score_study
-    from eyechart.structure.kinds import load_kinds
-    from eyechart.structure.study import Study, run_study
+    from eyechart.structure.holdout_study import HoldoutStudy, run_study
 
     if seeds < 1:
         raise UsageError(f"seeds must be a whole number from 1, got {seeds}.")
@@ -256,9 +256,9 @@ def _run(
                 place = images.parent if images.is_file() else images
                 if out.exists() and out.resolve() == place.resolve():
                     raise UsageError(f"{out} holds the pictures: choose another --out.")
-                kinds = load_kinds(images, kind, stimulus, bars, out)
+                kinds = load_holdout_images(images, kind, stimulus, bars, out)
             chosen, notes = folds(kinds)
-            study = Study(
+            study = HoldoutStudy(
                 kind,
                 tuple(chosen),
                 network,
@@ -280,7 +280,7 @@ def _run(
     print(f"Written: {out / 'results.json'}; a page on it: eyechart structure report {out}")
 
 
-def _counted(kinds: "Kinds", kind: "Trait") -> str:
+def _counted(kinds: "HoldoutImages", kind: "Trait") -> str:
     """Return a sentence on how many pictures, classes and styles or subclasses there are."""
     several = len(set(kinds.names(kind)))
     what = "styles" if kind == "style" else "subclasses"

@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from eyechart.structure.icons import Built
+    from eyechart.structure.icons.icon_builder import Built
 
 app = typer.Typer(help="Icons of 50 classes in several styles.", no_args_is_help=True)
 
@@ -43,8 +43,8 @@ def build(
     FOLDER.npm, where the next run finds them. The same command goes on with what was stopped.
     """
     from eyechart.cli.progress import ProgressBars
-    from eyechart.structure.icons import LICENCES, LIST, build_icons
-    from eyechart.structure.packages import STYLES
+    from eyechart.structure.icons.icon_builder import LICENCES, LIST, build_icons
+    from eyechart.structure.icons.npm_packages import STYLES
 
     if source is not None and source.is_file():
         raise UsageError(f"{source} is a file: give --from the folder that holds the packages.")
@@ -83,8 +83,8 @@ def original(
 ) -> None:
     """Make the original ICONS-50 ready: with a list of styles and subclasses, as build writes."""
     from eyechart.cli.progress import ProgressBars
-    from eyechart.structure.icons import LIST
-    from eyechart.structure.icons50 import import_icons50
+    from eyechart.structure.icons.icon_builder import LIST
+    from eyechart.structure.icons.icons50 import import_icons50
 
     with ProgressBars() as bars:
         try:

@@ -194,7 +194,7 @@ def _run(
     out: Path,
 ) -> "SuperclassResults":
     from eyechart.cli.progress import ProgressBars
-    from eyechart.structure.superclass_pictures import load_split
+    from eyechart.structure.superclass_images import load_split
     from eyechart.structure.superclass_scores import score_superclasses
     from eyechart.structure.superclass_study import run_superclasses
     from eyechart.training.retrain import trainable

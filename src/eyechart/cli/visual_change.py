@@ -132,7 +132,7 @@ def _work(
 
 def _maps(map_to: Path, clean: Path, corrupted: Path, pairs: "list[Pair]") -> "dict[Pair, Path]":
     """Return where each pair's map goes; only maps are ever replaced."""
-    from eyechart.images.files import read_note
+    from eyechart.images.image_files import read_note
 
     maps = {pair: map_to for pair in pairs}
     if clean.is_dir():
@@ -154,7 +154,7 @@ def _maps(map_to: Path, clean: Path, corrupted: Path, pairs: "list[Pair]") -> "d
 
 
 def _draw(pair: "Pair", row: "Row", target: Path, definition: str) -> None:
-    from eyechart.images.files import read_picture, write_picture
+    from eyechart.images.image_files import read_picture, write_picture
     from eyechart.reports.figures.change_map import draw_map
     from eyechart.visual_change.pairs import grey_of
     from eyechart.visual_change.vif.maps import find_mapped, loss_map

@@ -20,8 +20,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.core.registry import unknown_name
-from eyechart.images.files import find_pictures, read_picture
 from eyechart.images.identity import content_keys
+from eyechart.images.image_files import find_pictures, read_picture
 from eyechart.images.stimulus import STIMULI
 from eyechart.visual_change.grey import to_grey
 from eyechart.visual_change.measure import clean_statistics, measure_change

@@ -7,7 +7,7 @@ from pathlib import Path
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.images.files import find_pictures
+from eyechart.images.image_files import find_pictures
 from eyechart.labels.categories import CATEGORIES
 
 MANIFESTS = (".csv", ".parquet")
@@ -53,8 +53,8 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
         return _listed(source)
     pictures = []
     for found in find_pictures([source], leave_out):
-        label, subclass, *_ = (*map(printable, found.place.parts[:-1]), None, None)
-        name = printable(found.place.as_posix())
+        label, subclass, *_ = (*map(printable, found.relative.parts[:-1]), None, None)
+        name = printable(found.relative.as_posix())
         pictures.append(Picture(found.path, name, label, subclass=subclass))
     return pictures
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from eyechart.core.arguments import as_flag
 from eyechart.core.errors import UsageError
-from eyechart.images.kinds import to_rgb_levels
+from eyechart.images.image_types import to_rgb_levels
 from eyechart.labels.categories import CLASSES
 from eyechart.models.label_map import LabelMap
 from eyechart.models.preprocessing import Preprocessing

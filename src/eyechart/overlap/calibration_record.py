@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.core.plain import from_plain
 from eyechart.core.randomness import hash64
 from eyechart.overlap.calibration import Calibrated, RangeEnd, finish
 from eyechart.overlap.robustness_probe import RobustnessProbe
@@ -131,10 +132,11 @@ def _stand_in(entry: Entry) -> str:
 
 def _read(path: Path) -> CalibrationContent:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:
             raise ValueError("another schema")
-        return from_plain(CalibrationContent, content)
+        return TypeAdapter(CalibrationContent).validate_json(text, strict=True)
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except ValueError:

@@ -9,7 +9,7 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
-from eyechart.images.files import write_picture
+from eyechart.images.image_files import write_picture
 from eyechart.labels.categories import NONE
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, Predictions

@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.dataset import find_images
 from eyechart.images.demo import SOURCE, demo_pictures
-from eyechart.images.files import unread_notes
+from eyechart.images.image_files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
 from eyechart.pipeline.settings import AnyPath, EvaluateSettings

@@ -14,8 +14,8 @@ from eyechart.humans.combined import References, check_names
 from eyechart.humans.placement import HUMAN_DEFINITION
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.humans.transfer import find_classes
-from eyechart.images.arrays import PublishedArrays
 from eyechart.images.imageset import ImageSet
+from eyechart.images.published_arrays import PublishedArrays
 from eyechart.labels.categories import CATEGORIES, CLASSES
 from eyechart.labels.spaces import ENTRY16, are_numbers, map_hint, native_labels
 from eyechart.models.find import refuse_unused

@@ -14,8 +14,8 @@ from eyechart.core.progress import Progress
 from eyechart.images.dataset import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import find_stimulus
-from eyechart.structure.kinds import Kinds, kinds_of, subclass_of
-from eyechart.structure.pickles import read_pickle
+from eyechart.structure.array_pickles import read_pickle
+from eyechart.structure.holdout_images import HoldoutImages, as_holdout_images, subclass_of
 
 SIDE = 32
 FOLDER = "cifar-100-python"
@@ -31,7 +31,7 @@ PUBLISHED = (
 (Hendrycks and Dietterich): the first one, two or three of each."""
 
 
-def load_cifar100(folder: Path, progress: Progress) -> Kinds:
+def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
     """Return CIFAR-100: coarse classes, fine subclasses, its test part never to be trained with.
 
     `folder`: the one with the files train, test and meta, or the one above it.
@@ -59,10 +59,10 @@ def load_cifar100(folder: Path, progress: Progress) -> Kinds:
     images = ImageSet(
         str(where), find_stimulus("native"), tuple(pictures), tuple(digests), sizes, kept=kept
     )
-    return kinds_of(images, to_test, progress)
+    return as_holdout_images(images, to_test, progress)
 
 
-def published_order(kinds: Kinds, folder: Path) -> list[list[str]]:
+def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
     """Return the subclasses of each class in the order of the published experiment."""
     where = folder if (folder / "meta").is_file() else folder / FOLDER
     meta = _read(where / "meta")

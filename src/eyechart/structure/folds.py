@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
-from eyechart.structure.kinds import Kinds
+from eyechart.structure.holdout_images import HoldoutImages
 
 Places = NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class Fold:
     copies: int
 
 
-def style_folds(kinds: Kinds, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
+def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -> list[Fold]:
     """Return a fold for each style, or for those named: all its pictures are held out."""
     styles = np.array(kinds.names("style"))
     known = sorted(set(styles.tolist()))
@@ -58,7 +58,7 @@ def style_folds(kinds: Kinds, only: Sequence[str] = (), seed: int = 0) -> list[F
 
 
 def subclass_folds(
-    kinds: Kinds,
+    kinds: HoldoutImages,
     per_class: int = 1,
     in_all: int | None = None,
     folds: int = 3,
@@ -104,13 +104,13 @@ def subclass_folds(
     ]
 
 
-def named_fold(kinds: Kinds, held: Sequence[str], seed: int = 0) -> Fold:
-    """Return the fold that holds out these subclasses, named as `Kinds.names` has them."""
+def named_fold(kinds: HoldoutImages, held: Sequence[str], seed: int = 0) -> Fold:
+    """Return the fold that holds out these subclasses, named as `HoldoutImages.names` has them."""
     own = np.array(kinds.names("subclass"))
     return _fold(kinds, "fold 1", tuple(sorted(held)), np.isin(own, list(held)), seed)
 
 
-def _subclasses(kinds: Kinds, own: NDArray[np.str_]) -> dict[str, list[str]]:
+def _subclasses(kinds: HoldoutImages, own: NDArray[np.str_]) -> dict[str, list[str]]:
     """Return the subclasses of each class that are trained with and tested."""
     found = {}
     for number, label in enumerate(kinds.data.class_names):
@@ -169,7 +169,7 @@ def _over_all(
 
 
 def _fold(
-    kinds: Kinds, name: str, held: tuple[str, ...], is_held: NDArray[np.bool_], seed: int
+    kinds: HoldoutImages, name: str, held: tuple[str, ...], is_held: NDArray[np.bool_], seed: int
 ) -> Fold:
     split = bool(kinds.to_test.any())
     held_out = np.flatnonzero(is_held & kinds.to_test if split else is_held)
@@ -195,7 +195,7 @@ def _fold(
 
 
 def _familiar(
-    kinds: Kinds, held_out: Places, others: NDArray[np.bool_], name: str, seed: int
+    kinds: HoldoutImages, held_out: Places, others: NDArray[np.bool_], name: str, seed: int
 ) -> Places:
     """Return other pictures, as many of each class as are held out, but at most half of them."""
     digests = kinds.data.images.digests
@@ -210,7 +210,7 @@ def _familiar(
     return np.array(sorted(found), dtype=np.int64)
 
 
-def _check(kinds: Kinds, name: str, train: Places) -> None:
+def _check(kinds: HoldoutImages, name: str, train: Places) -> None:
     counts = np.bincount(kinds.labels[train], minlength=len(kinds.data.class_names))
     few = [label for label, count in zip(kinds.data.class_names, counts, strict=True) if count < 1]
     if few:

@@ -23,8 +23,8 @@ from eyechart.stats.intervals import (
     sum_interval,
 )
 from eyechart.structure.folds import Fold
-from eyechart.structure.kinds import Kinds
-from eyechart.structure.study import Study, file_of, read_answers
+from eyechart.structure.holdout_images import HoldoutImages
+from eyechart.structure.holdout_study import HoldoutStudy, file_of, read_answers
 from eyechart.structure.study_results import (
     AccuracyEstimate,
     Confusion,
@@ -45,7 +45,7 @@ HELD_OUT, FAMILIAR, FOLDS = 0, 1, 2
 """Which random numbers are drawn; one kind does not depend on another."""
 
 
-def score_study(study: Study, kinds: Kinds, out: Path) -> HoldoutResults:
+def score_study(study: HoldoutStudy, kinds: HoldoutImages, out: Path) -> HoldoutResults:
     """Return the scores of the predictions in `out`, and write them to results.json."""
     tables = read_answers(study, out)
     # images of one subclass are alike: what is resampled is a subclass with all of them
@@ -85,7 +85,7 @@ def score_study(study: Study, kinds: Kinds, out: Path) -> HoldoutResults:
 
 
 def _score(
-    fold: Fold, tables: Sequence[pa.Table], kinds: Kinds, groups: IntArray, number: int
+    fold: Fold, tables: Sequence[pa.Table], kinds: HoldoutImages, groups: IntArray, number: int
 ) -> tuple[FoldScore, tuple[Estimate, Estimate]]:
     names = kinds.data.class_names
     places = tables[0]["place"].to_numpy()
@@ -210,7 +210,7 @@ def count_confusions(
 
 
 def keep_examples(
-    fold: Fold, table: pa.Table, by_class: Mapping[str, float], kinds: Kinds, out: Path
+    fold: Fold, table: pa.Table, by_class: Mapping[str, float], kinds: HoldoutImages, out: Path
 ) -> tuple[HeldOutExample, ...]:
     """Write images that were held out, of classes from the hardest to the easiest.
 

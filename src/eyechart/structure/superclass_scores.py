@@ -20,7 +20,7 @@ from eyechart.structure.study_results import (
     read_superclass_results,
     write_results,
 )
-from eyechart.structure.superclass_pictures import Split
+from eyechart.structure.superclass_images import Split
 from eyechart.structure.superclass_study import ANSWERS, answers_in
 from eyechart.training.recipe import Recipe
 

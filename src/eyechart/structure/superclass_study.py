@@ -22,7 +22,7 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
-from eyechart.structure.superclass_pictures import Split
+from eyechart.structure.superclass_images import Split
 from eyechart.training.data import Held, Labelled
 from eyechart.training.image_blocks import predict_held
 from eyechart.training.loop import Start, Training, train

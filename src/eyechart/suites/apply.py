@@ -14,7 +14,7 @@ from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Assets, Values
 from eyechart.corruptions.arithmetic import JUST_BELOW, to_levels, to_unit
 from eyechart.images.identity import content_keys, named_keys
-from eyechart.images.kinds import Batch, each_size, to_batch
+from eyechart.images.image_types import Batch, each_size, to_batch
 from eyechart.suites.assets import assets_of
 from eyechart.suites.strength import DEFAULT_SEVERITY, check_severity, resolve
 from eyechart.suites.suite import DRAWN, Entry, find_variant

@@ -18,10 +18,17 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.locks import lock_folder
 from eyechart.core.progress import Advance
-from eyechart.images.arrays import CLASSES, CLEAN, LABELS, open_labels, open_pictures, to_planes
-from eyechart.images.corrupted import SEVERITIES
 from eyechart.images.dataset import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
+from eyechart.images.published_arrays import (
+    CLASSES,
+    CLEAN,
+    LABELS,
+    open_labels,
+    open_pictures,
+    to_planes,
+)
+from eyechart.images.published_source import SEVERITIES
 from eyechart.images.stimulus import find_stimulus
 from eyechart.suites.apply import corrupt
 from eyechart.suites.folder import Job, Settings, claim

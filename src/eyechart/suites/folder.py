@@ -17,9 +17,9 @@ from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.version import __version__
-from eyechart.images.files import (
+from eyechart.images.image_files import (
     JPEG_QUALITY,
-    Found,
+    ImageFile,
     find_pictures,
     pictures_in,
     read_note,
@@ -119,14 +119,14 @@ def check_settings(settings: Settings) -> Settings:
     )
 
 
-def search(pictures: Sequence[Path], out: Path) -> tuple[list[Found], dict[Path, int]]:
+def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[Path, int]]:
     """Return the pictures to corrupt, and how many were left out in each folder of results.
 
     Results are corrupted again only where their own folder, or they themselves, are named.
     """
     if any(path.is_dir() and path.resolve() == out.resolve() for path in pictures):
         raise UsageError(f"{out} holds the pictures themselves: choose another folder for --out.")
-    kept: list[Found] = []
+    kept: list[ImageFile] = []
     left_out: dict[Path, int] = {}
     for found in find_pictures(pictures, leave_out=out):
         folder = _result_folder(found)
@@ -139,9 +139,9 @@ def search(pictures: Sequence[Path], out: Path) -> tuple[list[Found], dict[Path,
     return kept, left_out
 
 
-def _result_folder(found: Found) -> Path | None:
+def _result_folder(found: ImageFile) -> Path | None:
     """Return the folder of results, below the one that was searched, in which the picture lies."""
-    below = found.path.parents[: len(found.place.parts) - 1]
+    below = found.path.parents[: len(found.relative.parts) - 1]
     return next((folder for folder in below if _has_record(folder)), None)
 
 
@@ -149,11 +149,11 @@ def _has_record(folder: Path) -> bool:
     return (folder / RECORD).exists()
 
 
-def plan(pictures: Sequence[Found], out: Path, format: str = "png") -> list[Job]:
+def plan(pictures: Sequence[ImageFile], out: Path, format: str = "png") -> list[Job]:
     """Return what has to be done; folders keep their structure below `out`."""
     jobs: dict[Path, Job] = {}
     for found in pictures:
-        target = out / found.place.with_suffix(SUFFIX_OF[format])
+        target = out / found.relative.with_suffix(SUFFIX_OF[format])
         other = jobs.setdefault(target, Job(found.path, target))
         if other.source.resolve() != found.path.resolve():
             raise UsageError(

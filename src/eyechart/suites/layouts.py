@@ -13,8 +13,8 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.files import remove_leftovers
 from eyechart.core.registry import unknown_name
-from eyechart.images.corrupted import SEVERITIES
-from eyechart.images.files import Found
+from eyechart.images.image_files import ImageFile
+from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.assets import is_ready
 from eyechart.suites.folder import (
     SUFFIX_OF,
@@ -99,17 +99,17 @@ def folder_name(corruption: str) -> str:
     return corruption.replace("/", "-")
 
 
-def check_classes(pictures: Sequence[Found]) -> None:
+def check_classes(pictures: Sequence[ImageFile]) -> None:
     """Raise a UsageError unless every image lies in a class folder, and no two become one file."""
     targets: dict[Path, Path] = {}
     for found in pictures:
-        if len(found.place.parts) != 2:
+        if len(found.relative.parts) != 2:
             raise UsageError(
                 f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, and {found.path} lies"
-                f" {'beside' if len(found.place.parts) < 2 else 'below'} them: give the folder that"
-                " holds the class folders."
+                f" {'beside' if len(found.relative.parts) < 2 else 'below'} them: give the folder"
+                " that holds the class folders."
             )
-        other = targets.setdefault(found.place.with_suffix(""), found.path)
+        other = targets.setdefault(found.relative.with_suffix(""), found.path)
         if other != found.path:
             raise UsageError(f"{other} and {found.path} would become one file: rename one.")
 
@@ -124,7 +124,7 @@ def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
 
 
 def corrupt_folders(
-    pictures: Sequence[Found], parts: Sequence[Settings], out: Path, done: Tally
+    pictures: Sequence[ImageFile], parts: Sequence[Settings], out: Path, done: Tally
 ) -> Generator[Outcome]:
     """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images, and yield what became of each file.
 
@@ -134,10 +134,10 @@ def corrupt_folders(
     sources = Sources(parts[0].stimulus)
     for start in range(0, len(pictures), HELD_PICTURES):
         some = pictures[start : start + HELD_PICTURES]
-        usable: list[Found] = []
+        usable: list[ImageFile] = []
         for found, why in zip(some, _problems(some, sources), strict=True):
             if why:
-                yield Outcome(Job(found.path, out / found.place), "left out", why)
+                yield Outcome(Job(found.path, out / found.relative), "left out", why)
             else:
                 usable.append(found)
         for cell in parts:
@@ -145,10 +145,10 @@ def corrupt_folders(
             yield from corrupt_files(jobs, cell, done=done, sources=sources)
 
 
-def _problems(pictures: Sequence[Found], sources: Sources) -> Iterator[str]:
+def _problems(pictures: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
     """Read images and return a sentence for each, "" where it can be used."""
 
-    def read(found: Found) -> str:
+    def read(found: ImageFile) -> str:
         try:
             sources.digest(found.path)
             sources.levels(found.path)
@@ -162,14 +162,14 @@ def _problems(pictures: Sequence[Found], sources: Sources) -> Iterator[str]:
         yield from list(pool.map(read, pictures))
 
 
-def _target(out: Path, cell: Settings, found: Found) -> Path:
+def _target(out: Path, cell: Settings, found: ImageFile) -> Path:
     """Return the file of an image: under its own name, where that names the right format."""
     assert cell.severity is not None
-    name = found.place.name
+    name = found.relative.name
     if cell.format != "jpeg":
-        name = found.place.with_suffix(SUFFIX_OF[cell.format]).name
-    elif found.place.suffix.lower() not in (".jpg", ".jpeg"):
+        name = found.relative.with_suffix(SUFFIX_OF[cell.format]).name
+    elif found.relative.suffix.lower() not in (".jpg", ".jpeg"):
         # as ImageNet's own are called
-        name = found.place.with_suffix(".JPEG").name
+        name = found.relative.with_suffix(".JPEG").name
     severity = str(int(cell.severity))
-    return out / folder_name(cell.corruption) / severity / found.place.parent / name
+    return out / folder_name(cell.corruption) / severity / found.relative.parent / name

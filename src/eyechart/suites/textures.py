@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.images.files import find_pictures, read_picture
+from eyechart.images.image_files import find_pictures, read_picture
 
 WIDTHS = (0.0, 0.7, 1.4, 2.8, 5.6, 11.2, 22.4)
 """Standard deviations in px of the Gaussians between which the octaves of detail lie."""

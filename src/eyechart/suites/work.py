@@ -14,9 +14,9 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.files import is_damaged, read_note, read_picture, write_picture
 from eyechart.images.identity import file_digest
-from eyechart.images.kinds import to_batch
+from eyechart.images.image_files import is_damaged, read_note, read_picture, write_picture
+from eyechart.images.image_types import to_batch
 from eyechart.images.stimulus import find_stimulus
 from eyechart.suites.apply import corrupt
 from eyechart.suites.folder import Job, Settings, is_of_other_settings, note_of

@@ -10,12 +10,12 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
-from eyechart.images.arrays import find_arrays, open_arrays, open_pictures, to_planes
-from eyechart.images.corrupted import Corrupted
 from eyechart.images.dataset import Picture, find_images
-from eyechart.images.files import unread_notes
+from eyechart.images.image_files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.images.published import find_folders, is_one_corruption, list_published
+from eyechart.images.published_arrays import find_arrays, open_arrays, open_pictures, to_planes
+from eyechart.images.published_folders import find_folders, is_one_corruption, list_published
+from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import FILES, Stimulus, find_stimulus
 from eyechart.suites.from_files import (
     FILE_SUITES,

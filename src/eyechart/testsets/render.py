@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import remove_leftovers
 from eyechart.core.parts import file_name
 from eyechart.core.progress import Advance
-from eyechart.images.files import is_damaged, read_note, write_picture
+from eyechart.images.image_files import is_damaged, read_note, write_picture
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.samples import Samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches

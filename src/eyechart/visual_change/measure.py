@@ -13,7 +13,7 @@ from torch import Tensor
 
 from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
-from eyechart.images.kinds import to_batch
+from eyechart.images.image_types import to_batch
 from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.vif.pixel import PixelStatistics

@@ -10,9 +10,9 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.files import Found, find_pictures, read_picture
 from eyechart.images.identity import file_digest
-from eyechart.images.kinds import to_batch
+from eyechart.images.image_files import ImageFile, find_pictures, read_picture
+from eyechart.images.image_types import to_batch
 from eyechart.visual_change.grey import to_grey
 from eyechart.visual_change.measure import check_pair, find_vif, measure_change
 from eyechart.visual_change.table import Row
@@ -77,10 +77,10 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[Pair], list[Path]]:
     return pairs, alone + [path for name, path in after.items() if name not in before]
 
 
-def _by_name(pictures: Sequence[Found]) -> dict[str, Path]:
+def _by_name(pictures: Sequence[ImageFile]) -> dict[str, Path]:
     paths: dict[str, Path] = {}
     for picture in pictures:
-        name = picture.place.with_suffix("").as_posix()
+        name = picture.relative.with_suffix("").as_posix()
         other = paths.setdefault(name, picture.path)
         if other is not picture.path:
             raise UsageError(f"{other} and {picture.path} differ only in the suffix: rename one.")

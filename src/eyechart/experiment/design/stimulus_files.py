@@ -15,8 +15,8 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.experiment.storage.experiment_folder import STIMULI, picture_path, read_pixels
-from eyechart.images.files import write_picture
 from eyechart.images.identity import content_keys
+from eyechart.images.image_files import write_picture
 from eyechart.images.imageset import ImageSet
 from eyechart.testsets.render import each_picture
 from eyechart.testsets.testset import TestSet

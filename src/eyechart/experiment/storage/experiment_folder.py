@@ -18,7 +18,7 @@ from eyechart.core.files import atomic_file
 from eyechart.experiment.storage.database import Database, open_database
 from eyechart.experiment.storage.database_tables import InstallationRow, StudyRow
 from eyechart.experiment.study_config import StudyConfig, read_config
-from eyechart.images.files import UNREADABLE
+from eyechart.images.image_files import UNREADABLE
 
 CONFIG, SECRET, DATABASE, STIMULI, PLAN = (
     "study.yaml", "secret", "database.txt", "stimuli", "plan.txt",

@@ -18,7 +18,7 @@ from eyechart.core.arguments import as_list, as_text
 from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.registry import Registry, unknown_name
-from eyechart.images.kinds import to_rgb_levels
+from eyechart.images.image_types import to_rgb_levels
 from eyechart.models.defences.clahe import equalise
 from eyechart.models.defences.non_local_means import denoise
 from eyechart.models.model import Model

@@ -8,10 +8,10 @@ import pyarrow as pa
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.arrays import open_pictures, to_planes
 from eyechart.images.dataset import Picture, find_images
-from eyechart.images.files import SUFFIXES, read_picture
 from eyechart.images.identity import file_digest
+from eyechart.images.image_files import SUFFIXES, read_picture
+from eyechart.images.published_arrays import open_pictures, to_planes
 from eyechart.images.stimulus import find_stimulus
 from eyechart.reports.browse.photographs import WHERE, checked
 from eyechart.results.runs import Run

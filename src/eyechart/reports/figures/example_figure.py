@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from eyechart.humans.transfer import bare_name
-from eyechart.images.files import UNREADABLE
+from eyechart.images.image_files import UNREADABLE
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.figures.style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
 from eyechart.reports.series.image_strips import (

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from eyechart.core.files import atomic_file
-from eyechart.images.files import UNREADABLE
+from eyechart.images.image_files import UNREADABLE
 from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.selection import ThresholdRange

@@ -16,7 +16,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Parameter, Values
 from eyechart.images.identity import named_keys
-from eyechart.images.kinds import MAX_SIDE, SMALLEST_SIDE
+from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
 from eyechart.suites.apply import corrupt_batch
 from eyechart.suites.assets import assets_of, ready_entries
 from eyechart.suites.strength import resolve

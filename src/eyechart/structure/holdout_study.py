@@ -20,7 +20,7 @@ from eyechart.core.randomness import hash64
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
-from eyechart.structure.kinds import Kinds
+from eyechart.structure.holdout_images import HoldoutImages
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
@@ -29,7 +29,7 @@ from eyechart.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Study:
+class HoldoutStudy:
     """What is to be found out.
 
     `kind`: "style" or "subclass". `network`: the architecture. `seeds`: one network for each, of
@@ -45,7 +45,7 @@ class Study:
     normalise: bool = False
     notes: tuple[str, ...] = ()
 
-    def settings(self, kinds: Kinds) -> dict[str, Any]:
+    def settings(self, kinds: HoldoutImages) -> dict[str, Any]:
         """Return all that decides the study, as plain values."""
         recipe = {name: own for name, own in self.recipe.settings().items() if name != "seed"}
         digests = kinds.data.images.digests
@@ -72,7 +72,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Job:
+class HoldoutJob:
     """One network: its fold and seed."""
 
     fold: Fold
@@ -93,17 +93,17 @@ def file_of(name: str) -> str:
 
 
 def run_study(
-    study: Study, kinds: Kinds, device: torch.device, out: Path, progress: Progress
+    study: HoldoutStudy, kinds: HoldoutImages, device: torch.device, out: Path, progress: Progress
 ) -> None:
     """Make all trainings and tests that `out` does not hold yet."""
     _check(study, kinds)
     open_study_folder(study.settings(kinds), out)
-    jobs = [Job(fold, seed) for seed in study.seeds for fold in study.folds]
+    jobs = [HoldoutJob(fold, seed) for seed in study.seeds for fold in study.folds]
     totals = {job.model(out): _n_trained(study.recipe, len(job.fold.train)) for job in jobs}
     title = "training 1 network" if len(jobs) == 1 else f"training {len(jobs)} networks"
     advance = progress.begin(title, sum(totals.values()))
 
-    def work(job: Job) -> None:
+    def work(job: HoldoutJob) -> None:
         with counted_to(totals[job.model(out)], advance) as count:
             if not job.test(out).exists():
                 _train_and_test(
@@ -113,7 +113,7 @@ def run_study(
     work_off(jobs, lambda job: job.model(out), work)
 
 
-def _check(study: Study, kinds: Kinds) -> None:
+def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
     """Raise a UsageError unless the study can be made, before anything is written."""
     if not study.seeds or len(set(study.seeds)) < len(study.seeds):
         raise UsageError("Seeds must be whole numbers, each once.")
@@ -133,9 +133,9 @@ def _n_trained(recipe: Recipe, n_images: int) -> int:
 
 
 def _train_and_test(
-    study: Study,
-    kinds: Kinds,
-    job: Job,
+    study: HoldoutStudy,
+    kinds: HoldoutImages,
+    job: HoldoutJob,
     *,
     device: torch.device,
     out: Path,
@@ -170,9 +170,9 @@ def _answers(path: Path, fold: Fold, data: Labelled, device: torch.device) -> pa
     )
 
 
-def read_answers(study: Study, out: Path) -> dict[str, list[pa.Table]]:
+def read_answers(study: HoldoutStudy, out: Path) -> dict[str, list[pa.Table]]:
     """Return the answers of each fold's networks, in the order of the seeds."""
     return {
-        fold.name: [read_parquet(Job(fold, seed).test(out)) for seed in study.seeds]
+        fold.name: [read_parquet(HoldoutJob(fold, seed).test(out)) for seed in study.seeds]
         for fold in study.folds
     }

@@ -36,7 +36,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 @cache
 def icon_classes() -> Mapping[str, Rule]:
     """Return the classes in alphabetical order, each with its rule."""
-    text = (files("eyechart.structure") / TABLE).read_text(encoding="utf-8")
+    text = (files("eyechart.structure.icons") / TABLE).read_text(encoding="utf-8")
     return {name: _rule(own) for name, own in sorted(yaml.safe_load(text).items())}
 
 

@@ -6,7 +6,12 @@ import unicodedata
 import pytest
 
 from eyechart.core.errors import UsageError
-from eyechart.structure.held_out import hold_named, hold_published, published_names, read_names
+from eyechart.structure.held_out_names import (
+    hold_named,
+    hold_published,
+    published_names,
+    read_names,
+)
 from icon_packages import NAMES
 from kinds_data import Row, colours, in_memory, tinted, write_rows
 

@@ -8,7 +8,6 @@ from PIL import Image
 
 from eyechart.core.errors import UsageError
 from eyechart.structure import duplicates
-from eyechart.structure.drawings import Style, drawn, find_emoji, rasterise
 from eyechart.structure.duplicates import (
     FARTHEST,
     MOST_APART,
@@ -16,7 +15,8 @@ from eyechart.structure.duplicates import (
     near_duplicates,
     perceptual_hash,
 )
-from eyechart.structure.packages import Package, find_package
+from eyechart.structure.icons.emoji_svg import Style, drawn, find_emoji, rasterise
+from eyechart.structure.icons.npm_packages import Package, find_package
 from icon_packages import (
     FEW,
     NAMES_OF_EMOJI,

@@ -37,20 +37,20 @@ UNREADABLE = (*DAMAGE, Image.DecompressionBombError)
 
 
 @dataclass(frozen=True)
-class Found:
-    """A picture file and its place below the folder in which it was found."""
+class ImageFile:
+    """An image file, and its path relative to the folder in which it was found."""
 
     path: Path
-    place: Path
+    relative: Path
 
 
-def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[Found]:
+def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
     """Return the picture files among `paths` and, sorted, in the folders among them.
 
     Files named one by one are taken whatever their suffix. Nothing in `leave_out` (the folder into
     which results go) counts, nor do hidden files.
     """
-    found: list[Found] = []
+    found: list[ImageFile] = []
     for path in paths:
         if path.is_dir():
             inside = pictures_in(path, leave_out)
@@ -59,16 +59,16 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
                 raise UsageError(" ".join((told, *unread_notes(path, leave_out))))
             found += inside
         elif path.exists():
-            found.append(Found(path, Path(path.name)))
+            found.append(ImageFile(path, Path(path.name)))
         else:
             raise UsageError(f"No such file or folder: {path}.")
     return found
 
 
-def pictures_in(folder: Path, leave_out: Path | None = None) -> list[Found]:
+def pictures_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
     """Return the picture files in a folder, sorted; there may be none."""
     paths = _files_in(folder, SUFFIXES, leave_out)
-    return [Found(path, path.relative_to(folder)) for path in paths]
+    return [ImageFile(path, path.relative_to(folder)) for path in paths]
 
 
 def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]:

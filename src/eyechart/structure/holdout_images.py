@@ -22,7 +22,7 @@ AT_ONCE = 2048
 
 
 @dataclass(frozen=True, eq=False)
-class Kinds:
+class HoldoutImages:
     """Pictures to hold some kinds out of.
 
     `to_test`: (N,) bool, pictures that are never trained with, where the data set says so itself;
@@ -92,9 +92,9 @@ def subclass_of(label: str, subclass: str) -> str:
     return "/".join(name.replace("/", "//") for name in (label, subclass))
 
 
-def load_kinds(
+def load_holdout_images(
     where: Path, trait: Trait, stimulus: str, progress: Progress, leave_out: Path | None = None
-) -> Kinds:
+) -> HoldoutImages:
     """Return the pictures of a list or of class folders, all of which have a style or subclass.
 
     `leave_out`: a folder of results, which may lie among the pictures.
@@ -102,13 +102,13 @@ def load_kinds(
     listed = find_images(where, leave_out)
     check_trait(listed, trait, str(where))
     step = progress.begin("pictures", len(listed))
-    return kinds_of(load_pictures(listed, str(where), stimulus, step), progress=progress)
+    return as_holdout_images(load_pictures(listed, str(where), stimulus, step), progress=progress)
 
 
-def kinds_of(
+def as_holdout_images(
     images: ImageSet, to_test: Sequence[bool] | None = None, progress: Progress = NO_PROGRESS
-) -> Kinds:
+) -> HoldoutImages:
     """Return pictures ready to hold some kinds out of."""
     data = training_data(images)
     tested = np.zeros(len(data), dtype=bool) if to_test is None else np.array(to_test)
-    return Kinds(data, tested, progress)
+    return HoldoutImages(data, tested, progress)

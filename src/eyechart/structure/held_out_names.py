@@ -13,7 +13,7 @@ from pathlib import Path
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.structure.kinds import Kinds
+from eyechart.structure.holdout_images import HoldoutImages
 
 TABLE = "icons50_held_out.csv"
 """The names that the published code of ICONS-50 holds out, in its order, and the present Unicode
@@ -29,7 +29,7 @@ MIN_SHARE = 0.5
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Subclasses to hold out, as `Kinds.names` has them, and sentences on how they were found."""
+    """Subclasses to hold out, as `HoldoutImages.names` has them, and how they were found."""
 
     subclasses: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ def _names_in(path: Path) -> list[str]:
     return names
 
 
-def hold_named(kinds: Kinds, names: Sequence[str]) -> HeldOut:
+def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
     """Return the subclasses of these names; a name that no subclass has is an error.
 
     A name is that of the subclass, or class/subclass where two classes have one of that name;
@@ -82,7 +82,7 @@ def hold_named(kinds: Kinds, names: Sequence[str]) -> HeldOut:
     return HeldOut(tuple(sorted(held)))
 
 
-def hold_published(kinds: Kinds) -> HeldOut:
+def hold_published(kinds: HoldoutImages) -> HeldOut:
     """Return the 50 subclasses of the ICONS-50 authors, as far as the data has them.
 
     Notes say which were found under another name, and which were not.
@@ -137,7 +137,7 @@ def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str
     return near[0] if near else None
 
 
-def _by_name(kinds: Kinds) -> dict[str, tuple[str, ...]]:
+def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
     """Return the subclasses of each name, alone and behind their class."""
     full = kinds.names("subclass")
     bare = [str(each.subclass) for each in kinds.data.images.pictures]

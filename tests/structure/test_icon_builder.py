@@ -11,8 +11,8 @@ from PIL import Image
 
 from commands import Result, assert_refused
 from eyechart.images.dataset import find_images
-from eyechart.structure import packages
-from eyechart.structure.icon_classes import class_of, icon_classes
+from eyechart.structure.icons import npm_packages
+from eyechart.structure.icons.icon_classes import class_of, icon_classes
 from icon_packages import (
     FEW,
     GROUPS,
@@ -735,7 +735,7 @@ def test_an_npm_that_fails_is_one_sentence_with_its_reason(run, out, npm, script
 
 
 def test_an_npm_that_does_not_answer_is_one_sentence(run, out, npm, monkeypatch):
-    monkeypatch.setattr(packages, "PATIENCE", 0.2)
+    monkeypatch.setattr(npm_packages, "PATIENCE", 0.2)
     npm("exec sleep 20")
     told = run("structure", "icons", "build", "--out", out, *two())
     assert_refused(told, "Cannot fetch unicode-emoji-json", "nothing came", "--from")

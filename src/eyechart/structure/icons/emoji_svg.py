@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from eyechart.structure.icon_classes import class_of
-from eyechart.structure.packages import Package
+from eyechart.structure.icons.icon_classes import class_of
+from eyechart.structure.icons.npm_packages import Package
 
 SIDE = 16
 """Of an icon that does not say its own."""

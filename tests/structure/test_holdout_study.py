@@ -23,9 +23,9 @@ from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress
 from eyechart.models.find import load_model
 from eyechart.structure.folds import Fold, style_folds
+from eyechart.structure.holdout_images import load_holdout_images
 from eyechart.structure.holdout_scores import keep_examples, score_study
-from eyechart.structure.kinds import load_kinds
-from eyechart.structure.study import Job, Study, run_study
+from eyechart.structure.holdout_study import HoldoutJob, HoldoutStudy, run_study
 from eyechart.structure.study_results import read_holdout_results
 from eyechart.training.recipe import Recipe
 from interrupting import stopping
@@ -555,10 +555,10 @@ def test_styles_that_would_share_a_file_are_kept_apart_or_refused(run, tmp_path)
 
 
 def test_a_study_needs_seeds_each_once(home, tmp_path):
-    kinds = load_kinds(home / "colours" / "list.csv", "style", "native", NoProgress())
+    kinds = load_holdout_images(home / "colours" / "list.csv", "style", "native", NoProgress())
     folds = tuple(style_folds(kinds, ["pale"]))
     for seeds in ((), (1, 1)):
-        own = Study("style", folds, "textures:network", Recipe(epochs=1), seeds)
+        own = HoldoutStudy("style", folds, "textures:network", Recipe(epochs=1), seeds)
         with pytest.raises(UsageError, match="Seeds must be whole numbers, each once"):
             run_study(own, kinds, CPU, tmp_path / "out", NoProgress())
     assert not (tmp_path / "out").exists()
@@ -570,12 +570,12 @@ def test_a_study_needs_seeds_each_once(home, tmp_path):
 def scored(out, rows, answer, folds, seeds=(0,), kinds=None):
     """Write the answers that `answer(seed, place, is_held_out)` gives, and score them."""
     kinds = kinds or in_memory(rows)
-    study = Study("style", tuple(folds), "resnet9", Recipe(), tuple(seeds))
+    study = HoldoutStudy("style", tuple(folds), "resnet9", Recipe(), tuple(seeds))
     for fold in folds:
         for seed in seeds:
             places = np.concatenate([fold.held_out, fold.familiar])
             held = np.arange(len(places)) < len(fold.held_out)
-            path = Job(fold, seed).test(Path(out))
+            path = HoldoutJob(fold, seed).test(Path(out))
             path.parent.mkdir(parents=True, exist_ok=True)
             answers = [answer(seed, int(p), bool(h)) for p, h in zip(places, held, strict=True)]
             table = {"place": places, "held_out": held, "label": kinds.labels[places]}

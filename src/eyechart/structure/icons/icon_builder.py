@@ -17,10 +17,10 @@ from eyechart.core.progress import Progress
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import Settings, check_same, write_settings
 from eyechart.models.model import in_one_line
-from eyechart.structure.drawings import Emoji, Licence, Style, drawn, find_emoji, rasterise
 from eyechart.structure.duplicates import Pixels, near_duplicates
-from eyechart.structure.icon_classes import icon_classes
-from eyechart.structure.packages import NAMES, STYLES, fetch_packages, find_package
+from eyechart.structure.icons.emoji_svg import Emoji, Licence, Style, drawn, find_emoji, rasterise
+from eyechart.structure.icons.icon_classes import icon_classes
+from eyechart.structure.icons.npm_packages import NAMES, STYLES, fetch_packages, find_package
 
 LIST, LICENCES, RECORD = "icons.csv", "LICENCES.md", "build.json"
 COLUMNS = ("path", "label", "style", "subclass")

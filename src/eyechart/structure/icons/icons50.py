@@ -16,10 +16,10 @@ from numpy.lib import format as npy
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.files import find_pictures, read_picture
+from eyechart.images.image_files import find_pictures, read_picture
+from eyechart.structure.array_pickles import read_pickle
 from eyechart.structure.duplicates import Pixels
-from eyechart.structure.icons import Icon, check_folder, write_icons
-from eyechart.structure.pickles import read_pickle
+from eyechart.structure.icons.icon_builder import Icon, check_folder, write_icons
 
 STYLES = (
     "apple", "microsoft", "google", "samsung", "facebook", "messenger", "twitter", "whatsapp",
@@ -78,7 +78,7 @@ def read_icons50(source: Path) -> Iterator[Icon]:
         return
     found = False
     for each in find_pictures([source]):
-        parts = each.place.parts
+        parts = each.relative.parts
         if len(parts) < 2:
             raise UsageError(
                 f"{each.path} is in no class folder: give the folder above those of the classes."

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.corrupted import SEVERITIES, Readings
 from eyechart.images.dataset import Picture
+from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import SMALLEST_SIDE
 
 LABELS, CLEAN, CLASSES = "labels.npy", "clean.npy", "classes.txt"

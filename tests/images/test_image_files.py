@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from eyechart.core.errors import UsageError
-from eyechart.core.locks import lock_folder
-from eyechart.images.files import (
+from eyechart.images.image_files import (
     find_pictures,
     is_damaged,
     read_note,
@@ -29,12 +28,12 @@ def test_folders_are_searched_sorted_and_without_hidden_files(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = find_pictures([tmp_path], leave_out=tmp_path / "out")
-    assert [str(one.place) for one in found] == ["a.jpg", "b.PNG", "deep/c.webp"]
+    assert [str(one.relative) for one in found] == ["a.jpg", "b.PNG", "deep/c.webp"]
 
 
 def test_a_file_named_by_itself_may_have_any_suffix(tmp_path):
     (tmp_path / "photo").touch()
-    assert find_pictures([tmp_path / "photo"])[0].place == Path("photo")
+    assert find_pictures([tmp_path / "photo"])[0].relative == Path("photo")
 
 
 def test_nothing_found_is_an_error(tmp_path):
@@ -158,11 +157,3 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         write_picture(Image.new("RGB", (9, 9)), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_an_empty_folder_goes_only_if_it_was_made_for_the_work(tmp_path):
-    (tmp_path / "mine").mkdir()
-    for name in ("mine", "new"):
-        with lock_folder(tmp_path / name):
-            assert (tmp_path / name).is_dir()
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
