@@ -215,8 +215,11 @@ def subclass(
             return [named_fold(kinds, held.subclasses, seed)], held.notes
         if is_published and cifar100 is not None:
             known = published_order(kinds, cifar100)
-            return subclass_folds(kinds, per_class, in_all, folds or 1, known, seed), ()
-        return subclass_folds(kinds, per_class, in_all, folds or 3, None, seed), ()
+            folds_held = subclass_folds(
+                kinds, per_class, in_all=in_all, folds=folds or 1, order=known, seed=seed
+            )
+            return folds_held, ()
+        return subclass_folds(kinds, per_class, in_all=in_all, folds=folds or 3, seed=seed), ()
 
     network = arch or ("wrn_40_2" if own else "wrn_16_4")
     size = stimulus or (PUBLISHED_STIMULUS if is_published and not own else "native")

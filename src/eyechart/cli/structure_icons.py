@@ -58,7 +58,12 @@ def build(
     with ProgressBars() as bars:
         try:
             built = build_icons(
-                out, packages, size, style or list(STYLES), source is None, progress=bars
+                out,
+                packages,
+                side=size,
+                styles=style or list(STYLES),
+                is_fetched=source is None,
+                progress=bars,
             )
         except KeyboardInterrupt:
             raise Stop("Stopped: the same command goes on.", 130) from None

@@ -146,7 +146,14 @@ def superclass(
     known = read_hypernyms(hypernyms)
     named = PUBLISHED if superclasses is None else read_superclasses(superclasses)
     seen = read_synsets(imagenet_1k)
-    chosen = sort_pictures(find_images(images, out), str(images), known, named, seen, pictures)
+    chosen = sort_pictures(
+        find_images(images, out),
+        str(images),
+        known,
+        superclasses=named,
+        imagenet=seen,
+        most=pictures,
+    )
     if seen_images is not None:
         listed = find_images(seen_images, out)
         chosen = with_seen_test(chosen, listed, str(seen_images), known, seen)

@@ -75,7 +75,7 @@ def _is_encodable(text: str) -> bool:
 
 def as_texts(values: Any, name: str) -> tuple[str, ...]:
     """Return a list of strings; a single string is none."""
-    return tuple(as_text(each, f"each of {name}") for each in as_list(values, name))
+    return tuple(as_text(value, f"each of {name}") for value in as_list(values, name))
 
 
 def as_list(values: Any, name: str) -> list[Any]:
@@ -88,7 +88,7 @@ def as_list(values: Any, name: str) -> list[Any]:
         raise UsageError(f"{name} must be a list, got {brief(values)}.") from None
 
 
-def as_path(value: Any, name: str, what: str = "a name or a path") -> Any:
+def as_path(value: Any, name: str, expected: str = "a name or a path") -> Any:
     """Return a string or path as it is, if the file system could have it."""
     try:
         text = os.fspath(value)
@@ -97,14 +97,14 @@ def as_path(value: Any, name: str, what: str = "a name or a path") -> Any:
         os.fsencode(text)
         Path(text).exists()
     except (TypeError, ValueError, OSError):
-        raise UsageError(f"{name} must be {what}, got {brief(value)}.") from None
+        raise UsageError(f"{name} must be {expected}, got {brief(value)}.") from None
     return value
 
 
 def as_paths(values: Any, name: str) -> list[Any]:
     """Return one name or path, or a list of them, as a list."""
-    given = [values] if isinstance(values, str | os.PathLike) else as_list(values, name)
-    return [as_path(each, f"Each of {name}") for each in given]
+    paths = [values] if isinstance(values, str | os.PathLike) else as_list(values, name)
+    return [as_path(path, f"Each of {name}") for path in paths]
 
 
 def as_folder(value: Any, name: str) -> Path:

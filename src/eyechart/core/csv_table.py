@@ -31,9 +31,9 @@ class CsvRow:
     def __contains__(self, column: str) -> bool:
         return column in self.cells
 
-    def refusal(self, what: str) -> UsageError:
+    def refusal(self, problem: str) -> UsageError:
         """Return the error that says what is wrong with this row."""
-        return UsageError(f"{self.path}, row {self.number}: {what}.")
+        return UsageError(f"{self.path}, row {self.number}: {problem}.")
 
     def share(self, column: str, unknown: bool = False, below: bool = False) -> float:
         """Return the number in 0…1 of a column; NaN for an empty cell if that may be `unknown`.
@@ -171,4 +171,4 @@ def check_width(path: Path, row: Sequence[str], width: int) -> None:
 
 def first_duplicate(names: Sequence[str]) -> str | None:
     """Return the first name that is there twice."""
-    return next((name for place, name in enumerate(names) if name in names[:place]), None)
+    return next((name for index, name in enumerate(names) if name in names[:index]), None)

@@ -50,11 +50,11 @@ class Parts:
     def done(self) -> NDArray[np.int64]:
         """Return the numbers of all rows on disk, each once; leftovers of a kill are removed."""
         remove_leftovers([self.folder])
-        found = [np.empty(0, dtype=np.int64)]
+        numbers = [np.empty(0, dtype=np.int64)]
         for path, _, number in self._files():
-            found.append(read_parquet(path, [ROW])[ROW].to_numpy())
+            numbers.append(read_parquet(path, [ROW])[ROW].to_numpy())
             self.number = max(self.number, number)
-        return np.unique(np.concatenate(found))
+        return np.unique(np.concatenate(numbers))
 
     def names(self) -> list[str]:
         """Return the names of what there is."""
@@ -66,13 +66,13 @@ class Parts:
 
     def notes(self) -> list[str]:
         """Return a sentence if there are strays."""
-        found = self.strays()
-        if not found:
+        strays = self.strays()
+        if not strays:
             return []
-        count = "1 Parquet file is" if len(found) == 1 else f"{len(found)} Parquet files are"
+        count = "1 Parquet file is" if len(strays) == 1 else f"{len(strays)} Parquet files are"
         return [
-            f"{count} not of this run and ignored, such as {found[0]}: keep what you need elsewhere"
-            " and delete it here."
+            f"{count} not of this run and ignored, such as {strays[0]}: keep what you need"
+            " elsewhere and delete it here."
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:
@@ -86,7 +86,9 @@ class Parts:
     def _parts(self, name: str) -> list[Path]:
         """Return the files with parts of a name's rows, in the order of writing."""
         stem = file_name(name)
-        return sorted(path for path, own, number in self._files() if own == stem and number)
+        return sorted(
+            path for path, part_name, number in self._files() if part_name == stem and number
+        )
 
     def write(self, name: str, table: pa.Table) -> None:
         """Add rows under a name; they are on disk when this returns."""
@@ -102,15 +104,15 @@ class Parts:
     ) -> pa.Table:
         """Return the rows of a name, by their numbers: all, or `only` those of a column's value."""
         stem = file_name(name)
-        whole = self.folder / f"{stem}.parquet"
-        tables = [read_parquet(whole, columns)] if whole.exists() else []
+        merged = self.folder / f"{stem}.parquet"
+        tables = [read_parquet(merged, columns)] if merged.exists() else []
         known = tables[0][ROW].to_numpy() if tables else np.empty(0, dtype=np.int64)
         for path in self._parts(name):
             part = read_parquet(path, columns)
-            own = part[ROW].to_numpy()
-            new = ~np.isin(own, known)
+            numbers = part[ROW].to_numpy()
+            new = ~np.isin(numbers, known)
             tables.append(part if new.all() else part.filter(pa.array(new)))
-            known = np.union1d(known, own)
+            known = np.union1d(known, numbers)
         if not tables:
             raise UsageError(f"{self.folder} holds no rows of {name}.")
         if only is not None:
@@ -146,9 +148,9 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
                 raise UsageError(f"{path} has no column {missing.pop()}: it is another table.")
             return file.read(columns)
     except (OSError, pa.ArrowException, KeyError) as error:
-        what = " ".join(str(error).split()).rstrip(".")
+        reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(
-            f"Cannot read {path}: {what}; if a run left it so, delete it and run again."
+            f"Cannot read {path}: {reason}; if a run left it so, delete it and run again."
         ) from None
 
 
@@ -160,9 +162,9 @@ def write_parquet(table: pa.Table, path: Path) -> None:
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
     except OSError as error:
-        what = error.strerror or os.strerror(error.errno) if error.errno else str(error)
+        reason = error.strerror or os.strerror(error.errno) if error.errno else str(error)
         raise UsageError(
-            f"Cannot write {path}: {what}; what was done before is kept, make room and go on."
+            f"Cannot write {path}: {reason}; what was done before is kept, make room and go on."
         ) from None
 
 

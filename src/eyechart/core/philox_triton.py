@@ -16,10 +16,10 @@ def _random_words(  # type: ignore[no-untyped-def]
     out, keys, salts, stream, quads, HALVES: tl.constexpr, BLOCK: tl.constexpr
 ):
     image = tl.program_id(0)
-    place = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    position = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     key, salt = tl.load(keys + image), tl.load(salts + image)
     k0, k1 = key.to(tl.uint32), (key >> 32).to(tl.uint32)
-    c0 = place.to(tl.uint32)
+    c0 = position.to(tl.uint32)
     zero = c0 & 0
     c1 = zero + tl.load(stream).to(tl.uint32)
     c2, c3 = zero + salt.to(tl.uint32), zero + (salt >> 32).to(tl.uint32)
@@ -28,9 +28,9 @@ def _random_words(  # type: ignore[no-untyped-def]
         high0, high2 = tl.umulhi(c0, 0xD2511F53), tl.umulhi(c2, 0xCD9E8D57)
         c0, c1, c2, c3 = high2 ^ c1 ^ k0, low2, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + 0x9E3779B9, k1 + 0xBB67AE85
-    inside = place < quads
+    inside = position < quads
     if HALVES:
-        row = out + image * quads * 8 + place
+        row = out + image * quads * 8 + position
         tl.store(row, (c0 & 0xFFFF).to(tl.int64), mask=inside)
         tl.store(row + quads, (c1 & 0xFFFF).to(tl.int64), mask=inside)
         tl.store(row + quads * 2, (c2 & 0xFFFF).to(tl.int64), mask=inside)
@@ -40,7 +40,7 @@ def _random_words(  # type: ignore[no-untyped-def]
         tl.store(row + quads * 6, (c2 >> 16).to(tl.int64), mask=inside)
         tl.store(row + quads * 7, (c3 >> 16).to(tl.int64), mask=inside)
     else:
-        row = out + image * quads * 4 + place
+        row = out + image * quads * 4 + position
         tl.store(row, c0.to(tl.int64), mask=inside)
         tl.store(row + quads, c1.to(tl.int64), mask=inside)
         tl.store(row + quads * 2, c2.to(tl.int64), mask=inside)

@@ -12,13 +12,13 @@ PACKAGES = ("torch", "numpy", "scipy", "pillow", "opencv-python-headless", "pyar
 
 def versions() -> dict[str, str]:
     """Return the versions of eyechart and of the packages it computes with."""
-    found = {"eyechart": __version__}
+    by_package = {"eyechart": __version__}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            by_package[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
+            by_package[package] = "unknown"
+    return by_package
 
 
 @cache
@@ -27,12 +27,12 @@ def git_hash() -> str | None:
 
     None where the package was installed without its history.
     """
-    here = Path(__file__).resolve().parent
+    folder = Path(__file__).resolve().parent
     try:
         # a user's own repository around an installed package is not meant
-        _git(here, "ls-files", "--error-unmatch", Path(__file__).name)
-        commit = _git(here, "rev-parse", "HEAD")
-        return commit + ("+" if _git(here, "status", "--porcelain", "--", ".") else "")
+        _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
+        commit = _git(folder, "rev-parse", "HEAD")
+        return commit + ("+" if _git(folder, "status", "--porcelain", "--", ".") else "")
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -49,9 +49,9 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
     targets = [word.view(rows, -1).numpy().view(np.uint64) for word in out]
     # row by row: what one image needs stays in the cache
     for row in range(rows):
-        own = [part[row].copy() for part in parts]
+        counters = [part[row].copy() for part in parts]
         for target, result in zip(
-            targets, _rounds_in_numpy(own, keys[0][row], keys[1][row]), strict=True
+            targets, _rounds_in_numpy(counters, keys[0][row], keys[1][row]), strict=True
         ):
             target[row] = result
     return out
@@ -178,9 +178,9 @@ class ImageRandom:
         if has_triton(self.device):
             return self._in_triton(name, quads, halves=True)[:, :count]
         out = torch.empty(len(self), 8, quads, dtype=torch.int64, device=self.device)
-        for place, words in enumerate(self._quads(name, quads)):
-            torch.bitwise_and(words, 0xFFFF, out=out[:, place])
-            torch.bitwise_right_shift(words, 16, out=out[:, place + 4])
+        for quad, words in enumerate(self._quads(name, quads)):
+            torch.bitwise_and(words, 0xFFFF, out=out[:, quad])
+            torch.bitwise_right_shift(words, 16, out=out[:, quad + 4])
         return out.flatten(1)[:, :count]
 
     def uniform(self, stream: str, shape: Sequence[int]) -> Tensor:
@@ -248,13 +248,15 @@ def _poisson_thresholds(photons: Tensor) -> Tensor:
 
 def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.float64]) -> Tensor:
     """Binary search in one sorted sequence: row number above, distribution function below."""
-    distinct, which = np.unique(photons, return_inverse=True)
+    distinct, inverse = np.unique(photons, return_inverse=True)
     thresholds = _poisson_thresholds(torch.from_numpy(distinct).to(levels.device)).flatten(0, 1)
     rows = torch.arange(thresholds.shape[0], device=levels.device)[:, None] << 17
-    image = torch.from_numpy(which).to(levels.device).reshape(-1, *[1] * (levels.ndim - 1))
+    image = torch.from_numpy(inverse).to(levels.device).reshape(-1, *[1] * (levels.ndim - 1))
     row = image * 256 + levels.to(torch.int64)
-    found = torch.searchsorted((thresholds + rows).flatten(), (row << 17).add_(uniform), right=True)
-    return found.sub_(row.mul_(thresholds.shape[1]))
+    positions = torch.searchsorted(
+        (thresholds + rows).flatten(), (row << 17).add_(uniform), right=True
+    )
+    return positions.sub_(row.mul_(thresholds.shape[1]))
 
 
 GUIDE_BITS = 10
@@ -278,13 +280,13 @@ def _poisson_by_guide(levels: Tensor, uniform: Tensor, photons: float) -> Tensor
     thresholds, guide = _poisson_guide(photons)
     flat = uniform.flatten().to(torch.int32).numpy()
     row = levels.flatten().to(torch.int32).numpy()
-    place = guide.take((row << GUIDE_BITS) + (flat >> (16 - GUIDE_BITS)))
-    beyond = thresholds.take(place) <= flat
-    place += beyond
+    position = guide.take((row << GUIDE_BITS) + (flat >> (16 - GUIDE_BITS)))
+    beyond = thresholds.take(position) <= flat
+    position += beyond
     # most intervals hold at most one threshold; the rest take further steps
     pending = np.flatnonzero(beyond)
     while len(pending):
-        pending = pending[thresholds[place[pending]] <= flat[pending]]
-        place[pending] += 1
-    place -= row * (len(thresholds) // 256)
-    return torch.from_numpy(place).reshape(levels.shape)
+        pending = pending[thresholds[position[pending]] <= flat[pending]]
+        position[pending] += 1
+    position -= row * (len(thresholds) // 256)
+    return torch.from_numpy(position).reshape(levels.shape)

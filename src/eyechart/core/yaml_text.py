@@ -26,7 +26,7 @@ class _BoundedLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self._depth -= 1
         if node is not None and id(node) not in self._sizes:
-            size = 1 + sum(self._sizes.get(id(each), 1) for each in _inside(node))
+            size = 1 + sum(self._sizes.get(id(child), 1) for child in _inside(node))
             if size > MAX_VALUES:
                 raise yaml.YAMLError(f"its aliases stand for more than {MAX_VALUES:,} values")
             self._sizes[id(node)] = size
@@ -36,7 +36,7 @@ class _BoundedLoader(yaml.SafeLoader):
 def _inside(node: yaml.Node) -> list[yaml.Node]:
     """Return the nodes that a list or a mapping holds; a single value holds none."""
     if isinstance(node, yaml.MappingNode):
-        return [each for pair in node.value for each in pair]
+        return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 

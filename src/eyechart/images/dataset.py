@@ -52,10 +52,10 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
             )
         return _listed(source)
     pictures = []
-    for found in find_pictures([source], leave_out):
-        label, subclass, *_ = (*map(printable, found.relative.parts[:-1]), None, None)
-        name = printable(found.relative.as_posix())
-        pictures.append(Picture(found.path, name, label, subclass=subclass))
+    for file in find_pictures([source], leave_out):
+        label, subclass, *_ = (*map(printable, file.relative.parts[:-1]), None, None)
+        name = printable(file.relative.as_posix())
+        pictures.append(Picture(file.path, name, label, subclass=subclass))
     return pictures
 
 

@@ -23,5 +23,5 @@ def demo_pictures() -> list[Picture]:
             " --images FOLDER."
         )
     folder = Path(spec.origin).parent / "data"
-    found = [(path, NAME.fullmatch(path.name)) for path in sorted(folder.glob("imagenet_*.jpg"))]
-    return [Picture(path, path.name, match[1]) for path, match in found if match]
+    matches = [(path, NAME.fullmatch(path.name)) for path in sorted(folder.glob("imagenet_*.jpg"))]
+    return [Picture(path, path.name, match[1]) for path, match in matches if match]

@@ -50,19 +50,20 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
     Files named one by one are taken whatever their suffix. Nothing in `leave_out` (the folder into
     which results go) counts, nor do hidden files.
     """
-    found: list[ImageFile] = []
+    images: list[ImageFile] = []
     for path in paths:
         if path.is_dir():
             inside = pictures_in(path, leave_out)
             if not inside:
-                told = f"No pictures in {path}: looked for files ending in {', '.join(SUFFIXES)}."
-                raise UsageError(" ".join((told, *unread_notes(path, leave_out))))
-            found += inside
+                searched = f"looked for files ending in {', '.join(SUFFIXES)}."
+                notes = unread_notes(path, leave_out)
+                raise UsageError(" ".join((f"No pictures in {path}: {searched}", *notes)))
+            images += inside
         elif path.exists():
-            found.append(ImageFile(path, Path(path.name)))
+            images.append(ImageFile(path, Path(path.name)))
         else:
             raise UsageError(f"No such file or folder: {path}.")
-    return found
+    return images
 
 
 def pictures_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
@@ -73,13 +74,13 @@ def pictures_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
 
 def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]:
     """Return a sentence if a folder holds images in formats that are not read; none of a file."""
-    found = _files_in(folder, UNREAD, leave_out) if folder.is_dir() else []
-    if not found:
+    unread = _files_in(folder, UNREAD, leave_out) if folder.is_dir() else []
+    if not unread:
         return ()
-    kinds = ", ".join(sorted({path.suffix.lower() for path in found}))
-    count = "1 file is" if len(found) == 1 else f"{len(found)} files are"
+    kinds = ", ".join(sorted({path.suffix.lower() for path in unread}))
+    count = "1 file is" if len(unread) == 1 else f"{len(unread)} files are"
     return (
-        f"{count} not read and left out ({kinds}), such as {found[0]}: convert them to PNG to use"
+        f"{count} not read and left out ({kinds}), such as {unread[0]}: convert them to PNG to use"
         " them.",
     )
 
@@ -93,11 +94,11 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
 
     paths = []
     for parent, folders, names in os.walk(folder, onerror=refuse):
-        here = Path(parent)
+        current = Path(parent)
         if skipped is not None:
-            folders[:] = [name for name in folders if (here / name).resolve() != skipped]
+            folders[:] = [name for name in folders if (current / name).resolve() != skipped]
         paths += [
-            here / name
+            current / name
             for name in names
             if name.lower().endswith(suffixes) and not name.startswith(".")
         ]
@@ -124,8 +125,8 @@ def read_picture(path: Path) -> Image.Image:
     except UsageError:
         raise
     except DAMAGE as error:
-        what = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        raise UsageError(f"{path} is damaged or cut off: {what}.") from None
+        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        raise UsageError(f"{path} is damaged or cut off: {reason}.") from None
 
 
 def _eight_bit(picture: Image.Image, path: Path) -> Image.Image:

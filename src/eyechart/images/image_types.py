@@ -53,15 +53,15 @@ def to_batch(images: Any) -> tuple[Batch, Restore]:
 def each_size(images: Sequence[Any]) -> list[tuple[list[int], Batch, list[Restore]]]:
     """Return a list of images as batches of equal size and type, with the images' places."""
     groups: dict[tuple[Any, ...], list[tuple[int, Tensor, Restore]]] = {}
-    for place, image in enumerate(images):
+    for index, image in enumerate(images):
         batch, restore = to_batch(image)
         if batch.shape[0] != 1:
             raise UsageError("A list must hold single images, not batches.")
         kind = (*batch.shape[1:], batch.dtype, batch.device)
-        groups.setdefault(kind, []).append((place, batch, restore))
+        groups.setdefault(kind, []).append((index, batch, restore))
     return [
         (
-            [place for place, _, _ in members],
+            [index for index, _, _ in members],
             torch.cat([batch for _, batch, _ in members]),
             [restore for _, _, restore in members],
         )
@@ -150,8 +150,8 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
         if dtype in (torch.uint8, torch.float32):
             return result.reshape(shape)
         # what did not change comes back as it was, not as float32 holds it
-        own = images.detach().reshape(batch.shape)
-        return torch.where(result == batch, own, result.to(dtype)).reshape(shape)
+        restored = images.detach().reshape(batch.shape)
+        return torch.where(result == batch, restored, result.to(dtype)).reshape(shape)
 
     return batch, restore
 
@@ -168,10 +168,10 @@ def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
         )
     if images.size == 0:
         raise UsageError("images is empty: give at least one image.")
-    whole = images.reshape(1, *shape, 1) if images.ndim == 2 else images
-    whole = whole[None] if images.ndim == 3 else whole
+    batched = images.reshape(1, *shape, 1) if images.ndim == 2 else images
+    batched = batched[None] if images.ndim == 3 else batched
     kept = np.uint8 if dtype == np.uint8 else np.float32
-    planes = np.ascontiguousarray(whole.transpose(0, 3, 1, 2), dtype=kept)
+    planes = np.ascontiguousarray(batched.transpose(0, 3, 1, 2), dtype=kept)
     if planes is images or not planes.flags.writeable:
         planes = planes.copy()
     batch = torch.from_numpy(planes)

@@ -81,37 +81,37 @@ class ImageSet:
     @property
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits for the pictures in their order, their names and labels."""
-        each = zip(self.pictures, self.digests, strict=True)
-        parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in each)
+        named = zip(self.pictures, self.digests, strict=True)
+        parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in named)
         return f"{hash64(*parts):016x}"
 
     def take(self, places: Sequence[int]) -> "ImageSet":
         """Return some of the pictures."""
         return replace(
             self,
-            pictures=tuple(self.pictures[place] for place in places),
-            digests=tuple(self.digests[place] for place in places),
-            sizes=tuple(self.sizes[place] for place in places),
+            pictures=tuple(self.pictures[index] for index in places),
+            digests=tuple(self.digests[index] for index in places),
+            sizes=tuple(self.sizes[index] for index in places),
             kept={new: self.kept[old] for new, old in enumerate(places) if old in self.kept},
             files=None if self.files is None else self.files.take(places),
         )
 
     def batch(self, places: Sequence[int]) -> Tensor:
         """Return the stimuli at these places, uint8 (B, 3, H, W); all must have one size."""
-        missing = [place for place in dict.fromkeys(places) if place not in self.kept]
+        missing = [index for index in dict.fromkeys(places) if index not in self.kept]
         again: dict[int, Tensor] = {}
         if missing:
             with ThreadPoolExecutor(READERS) as pool:
                 again = dict(zip(missing, pool.map(self._read_again, missing), strict=True))
         return torch.stack([self.kept[p] if p in self.kept else again[p] for p in places])
 
-    def _read_again(self, place: int) -> Tensor:
-        path = self.pictures[place].path
+    def _read_again(self, index: int) -> Tensor:
+        path = self.pictures[index].path
         try:
             digest = file_digest(path)
         except OSError as error:
             raise UsageError(f"Cannot read {path} again: {error.strerror}.") from None
-        if digest != self.digests[place]:
+        if digest != self.digests[index]:
             raise UsageError(f"{path} changed while it was used: start again.")
         return self.stimulus(read_picture(path))
 
@@ -158,19 +158,19 @@ def load_pictures(
 
     with ThreadPoolExecutor(READERS) as pool:
         for start in range(0, len(listed), 4 * READERS):
-            for picture, digest, made in pool.map(read, listed[start : start + 4 * READERS]):
-                if isinstance(made, str):
-                    damaged.append(Damaged(picture.name, made))
+            for picture, digest, outcome in pool.map(read, listed[start : start + 4 * READERS]):
+                if isinstance(outcome, str):
+                    damaged.append(Damaged(picture.name, outcome))
                     if len(damaged) > MOST_DAMAGED * len(listed):
                         raise UsageError(
                             f"At least {len(damaged)} of {len(listed)} pictures cannot be used,"
-                            f" more than 1 %, the last because: {made} Mend or remove them."
+                            f" more than 1 %, the last because: {outcome} Mend or remove them."
                         )
                 else:
-                    room -= made.numel()
+                    room -= outcome.numel()
                     if room > 0:
-                        kept[len(good)] = made
-                    height, width = made.shape[1:]
+                        kept[len(good)] = outcome
+                    height, width = outcome.shape[1:]
                     good.append((picture, digest, (height, width)))
                 advance(1, "")
     pictures, digests, sizes = zip(*good, strict=True)

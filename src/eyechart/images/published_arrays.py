@@ -41,7 +41,7 @@ class PublishedArrays:
 
     def take(self, places: Sequence[int]) -> "PublishedArrays":
         """Return some of the pictures."""
-        pictures = tuple(self.pictures[place] for place in places)
+        pictures = tuple(self.pictures[index] for index in places)
         return PublishedArrays(
             self.arrays, pictures, self.size, self.count, self.places[np.asarray(places)]
         )
@@ -61,14 +61,14 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
     files = {
         path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
     }
-    found = {name: files[name] for name in known if name in files}
+    arrays = {name: files[name] for name in known if name in files}
     has_labels = (root / LABELS).exists()
-    if not found and has_labels and not any(path.is_dir() for path in root.iterdir()):
+    if not arrays and has_labels and not any(path.is_dir() for path in root.iterdir()):
         return (files, []) if files else None
     unknown = {name: path for name, path in files.items() if name not in known}
     more = {name: path for name, path in unknown.items() if has_labels and _has_pictures(path)}
-    others = [path.name for name, path in unknown.items() if name not in more]
-    return (found | more, others) if found else None
+    unused = [path.name for name, path in unknown.items() if name not in more]
+    return (arrays | more, unused) if arrays else None
 
 
 def _has_pictures(path: Path) -> bool:
@@ -123,13 +123,13 @@ def open_pictures(path: Path) -> Levels:
 def _labels(path: Path, rows: int) -> list[int]:
     """Return the class number of each picture; the same list is there once for each severity."""
     labels = open_labels(path, rows)
-    each = labels.reshape(len(SEVERITIES), -1)
-    if labels.min() < 0 or (each != each[0]).any():
+    by_severity = labels.reshape(len(SEVERITIES), -1)
+    if labels.min() < 0 or (by_severity != by_severity[0]).any():
         raise UsageError(
             f"{path} must repeat the same class numbers, 0 or more, for each of 5 severities, and"
             " it does not: it is damaged, or of another data set."
         )
-    return [int(label) for label in each[0]]
+    return [int(label) for label in by_severity[0]]
 
 
 def _named(path: Path, numbers: Sequence[int]) -> list[str]:
@@ -171,7 +171,7 @@ def _open(path: Path) -> NDArray[Any]:
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None
     except (ValueError, EOFError, SyntaxError, TypeError) as error:
-        what = " ".join(str(error).split()).rstrip(".") or "it is empty"
+        reason = " ".join(str(error).split()).rstrip(".") or "it is empty"
         raise UsageError(
-            f"{path} is no NumPy array, or cut off ({what}): download it again."
+            f"{path} is no NumPy array, or cut off ({reason}): download it again."
         ) from None

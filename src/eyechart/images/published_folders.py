@@ -46,23 +46,23 @@ class PublishedFolder:
     size: tuple[int, int]
     named: Mapping[tuple[str, int], Mapping[str, str]] = field(default_factory=dict)
 
-    def path(self, corruption: str, severity: int, place: int) -> Path:
+    def path(self, corruption: str, severity: int, index: int) -> Path:
         """Return the file of a picture."""
-        name = self.pictures[place].path.as_posix()
-        own = self.named.get((corruption, severity), {}).get(name, name)
-        return self.folders[corruption] / str(severity) / own
+        name = self.pictures[index].path.as_posix()
+        file = self.named.get((corruption, severity), {}).get(name, name)
+        return self.folders[corruption] / str(severity) / file
 
     def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
         """Return the pictures at these places, each at its severity, read by several threads."""
-        paths = [self.path(corruption, *each) for each in zip(severities, places, strict=True)]
+        paths = [self.path(corruption, *item) for item in zip(severities, places, strict=True)]
         with ThreadPoolExecutor(READERS) as pool:
-            made = list(pool.map(self._read, paths))
-        good = [each for each in made if isinstance(each, Tensor)]
+            readings = list(pool.map(self._read, paths))
+        good = [item for item in readings if isinstance(item, Tensor)]
         none = torch.empty(0, 3, *self.size, dtype=torch.uint8)
         return Readings(
             torch.stack(good) if good else none,
-            np.array([isinstance(each, Tensor) for each in made], dtype=bool),
-            tuple(each for each in made if isinstance(each, str)),
+            np.array([isinstance(item, Tensor) for item in readings], dtype=bool),
+            tuple(item for item in readings if isinstance(item, str)),
         )
 
     def _read(self, path: Path) -> Tensor | str:
@@ -72,13 +72,13 @@ class PublishedFolder:
             return str(error)
         height, width = picture.shape[1:]
         if (height, width) != self.size:
-            own, all_others = f"{width} × {height}", f"{self.size[1]} × {self.size[0]}"
-            return f"{path} is {own} px, others are {all_others} px (width × height)."
+            size_text, all_others = f"{width} × {height}", f"{self.size[1]} × {self.size[0]}"
+            return f"{path} is {size_text} px, others are {all_others} px (width × height)."
         return picture
 
     def take(self, places: Sequence[int]) -> "PublishedFolder":
         """Return some of the pictures."""
-        return replace(self, pictures=tuple(self.pictures[place] for place in places))
+        return replace(self, pictures=tuple(self.pictures[index] for index in places))
 
 
 def find_folders(
@@ -90,29 +90,30 @@ def find_folders(
     no others that hold nothing but such folders, with class folders in them. Results may go into
     `leave_out`, which is no other folder.
     """
-    found: dict[str, Path] = {}
+    corruptions: dict[str, Path] = {}
     trees: dict[str, Path] = {}
-    others: list[str] = []
+    unknown: list[str] = []
     for folder in _folders(root):
-        for each in _folders(folder) if folder.name in GROUPS else [folder]:
-            if leave_out is not None and each.resolve() == leave_out.resolve():
+        for candidate in _folders(folder) if folder.name in GROUPS else [folder]:
+            if leave_out is not None and candidate.resolve() == leave_out.resolve():
                 continue
-            kind = found if each.name in known else trees
-            if each.name in known or _is_tree(each):
-                if kind.setdefault(each.name, each) != each:
+            kind = corruptions if candidate.name in known else trees
+            if candidate.name in known or _is_tree(candidate):
+                if kind.setdefault(candidate.name, candidate) != candidate:
                     raise UsageError(
-                        f"{each.name} is there twice, as {kind[each.name]} and {each}: remove one."
+                        f"{candidate.name} is there twice, as {kind[candidate.name]} and"
+                        f" {candidate}: remove one."
                     )
             else:
-                others.append(each.relative_to(root).as_posix())
-    if any((folder / level).is_dir() for folder in found.values() for level in LEVELS):
-        return {name: found[name] for name in known if name in found} | trees, others
-    others += found
-    if trees and others:
+                unknown.append(candidate.relative_to(root).as_posix())
+    if any((folder / level).is_dir() for folder in corruptions.values() for level in LEVELS):
+        return {name: corruptions[name] for name in known if name in corruptions} | trees, unknown
+    unknown += corruptions
+    if trees and unknown:
         raise UsageError(
             f"{root} must hold CORRUPTION/SEVERITY/CLASS/ folders or class folders, and"
-            f" {next(iter(trees))} has severities and {others[0]} has none: complete it, or move it"
-            " elsewhere."
+            f" {next(iter(trees))} has severities and {unknown[0]} has none: complete it, or move"
+            " it elsewhere."
         )
     return (trees, []) if trees else None
 
@@ -135,8 +136,8 @@ def is_one_corruption(root: Path) -> bool:
     """Whether a folder holds all five severities of one corruption, each with the same classes."""
     if [folder.name for folder in _folders(root)] != list(LEVELS) or not _is_tree(root):
         return False
-    classes = [[each.name for each in _folders(root / level)] for level in LEVELS]
-    return all(own == classes[0] for own in classes)
+    classes = [[path.name for path in _folders(root / level)] for level in LEVELS]
+    return all(names == classes[0] for names in classes)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -163,17 +164,17 @@ def list_published(
     first: Names | None = None
     for corruption, folder in folders.items():
         for severity in SEVERITIES:
-            place = folder / str(severity)
-            if not place.is_dir():
+            level = folder / str(severity)
+            if not level.is_dir():
                 absent.append((corruption, severity))
             else:
-                own = _classes(place)
-                first = own if first is None else first
+                names = _classes(level)
+                first = names if first is None else first
                 # the same names again are not kept
                 listed[corruption, severity] = {
-                    name: own.get(name, [])
-                    for name in own.keys() | first.keys()
-                    if own.get(name) != first.get(name)
+                    name: names.get(name, [])
+                    for name in names.keys() | first.keys()
+                    if names.get(name) != first.get(name)
                 }
             advance(1, "")
     first = first or {}
@@ -184,27 +185,27 @@ def list_published(
         for name in sorted(stems)
         for file in stems[name].values()
     )
-    named = {key: _differing(own, stems) for key, own in listed.items() if own}
-    made = PublishedFolder(folders, pictures, (0, 0), named)
-    return replace(made, size=_size(root, made))
+    named = {key: _differing(names, stems) for key, names in listed.items() if names}
+    published = PublishedFolder(folders, pictures, (0, 0), named)
+    return replace(published, size=_size(root, published))
 
 
 def _classes(folder: Path) -> Names:
     """Return the picture files of every class folder."""
-    found: Names = {}
+    classes: Names = {}
     try:
         with os.scandir(folder) as entries:
             names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
         for name in names:
             with os.scandir(os.path.join(folder, name)) as files:
-                found[name] = sorted(
+                classes[name] = sorted(
                     file.name
                     for file in files
                     if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."
                 )
     except OSError as error:
         raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.") from None
-    return found
+    return classes
 
 
 def _stem(file: str) -> str:
@@ -215,22 +216,22 @@ def _all_stems(
     root: Path, first: Names, listed: Mapping[tuple[str, int], Names]
 ) -> dict[str, dict[str, str]]:
     """Return, by class and stem, the file of every picture that is in any of the folders."""
-    found: dict[str, dict[str, str]] = {}
+    stems: dict[str, dict[str, str]] = {}
     for names in (first, *listed.values()):
         for name, files in names.items():
-            own = {_stem(file): file for file in files}
-            if len(own) < len(files):
+            by_stem = {_stem(file): file for file in files}
+            if len(by_stem) < len(files):
                 raise UsageError(
                     f"{root} has two files of one name in class {name}, such as"
                     f" {_twice(files)}: remove one."
                 )
-            found[name] = {**own, **found.get(name, {})}
-    if not any(found.values()):
+            stems[name] = {**by_stem, **stems.get(name, {})}
+    if not any(stems.values()):
         raise UsageError(
             f"No pictures in {root}: CORRUPTION/SEVERITY/CLASS/ must hold files ending in"
             f" {', '.join(SUFFIXES)}."
         )
-    return {name: dict(sorted(own.items())) for name, own in found.items()}
+    return {name: dict(sorted(by_stem.items())) for name, by_stem in stems.items()}
 
 
 def _twice(files: Sequence[str]) -> str:
@@ -238,11 +239,11 @@ def _twice(files: Sequence[str]) -> str:
     return next(stem for stem in stems if stems.count(stem) > 1)
 
 
-def _differing(own: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+def _differing(listed: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     """Return the files of another suffix (.png among .jpg), by what they are called elsewhere."""
     return {
         f"{name}/{usual}": f"{name}/{file}"
-        for name, files in own.items()
+        for name, files in listed.items()
         for file in files
         if (usual := stems[name][_stem(file)]) != file
     }
@@ -260,18 +261,18 @@ def _check_whole(
     gaps = [f"{corruption} has no folder {severity}" for corruption, severity in absent]
     missing = len(absent) * total
     grown = [name for name in stems if len(stems[name]) > len(first.get(name, ()))]
-    for (corruption, severity), own in listed.items():
+    for (corruption, severity), names in listed.items():
         lacking = []
-        for name in dict.fromkeys((*own, *grown)):
-            there = {_stem(file) for file in own.get(name, first.get(name, []))}
-            lacking += [f"{name}/{stem}" for stem in stems[name] if stem not in there]
+        for name in dict.fromkeys((*names, *grown)):
+            present = {_stem(file) for file in names.get(name, first.get(name, []))}
+            lacking += [f"{name}/{stem}" for stem in stems[name] if stem not in present]
         if lacking:
             missing += len(lacking)
             gaps.append(
                 f"{corruption}/{severity} lacks {len(lacking)} of {total} pictures, such as"
                 f" {printable(lacking[0])}"
             )
-    empty = sorted(name for name, own in stems.items() if not own)
+    empty = sorted(name for name, names in stems.items() if not names)
     if empty:
         gaps.append(f"class {printable(empty[0])} is empty everywhere")
     if gaps:
@@ -286,8 +287,8 @@ def _check_whole(
 def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
     """Return height and width in px of the first picture that can be read."""
     why = ""
-    for place in range(min(TRIED, len(published.pictures))):
-        path = published.path(next(iter(published.folders)), SEVERITIES[0], place)
+    for index in range(min(TRIED, len(published.pictures))):
+        path = published.path(next(iter(published.folders)), SEVERITIES[0], index)
         try:
             picture = read_picture(path)
         except UsageError as error:

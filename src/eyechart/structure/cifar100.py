@@ -48,9 +48,9 @@ def load_cifar100(folder: Path, progress: Progress) -> HoldoutImages:
         path = where / part
         pixels, kinds, groups = _part(path, len(fine), len(coarse))
         step = progress.begin(f"CIFAR-100, {part}", len(pixels))
-        for number, (own, kind, group) in enumerate(zip(pixels, kinds, groups, strict=True)):
-            kept[len(pictures)] = torch.from_numpy(own.copy())
-            digests.append(hashlib.sha256(own.tobytes()).hexdigest())
+        for number, (image, kind, group) in enumerate(zip(pixels, kinds, groups, strict=True)):
+            kept[len(pictures)] = torch.from_numpy(image.copy())
+            digests.append(hashlib.sha256(image.tobytes()).hexdigest())
             name = f"{part}/{number}"
             pictures.append(Picture(path, name, coarse[group], subclass=fine[kind]))
             to_test.append(part == "test")
@@ -73,21 +73,21 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
             f"The published order is of CIFAR-100's 20 classes, {where} has {len(coarse)} of"
             f" {len(fine)}: use --order random."
         )
-    own = {
+    order = {
         label: [subclass_of(label, fine[number]) for number in numbers]
         for label, numbers in zip(coarse, PUBLISHED, strict=True)
     }
-    if set(kinds.names("subclass")) != {name for names in own.values() for name in names}:
+    if set(kinds.names("subclass")) != {name for names in order.values() for name in names}:
         raise UsageError(
             f"The published order is of CIFAR-100, and {where} groups its classes otherwise: use"
             " --order random."
         )
-    return [own[label] for label in kinds.data.class_names]
+    return [order[label] for label in kinds.data.class_names]
 
 
 def _read(path: Path) -> Mapping[bytes, Any]:
     try:
-        told = read_pickle(path.read_bytes())
+        content = read_pickle(path.read_bytes())
     except OSError as error:
         raise UsageError(
             f"Cannot read {path}: {error.strerror}; give the folder of CIFAR-100's python version,"
@@ -97,14 +97,14 @@ def _read(path: Path) -> Mapping[bytes, Any]:
         raise UsageError(
             f"{path} is no file of CIFAR-100's python version ({error}): fetch it again."
         ) from None
-    if not isinstance(told, dict):
+    if not isinstance(content, dict):
         raise UsageError(f"{path} is no file of CIFAR-100's python version: fetch it again.")
     # written by Python 2 its keys are bytes, by Python 3 texts
-    return {key.encode() if isinstance(key, str) else key: own for key, own in told.items()}
+    return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
 
 
-def _names(path: Path, told: Mapping[bytes, Any], key: bytes) -> list[str]:
-    names = told.get(key)
+def _names(path: Path, content: Mapping[bytes, Any], key: bytes) -> list[str]:
+    names = content.get(key)
     if not isinstance(names, list) or not names:
         raise UsageError(f"{path} has no {key.decode()}: fetch CIFAR-100 again.")
     try:
@@ -116,11 +116,11 @@ def _names(path: Path, told: Mapping[bytes, Any], key: bytes) -> list[str]:
 def _part(
     path: Path, fine: int, coarse: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    told = _read(path)
+    content = _read(path)
     try:
-        pixels = np.asarray(told[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
-        kinds = np.asarray(told[b"fine_labels"], dtype=np.int64)
-        groups = np.asarray(told[b"coarse_labels"], dtype=np.int64)
+        pixels = np.asarray(content[b"data"], dtype=np.uint8).reshape(-1, 3, SIDE, SIDE)
+        kinds = np.asarray(content[b"fine_labels"], dtype=np.int64)
+        groups = np.asarray(content[b"coarse_labels"], dtype=np.int64)
         if not len(pixels) or not (len(pixels),) == kinds.shape == groups.shape:
             raise ValueError
         if kinds.min() < 0 or groups.min() < 0 or kinds.max() >= fine or groups.max() >= coarse:

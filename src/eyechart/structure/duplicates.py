@@ -45,7 +45,7 @@ def perceptual_hash(picture: Pixels) -> int:
     grey = small(picture) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
     waves = dctn(grey, norm="ortho")[:KEPT, :KEPT].ravel()[1:]
     bits = waves > np.median(waves)
-    return sum(1 << place for place in np.flatnonzero(bits).tolist())
+    return sum(1 << bit for bit in np.flatnonzero(bits).tolist())
 
 
 def near_duplicates(
@@ -56,30 +56,30 @@ def near_duplicates(
     `mirrored`: or the same drawing mirrored left to right. `advance` is called every so many
     images.
     """
-    hashes = np.array([perceptual_hash(each) for each in pictures], dtype=np.uint64)
-    colours = [small(each) for each in pictures]
-    found = []
-    for place in range(len(pictures)):
-        if (place + 1) % TOLD == 0:
+    hashes = np.array([perceptual_hash(picture) for picture in pictures], dtype=np.uint64)
+    colours = [small(picture) for picture in pictures]
+    pairs = []
+    for index in range(len(pictures)):
+        if (index + 1) % TOLD == 0:
             advance(TOLD, "")
-        own = [(hashes[place], colours[place])]
+        views = [(hashes[index], colours[index])]
         if mirrored:
-            own.append((np.uint64(perceptual_hash(pictures[place][:, ::-1])),
-                        colours[place][:, ::-1]))  # fmt: skip
+            views.append((np.uint64(perceptual_hash(pictures[index][:, ::-1])),
+                        colours[index][:, ::-1]))  # fmt: skip
         near: set[int] = set()
-        for bits, colour in own:
-            close = np.bitwise_count(hashes[:place] ^ bits) <= FARTHEST
+        for bits, colour in views:
+            close = np.bitwise_count(hashes[:index] ^ bits) <= FARTHEST
             near |= {
                 other
                 for other in np.flatnonzero(close).tolist()
                 if other not in near and _apart(colours[other], colour) <= MOST_APART
             }
-        found += [(other, place) for other in sorted(near)]
+        pairs += [(other, index) for other in sorted(near)]
     advance(len(pictures) % TOLD, "")
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def _apart(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
     """Return the mean difference of two pictures' colours where either shows anything."""
-    shown = (one.min(axis=2) < WHITE) | (two.min(axis=2) < WHITE)
-    return float(np.abs(one - two)[shown].mean()) if shown.any() else 0.0
+    is_drawn = (one.min(axis=2) < WHITE) | (two.min(axis=2) < WHITE)
+    return float(np.abs(one - two)[is_drawn].mean()) if is_drawn.any() else 0.0

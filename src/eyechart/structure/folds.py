@@ -48,11 +48,11 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
     chosen = [name for name in known if not only or name in only]
     names = kinds.data.class_names
     for number, label in enumerate(names):
-        own = set(styles[kinds.labels == number].tolist())
-        if len(own) == 1 and own <= set(chosen):
+        class_styles = set(styles[kinds.labels == number].tolist())
+        if len(class_styles) == 1 and class_styles <= set(chosen):
             raise UsageError(
-                f"The class {label!r} has pictures of one style only, {own.pop()!r}, so nothing"
-                " would be left to train with: add other styles, or take the class out."
+                f"The class {label!r} has pictures of one style only, {class_styles.pop()!r}, so"
+                " nothing would be left to train with: add other styles, or take the class out."
             )
     return [_fold(kinds, name, (name,), styles == name, seed) for name in chosen]
 
@@ -60,6 +60,7 @@ def style_folds(kinds: HoldoutImages, only: Sequence[str] = (), seed: int = 0) -
 def subclass_folds(
     kinds: HoldoutImages,
     per_class: int = 1,
+    *,
     in_all: int | None = None,
     folds: int = 3,
     order: Sequence[Sequence[str]] | None = None,
@@ -70,8 +71,8 @@ def subclass_folds(
     Which ones is random; those that no fold has held out yet come first. `order`:
     the subclasses of each class in the order in which they are held out, where that is published.
     """
-    own = np.array(kinds.names("subclass"))
-    of_class = _subclasses(kinds, own)
+    subclasses = np.array(kinds.names("subclass"))
+    of_class = _subclasses(kinds, subclasses)
     if folds < 1:
         raise UsageError(f"folds must be a whole number from 1, got {folds}.")
     if order is not None and in_all is not None:
@@ -99,23 +100,23 @@ def subclass_folds(
             f" --folds {differ}."
         )
     return [
-        _fold(kinds, f"fold {number}", names, np.isin(own, names), seed)
+        _fold(kinds, f"fold {number}", names, np.isin(subclasses, names), seed)
         for number, names in enumerate(held, start=1)
     ]
 
 
 def named_fold(kinds: HoldoutImages, held: Sequence[str], seed: int = 0) -> Fold:
     """Return the fold that holds out these subclasses, named as `HoldoutImages.names` has them."""
-    own = np.array(kinds.names("subclass"))
-    return _fold(kinds, "fold 1", tuple(sorted(held)), np.isin(own, list(held)), seed)
+    subclasses = np.array(kinds.names("subclass"))
+    return _fold(kinds, "fold 1", tuple(sorted(held)), np.isin(subclasses, list(held)), seed)
 
 
-def _subclasses(kinds: HoldoutImages, own: NDArray[np.str_]) -> dict[str, list[str]]:
+def _subclasses(kinds: HoldoutImages, subclasses: NDArray[np.str_]) -> dict[str, list[str]]:
     """Return the subclasses of each class that are trained with and tested."""
-    found = {}
+    by_class = {}
     for number, label in enumerate(kinds.data.class_names):
-        found[label] = sorted(set(own[kinds.labels == number].tolist()))
-    return found
+        by_class[label] = sorted(set(subclasses[kinds.labels == number].tolist()))
+    return by_class
 
 
 def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list[tuple[str, ...]]:
@@ -131,9 +132,9 @@ def _of_each(of_class: dict[str, list[str]], per_class: int, folds: int) -> list
     return [
         tuple(
             sorted(
-                names[(fold * per_class + place) % len(names)]
+                names[(fold * per_class + turn) % len(names)]
                 for names in of_class.values()
-                for place in range(per_class)
+                for turn in range(per_class)
             )
         )
         for fold in range(folds)
@@ -150,7 +151,7 @@ def _over_all(
             f"Between 1 and {room:,} subclasses can be held out, since every class keeps one, got"
             f" {count}."
         )
-    found: list[tuple[str, ...]] = []
+    held_out: list[tuple[str, ...]] = []
     used: Counter[str] = Counter()
     pairs = [(label, name) for label, names in of_class.items() for name in names]
     for fold in range(folds):
@@ -158,14 +159,14 @@ def _over_all(
         chosen: list[str] = []
         # those that no other fold has held out come first
         for label, name in sorted(
-            pairs, key=lambda each: (used[each[1]], hash64("over all", seed, fold, each[1]))
+            pairs, key=lambda pair: (used[pair[1]], hash64("over all", seed, fold, pair[1]))
         ):
             if len(chosen) < count and left[label]:
                 chosen.append(name)
                 left[label] -= 1
                 used[name] += 1
-        found.append(tuple(sorted(chosen)))
-    return found
+        held_out.append(tuple(sorted(chosen)))
+    return held_out
 
 
 def _fold(
@@ -175,46 +176,50 @@ def _fold(
     held_out = np.flatnonzero(is_held & kinds.to_test if split else is_held)
     copies = np.zeros(len(is_held), dtype=bool)
     copies[kinds.with_copies(np.flatnonzero(is_held))] = True
-    others = ~is_held & ~copies
+    is_other = ~is_held & ~copies
     if not len(held_out):
         raise UsageError(f"There are no pictures to test with of what {name!r} holds out.")
-    familiar = _familiar(kinds, held_out, others & kinds.to_test if split else others, name, seed)
+    familiar = _familiar(
+        kinds, held_out, is_other & kinds.to_test if split else is_other, name, seed
+    )
     if not len(familiar):
         raise UsageError(
             f"There are no familiar pictures to test with when {name!r} is held out: every class"
             " needs at least two pictures of other kinds."
         )
-    shown = np.zeros(len(is_held), dtype=bool)
-    shown[familiar] = True
+    is_tested = np.zeros(len(is_held), dtype=bool)
+    is_tested[familiar] = True
     copies[kinds.with_copies(familiar)] = True
-    copies &= ~is_held & ~shown
-    left = ~is_held & ~shown & ~kinds.to_test
+    copies &= ~is_held & ~is_tested
+    left = ~is_held & ~is_tested & ~kinds.to_test
     train = np.flatnonzero(left & ~copies)
     _check(kinds, name, train)
     return Fold(name, held, train, held_out, familiar, int((left & copies).sum()))
 
 
 def _familiar(
-    kinds: HoldoutImages, held_out: Places, others: NDArray[np.bool_], name: str, seed: int
+    kinds: HoldoutImages, held_out: Places, is_other: NDArray[np.bool_], name: str, seed: int
 ) -> Places:
     """Return other pictures, as many of each class as are held out, but at most half of them."""
     digests = kinds.data.images.digests
     wanted = np.bincount(kinds.labels[held_out], minlength=len(kinds.data.class_names))
-    found: list[int] = []
+    chosen: list[int] = []
     for number, count in enumerate(wanted.tolist()):
-        own = np.flatnonzero(others & (kinds.labels == number)).tolist()
-        own.sort(key=lambda place: hash64("familiar", seed, name, digests[place]))
+        candidates = np.flatnonzero(is_other & (kinds.labels == number)).tolist()
+        candidates.sort(key=lambda index: hash64("familiar", seed, name, digests[index]))
         # where the data set names pictures to test with, none of them is trained with anyway
-        most = len(own) if kinds.to_test.any() else len(own) // 2
-        found += own[: min(count, most)]
-    return np.array(sorted(found), dtype=np.int64)
+        most = len(candidates) if kinds.to_test.any() else len(candidates) // 2
+        chosen += candidates[: min(count, most)]
+    return np.array(sorted(chosen), dtype=np.int64)
 
 
 def _check(kinds: HoldoutImages, name: str, train: Places) -> None:
     counts = np.bincount(kinds.labels[train], minlength=len(kinds.data.class_names))
-    few = [label for label, count in zip(kinds.data.class_names, counts, strict=True) if count < 1]
-    if few:
+    empty = [
+        label for label, count in zip(kinds.data.class_names, counts, strict=True) if count < 1
+    ]
+    if empty:
         raise UsageError(
-            f"Nothing of the class {few[0]!r} is left to train with when {name!r} is held out: add"
-            " pictures of other kinds, or take the class out."
+            f"Nothing of the class {empty[0]!r} is left to train with when {name!r} is held out:"
+            " add pictures of other kinds, or take the class out."
         )

@@ -35,13 +35,13 @@ class HeldOut:
     notes: tuple[str, ...] = ()
 
 
-def read_names(given: Sequence[str]) -> list[str]:
+def read_names(entries: Sequence[str]) -> list[str]:
     """Return the names of subclasses: each given text is a name, or a file of names.
 
     Files have names between spaces, commas or ends of lines, and # before what is none.
     """
     names: list[str] = []
-    for text in given:
+    for text in entries:
         path = Path(text)
         if path.is_file():
             names += _names_in(path)
@@ -75,10 +75,10 @@ def hold_named(kinds: HoldoutImages, names: Sequence[str]) -> HeldOut:
     known = _by_name(kinds)
     held: dict[str, None] = {}
     for name in names:
-        own = known.get(_plain(name))
-        if own is None:
+        matches = known.get(_plain(name))
+        if matches is None:
             raise unknown_name("subclass", name, sorted(known))
-        held.update(dict.fromkeys(own))
+        held.update(dict.fromkeys(matches))
     return HeldOut(tuple(sorted(held)))
 
 
@@ -92,13 +92,13 @@ def hold_published(kinds: HoldoutImages) -> HeldOut:
     renamed: list[str] = []
     missing: list[str] = []
     for name, present in published_names().items():
-        found = _closest(name, present, known)
-        if found is None:
+        match = _closest(name, present, known)
+        if match is None:
             missing.append(name)
             continue
-        held.update(dict.fromkeys(known[found]))
-        if found != name:
-            renamed.append(f"{name} is {found}")
+        held.update(dict.fromkeys(known[match]))
+        if match != name:
+            renamed.append(f"{name} is {match}")
     total = len(published_names())
     if total - len(missing) < MIN_SHARE * total:
         raise UsageError(
@@ -128,24 +128,24 @@ def published_names() -> Mapping[str, str]:
 
 
 def _closest(name: str, present: str, known: Mapping[str, Sequence[str]]) -> str | None:
-    for each in (name, present):
-        if each in known:
-            return each
+    for candidate in (name, present):
+        if candidate in known:
+            return candidate
     # what has a published name itself stands for no other
-    others = [each for each in known if each not in published_names()]
-    near = difflib.get_close_matches(name, others, 1, MIN_SIMILARITY)
+    unpublished = [candidate for candidate in known if candidate not in published_names()]
+    near = difflib.get_close_matches(name, unpublished, 1, MIN_SIMILARITY)
     return near[0] if near else None
 
 
 def _by_name(kinds: HoldoutImages) -> dict[str, tuple[str, ...]]:
     """Return the subclasses of each name, alone and behind their class."""
     full = kinds.names("subclass")
-    bare = [str(each.subclass) for each in kinds.data.images.pictures]
-    found: dict[str, dict[str, None]] = {}
+    bare = [str(key.subclass) for key in kinds.data.images.pictures]
+    by_name: dict[str, dict[str, None]] = {}
     for name, subclass in zip(bare, full, strict=True):
-        for each in (name, subclass):
-            found.setdefault(_plain(each), {})[subclass] = None
-    return {name: tuple(own) for name, own in found.items()}
+        for key in (name, subclass):
+            by_name.setdefault(_plain(key), {})[subclass] = None
+    return {name: tuple(members) for name, members in by_name.items()}
 
 
 def _plain(name: str) -> str:

@@ -59,7 +59,9 @@ class HoldoutImages:
         pixels: list[NDArray[np.uint8]] = []
         for start in range(0, len(self.data), AT_ONCE):
             places = range(start, min(start + AT_ONCE, len(self.data)))
-            pixels += [as_small(own) for own in self.data.batch(places).permute(0, 2, 3, 1).numpy()]
+            pixels += [
+                as_small(image) for image in self.data.batch(places).permute(0, 2, 3, 1).numpy()
+            ]
         step = self.progress.begin("looking for copies", len(pixels))
         return near_duplicates(pixels, mirrored=True, advance=step)
 
@@ -68,10 +70,10 @@ class HoldoutImages:
         chosen = np.zeros(len(self.data), dtype=bool)
         chosen[places] = True
         one, two = self.copies.T
-        found = chosen.copy()
-        found[one[chosen[two]]] = True
-        found[two[chosen[one]]] = True
-        return np.flatnonzero(found)
+        mask = chosen.copy()
+        mask[one[chosen[two]]] = True
+        mask[two[chosen[one]]] = True
+        return np.flatnonzero(mask)
 
 
 def check_trait(pictures: Sequence[Picture], trait: Trait, source: str) -> None:

@@ -47,11 +47,11 @@ class HoldoutStudy:
 
     def settings(self, kinds: HoldoutImages) -> dict[str, Any]:
         """Return all that decides the study, as plain values."""
-        recipe = {name: own for name, own in self.recipe.settings().items() if name != "seed"}
+        recipe = {name: value for name, value in self.recipe.settings().items() if name != "seed"}
         digests = kinds.data.images.digests
         parts = {
             fold.name: [
-                f"{hash64(*(digests[place] for place in places)):016x}"
+                f"{hash64(*(digests[index] for index in places)):016x}"
                 for places in (fold.train, fold.held_out, fold.familiar)
             ]
             for fold in self.folds
@@ -159,13 +159,13 @@ def _answers(path: Path, fold: Fold, data: Labelled, device: torch.device) -> pa
     # trained here, so its code was called before
     model = load_model(str(path), device, trust=True)
     places = np.concatenate([fold.held_out, fold.familiar])
-    own = data.take(places.tolist())
+    tested = data.take(places.tolist())
     return pa.table(
         {
             "place": places,
             "held_out": np.arange(len(places)) < len(fold.held_out),
-            "label": own.labels.numpy(),
-            "answer": predict_held([model], Held(own, device))[0].cpu().numpy(),
+            "label": tested.labels.numpy(),
+            "answer": predict_held([model], Held(tested, device))[0].cpu().numpy(),
         }
     )
 

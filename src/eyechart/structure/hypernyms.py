@@ -1,46 +1,42 @@
-"""WordNet's kinds of things: which synset is a kind of which, from a file of pairs of ids."""
+"""WordNet's kinds of things: which synset is a kind of which, from a file of pairs of ids.
+
+What is done with the images of synsets is in `superclasses`.
+"""
 
 import re
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import networkx as nx
 
 from eyechart.core.errors import UsageError
 
 ID = re.compile(r"n[0-9]{8}")
 """A noun of WordNet, such as n01440764: what ImageNet's folders are called."""
 
-SHOWN = 5
+MAX_NAMED = 5
 """Synsets of a cycle that are named."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hypernyms:
-    """`kinds`: the synsets right below each synset; one without any has an empty tuple."""
+    """`graph`: an edge from each synset to each kind right below it."""
 
     source: str
-    kinds: Mapping[str, tuple[str, ...]]
+    graph: nx.DiGraph
 
     def __contains__(self, synset: object) -> bool:
-        return synset in self.kinds
+        return synset in self.graph
 
     def below(self, synset: str) -> dict[str, int]:
         """Return all kinds of a synset with the fewest steps down to each; to itself they are 0."""
-        steps = {synset: 0}
-        waiting = deque([synset])
-        while waiting:
-            above = waiting.popleft()
-            for kind in self.kinds[above]:
-                if kind not in steps:
-                    steps[kind] = steps[above] + 1
-                    waiting.append(kind)
-        return steps
+        return dict(nx.single_source_shortest_path_length(self.graph, synset))
 
 
 def read_hypernyms(path: Path) -> Hypernyms:
     """Return the pairs of a file, "parent child" in each line, as wordnet.is_a.txt has them."""
-    kinds: dict[str, dict[str, None]] = {}
+    graph = nx.DiGraph()
     for number, line in enumerate(read_lines(path), start=1):
         pair = line.split()
         if not pair:
@@ -50,20 +46,17 @@ def read_hypernyms(path: Path) -> Hypernyms:
                 f"{path}, line {number}: a line must be two WordNet ids, that of a thing and that"
                 f" of a kind of it, such as 'n02084071 n02085374', got {line.strip()[:60]!r}."
             )
-        parent, child = pair
-        kinds.setdefault(parent, {})[child] = None
-        kinds.setdefault(child, {})
-    if not kinds:
+        graph.add_edge(*pair)
+    if not graph:
         raise UsageError(f"{path} holds no pairs of WordNet ids: give wordnet.is_a.txt.")
-    found = {synset: tuple(own) for synset, own in kinds.items()}
-    cycle = find_cycle(found)
+    cycle = find_cycle(graph)
     if cycle:
-        shown = [*cycle[:SHOWN], "…"] if len(cycle) > SHOWN else [*cycle, cycle[0]]
+        named = [*cycle[:MAX_NAMED], "…"] if len(cycle) > MAX_NAMED else [*cycle, cycle[0]]
         raise UsageError(
-            f"{path} has a cycle, {' > '.join(shown)}: nothing can be a kind of itself, so take one"
+            f"{path} has a cycle, {' > '.join(named)}: nothing can be a kind of itself, so take one"
             " of these lines out."
         )
-    return Hypernyms(str(path), found)
+    return Hypernyms(str(path), graph)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -76,33 +69,14 @@ def read_lines(path: Path) -> list[str]:
         raise UsageError(f"{path} is no text file (UTF-8).") from None
 
 
-def find_cycle(kinds: Mapping[str, Iterable[str]]) -> list[str]:
+def find_cycle(graph: nx.DiGraph) -> list[str]:
     """Return synsets each of which is right above the next, and the last above the first, or []."""
-    above: dict[str, list[str]] = {synset: [] for synset in kinds}
-    for parent, own in kinds.items():
-        for child in own:
-            above[child].append(parent)
-    # what has nothing above it is in no cycle, nor is what is then left without anything above it
-    left = Counter({synset: len(parents) for synset, parents in above.items()})
-    free = [synset for synset, count in left.items() if not count]
-    while free:
-        synset = free.pop()
-        del left[synset]
-        for child in kinds[synset]:
-            left[child] -= 1
-            if not left[child]:
-                free.append(child)
-    if not left:
+    try:
+        cycle = [parent for parent, _ in nx.find_cycle(graph)]
+    except nx.NetworkXNoCycle:
         return []
-    # of what is left, everything has something left above it: going up must come round
-    way = [min(left)]
-    while True:
-        parent = min(each for each in above[way[-1]] if each in left)
-        if parent in way:
-            cycle = way[way.index(parent) :][::-1]
-            first = cycle.index(min(cycle))
-            return cycle[first:] + cycle[:first]
-        way.append(parent)
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]
 
 
 def nearest(
@@ -112,15 +86,15 @@ def nearest(
 
     Ties: synsets that are equally near to several tops, with those; they belong to none.
     """
-    found: dict[str, tuple[int, list[str]]] = {}
+    tops_of: dict[str, tuple[int, list[str]]] = {}
     for top in tops:
         for synset, steps in hypernyms.below(top).items():
-            known = found.get(synset)
+            known = tops_of.get(synset)
             if known is None or steps < known[0]:
-                found[synset] = (steps, [top])
+                tops_of[synset] = (steps, [top])
             elif steps == known[0]:
                 known[1].append(top)
     return (
-        {synset: own[0] for synset, (_, own) in found.items() if len(own) == 1},
-        {synset: tuple(own) for synset, (_, own) in found.items() if len(own) > 1},
+        {synset: near[0] for synset, (_, near) in tops_of.items() if len(near) == 1},
+        {synset: tuple(near) for synset, (_, near) in tops_of.items() if len(near) > 1},
     )

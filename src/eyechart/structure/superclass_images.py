@@ -30,7 +30,7 @@ class Split:
     def synsets(self) -> tuple[str, ...]:
         """The synset of each picture to test with, the seen ones first."""
         pictures = (*self.seen.images.pictures, *self.unseen.images.pictures)
-        return tuple(str(each.subclass) for each in pictures)
+        return tuple(str(picture.subclass) for picture in pictures)
 
 
 def load_split(
@@ -42,11 +42,13 @@ def load_split(
     any. Without those a fifth of the seen pictures is kept to test with, and a note says so.
     """
     listed = (*chosen.seen, *chosen.unseen)
-    is_seen = {each.name for each in chosen.seen}
+    is_seen = {item.name for item in chosen.seen}
     images = load_pictures(listed, source, stimulus, progress.begin("pictures", len(listed)))
     seen, unseen = (
-        images.take([p for p, each in enumerate(images.pictures) if (each.name in is_seen) == own])
-        for own in (True, False)
+        images.take(
+            [p for p, item in enumerate(images.pictures) if (item.name in is_seen) == is_wanted]
+        )
+        for is_wanted in (True, False)
     )
     notes = [*chosen.notes, *_on_damaged(images)]
     if chosen.seen_test:
@@ -73,14 +75,14 @@ def load_split(
             "Not tested with, because the same files are among the seen kinds:"
             f" {_counted(copies)} of unseen kinds."
         )
-    names = tuple(each.name for each in chosen.superclasses)
+    names = tuple(item.name for item in chosen.superclasses)
     _check_all_left(names, learnt, tested)
     if not len(unseen):
         raise UsageError(f"All pictures of unseen kinds in {source} are among the seen ones too.")
     train, test, new = (
-        training_data(_relabelled(each), names, least=1) for each in (learnt, tested, unseen)
+        training_data(_relabelled(item), names, least=1) for item in (learnt, tested, unseen)
     )
-    if len({each.size for each in (train, test, new)}) > 1:
+    if len({item.size for item in (train, test, new)}) > 1:
         raise UsageError(
             f"Pictures of seen and of unseen kinds must have one size, those of {source} have not:"
             " give --stimulus 224, or another side."
@@ -99,12 +101,12 @@ def _on_damaged(images: ImageSet) -> list[str]:
 
 def _check_all_left(names: Sequence[str], learnt: ImageSet, tested: ImageSet) -> None:
     """Raise a UsageError unless every superclass has pictures to train and to test with."""
-    for part, what in ((learnt, "train"), (tested, "test")):
-        left = {each.subclass for each in part.pictures}
+    for part, purpose in ((learnt, "train"), (tested, "test")):
+        left = {picture.subclass for picture in part.pictures}
         for name in names:
             if name not in left:
                 raise UsageError(
-                    f"Nothing of the superclass {name!r} is left to {what} with: add pictures of"
+                    f"Nothing of the superclass {name!r} is left to {purpose} with: add pictures of"
                     " kinds that ImageNet-1K has, or leave it out of --superclasses."
                 )
 
@@ -113,14 +115,17 @@ def _counted(pictures: int) -> str:
     return "1 picture" if pictures == 1 else f"{pictures:,} pictures"
 
 
-def _without(images: ImageSet, *others: ImageSet) -> tuple[ImageSet, int]:
+def _without(images: ImageSet, *known_sets: ImageSet) -> tuple[ImageSet, int]:
     """Return the pictures that are not among others, by their digests, and how many were."""
-    known = {digest for each in others for digest in each.digests}
-    kept = [place for place, digest in enumerate(images.digests) if digest not in known]
+    known = {digest for known_set in known_sets for digest in known_set.digests}
+    kept = [index for index, digest in enumerate(images.digests) if digest not in known]
     return images.take(kept), len(images) - len(kept)
 
 
 def _relabelled(images: ImageSet) -> ImageSet:
     """Return the pictures with the superclass as label and the synset as subclass."""
-    pictures = (replace(own, label=own.subclass, subclass=own.label) for own in images.pictures)
+    pictures = (
+        replace(picture, label=picture.subclass, subclass=picture.label)
+        for picture in images.pictures
+    )
     return replace(images, pictures=tuple(pictures))

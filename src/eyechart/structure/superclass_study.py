@@ -44,7 +44,9 @@ def settings_of(data: Split, recipe: Recipe) -> dict[str, Any]:
         **recipe.settings(),
         "tune": recipe.tune,
         "stimulus": data.train.images.stimulus.name,
-        "superclasses": [f"{each.wnid} {each.name}" for each in data.superclasses],
+        "superclasses": [
+            f"{superclass.wnid} {superclass.name}" for superclass in data.superclasses
+        ],
         "to train with": data.train.fingerprint,
         "seen": data.seen.fingerprint,
         "unseen": data.unseen.fingerprint,

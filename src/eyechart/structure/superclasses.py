@@ -68,7 +68,7 @@ class Sorted:
 
 def read_superclasses(path: Path) -> tuple[Superclass, ...]:
     """Return the superclasses of a file: in each line a WordNet id, and behind it a name."""
-    found: dict[str, Superclass] = {}
+    superclasses: dict[str, Superclass] = {}
     for number, line in enumerate(read_lines(path), start=1):
         words = line.split()
         if not words:
@@ -79,12 +79,12 @@ def read_superclasses(path: Path) -> tuple[Superclass, ...]:
                 f" 'n01503061 bird', got {line.strip()[:60]!r}."
             )
         wnid, name = words[0], " ".join(words[1:])
-        if wnid in found or any(name == other.name for other in found.values()):
+        if wnid in superclasses or any(name == other.name for other in superclasses.values()):
             raise UsageError(f"{path}, line {number}: {wnid} or {name!r} is there twice.")
-        found[wnid] = Superclass(name, wnid)
-    if len(found) < 2:
-        raise UsageError(f"{path} must name at least 2 superclasses, got {len(found)}.")
-    return tuple(found.values())
+        superclasses[wnid] = Superclass(name, wnid)
+    if len(superclasses) < 2:
+        raise UsageError(f"{path} must name at least 2 superclasses, got {len(superclasses)}.")
+    return tuple(superclasses.values())
 
 
 def read_synsets(path: Path | None) -> frozenset[str]:
@@ -94,7 +94,7 @@ def read_synsets(path: Path | None) -> frozenset[str]:
     """
     if path is None:
         return frozenset(wordnet_ids())
-    found = set()
+    synsets = set()
     for number, line in enumerate(read_lines(path), start=1):
         if not line.split():
             continue
@@ -104,27 +104,27 @@ def read_synsets(path: Path | None) -> frozenset[str]:
                 f"{path}, line {number}: a line must begin with a WordNet id, such as n01440764,"
                 f" got {line.strip()[:60]!r}."
             )
-        found.add(wnid)
-    if not found:
+        synsets.add(wnid)
+    if not synsets:
         raise UsageError(f"{path} holds no WordNet ids.")
-    return frozenset(found)
+    return frozenset(synsets)
 
 
 def superclass_of(
     hypernyms: Hypernyms, superclasses: Sequence[Superclass]
 ) -> tuple[dict[str, Superclass], dict[str, tuple[str, ...]]]:
     """Return the superclass of each synset below one, the nearest, and ties with their names."""
-    for each in superclasses:
-        if each.wnid not in hypernyms:
+    for superclass in superclasses:
+        if superclass.wnid not in hypernyms:
             raise UsageError(
-                f"The superclass {each.name!r} ({each.wnid}) is not in {hypernyms.source}: give all"
-                " of WordNet's pairs, or --superclasses without it."
+                f"The superclass {superclass.name!r} ({superclass.wnid}) is not in"
+                f" {hypernyms.source}: give all of WordNet's pairs, or --superclasses without it."
             )
-    own = {each.wnid: each for each in superclasses}
-    found, ties = nearest(hypernyms, list(own))
+    by_wnid = {superclass.wnid: superclass for superclass in superclasses}
+    nearest_of, ties = nearest(hypernyms, list(by_wnid))
     return (
-        {synset: own[top] for synset, top in found.items()},
-        {synset: tuple(own[top].name for top in tops) for synset, tops in ties.items()},
+        {synset: by_wnid[top] for synset, top in nearest_of.items()},
+        {synset: tuple(by_wnid[top].name for top in tops) for synset, tops in ties.items()},
     )
 
 
@@ -132,6 +132,7 @@ def sort_pictures(
     pictures: Sequence[Picture],
     source: str,
     hypernyms: Hypernyms,
+    *,
     superclasses: Sequence[Superclass] = PUBLISHED,
     imagenet: Collection[str] | None = None,
     most: int | None = None,
@@ -148,24 +149,24 @@ def sort_pictures(
     above, ties = superclass_of(hypernyms, superclasses)
     notes += _ties(pictures, ties)
     below = _below(pictures, above)
-    seen = [each for each in below if each.label in known]
-    unseen = [each for each in below if each.label not in known]
+    seen = [item for item in below if item.label in known]
+    unseen = [item for item in below if item.label not in known]
     if not seen or not unseen:
-        which = "that ImageNet-1K has" if not seen else "that ImageNet-1K has not"
+        kind = "that ImageNet-1K has" if not seen else "that ImageNet-1K has not"
         raise UsageError(
-            f"{source} has no pictures of kinds of the {len(superclasses)} superclasses {which}:"
+            f"{source} has no pictures of kinds of the {len(superclasses)} superclasses {kind}:"
             " give folders of both, as ImageNet-22K has them."
         )
-    taught = {each.subclass for each in seen}
-    kept = tuple(each for each in superclasses if each.name in taught)
+    taught = {item.subclass for item in seen}
+    kept = tuple(item for item in superclasses if item.name in taught)
     if len(kept) < 2:
         raise UsageError(
             f"{source} has pictures of seen kinds of one superclass only, {kept[0].name!r}: give at"
             " least two."
         )
-    tested = {each.subclass for each in unseen}
+    tested = {item.subclass for item in unseen}
     notes += _bare(superclasses, taught, tested)
-    unseen = _at_most([each for each in unseen if each.subclass in taught], most)
+    unseen = _at_most([item for item in unseen if item.subclass in taught], most)
     if not unseen:
         raise UsageError(
             f"{source} has no unseen kinds of a superclass of which it has seen ones: add pictures."
@@ -188,13 +189,13 @@ def with_seen_test(
     known = read_synsets(None) if imagenet is None else imagenet
     notes = _strangers(pictures, source)
     above, _ = superclass_of(hypernyms, chosen.superclasses)
-    tested = [each for each in _below(pictures, above) if each.label in known]
-    there = {each.subclass for each in tested}
-    for own in chosen.superclasses:
-        if own.name not in there:
+    tested = [picture for picture in _below(pictures, above) if picture.label in known]
+    present = {picture.subclass for picture in tested}
+    for superclass in chosen.superclasses:
+        if superclass.name not in present:
             raise UsageError(
                 f"{source} must have images of kinds of every superclass that ImageNet-1K has, and"
-                f" has none of {own.name!r}: add some, or leave it out of --superclasses."
+                f" has none of {superclass.name!r}: add some, or leave it out of --superclasses."
             )
     return replace(chosen, notes=(*chosen.notes, *notes), seen_test=tuple(tested))
 
@@ -202,16 +203,16 @@ def with_seen_test(
 def _below(pictures: Sequence[Picture], above: Mapping[str, Superclass]) -> list[Picture]:
     """Return the pictures of kinds of a superclass, with its name as their subclass."""
     return [
-        replace(each, subclass=above[each.label].name)
-        for each in pictures
-        if each.label is not None and each.label in above
+        replace(picture, subclass=above[picture.label].name)
+        for picture in pictures
+        if picture.label is not None and picture.label in above
     ]
 
 
 def _strangers(pictures: Sequence[Picture], source: str) -> list[str]:
     """Return a note on folders that are no WordNet ids; a UsageError if there are no others."""
     # pictures that lie beside the folders are those of the folder itself
-    names = {"." if each.label is None else each.label for each in pictures}
+    names = {"." if picture.label is None else picture.label for picture in pictures}
     bad = sorted(name for name in names if not ID.fullmatch(name))
     if len(bad) == len(names):
         got = f", got {bad[0]!r}" if bad else ""
@@ -226,14 +227,14 @@ def _strangers(pictures: Sequence[Picture], source: str) -> list[str]:
 
 
 def _ties(pictures: Sequence[Picture], ties: Mapping[str, tuple[str, ...]]) -> list[str]:
-    labels = {each.label for each in pictures if each.label is not None}
-    there = sorted(labels & ties.keys())
-    if not there:
+    labels = {picture.label for picture in pictures if picture.label is not None}
+    tied = sorted(labels & ties.keys())
+    if not tied:
         return []
-    synsets = "1 synset" if len(there) == 1 else f"{len(there):,} synsets"
+    synsets = "1 synset" if len(tied) == 1 else f"{len(tied):,} synsets"
     return [
-        f"Left out, because equally near to several superclasses: {synsets}, such as {there[0]}"
-        f" ({' and '.join(ties[there[0]])})."
+        f"Left out, because equally near to several superclasses: {synsets}, such as {tied[0]}"
+        f" ({' and '.join(ties[tied[0]])})."
     ]
 
 
@@ -243,8 +244,12 @@ def _bare(
     tested: Collection[str | None],
 ) -> list[str]:
     """Return notes on superclasses of which there are no seen or no unseen pictures."""
-    none = [each.name for each in superclasses if each.name not in taught]
-    half = [each.name for each in superclasses if each.name in taught and each.name not in tested]
+    none = [superclass.name for superclass in superclasses if superclass.name not in taught]
+    half = [
+        superclass.name
+        for superclass in superclasses
+        if superclass.name in taught and superclass.name not in tested
+    ]
     notes = []
     if none:
         notes.append(
@@ -265,8 +270,10 @@ def _at_most(pictures: Sequence[Picture], most: int | None) -> list[Picture]:
         return list(pictures)
     taken: Counter[str | None] = Counter()
     chosen = set()
-    for place in sorted(range(len(pictures)), key=lambda own: hash64("few", pictures[own].name)):
-        if taken[pictures[place].label] < most:
-            taken[pictures[place].label] += 1
-            chosen.add(place)
-    return [each for place, each in enumerate(pictures) if place in chosen]
+    for index in sorted(
+        range(len(pictures)), key=lambda number: hash64("few", pictures[number].name)
+    ):
+        if taken[pictures[index].label] < most:
+            taken[pictures[index].label] += 1
+            chosen.add(index)
+    return [picture for index, picture in enumerate(pictures) if index in chosen]

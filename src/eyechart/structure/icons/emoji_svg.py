@@ -44,13 +44,13 @@ class Licence:
 
 def find_emoji(package: Package) -> list[Emoji]:
     """Return all emoji that belong to a class, in Unicode's order."""
-    told = package.read("data-by-emoji.json")
-    if not isinstance(told, dict) or not told:
+    by_emoji = package.read("data-by-emoji.json")
+    if not isinstance(by_emoji, dict) or not by_emoji:
         raise package.changed("data-by-emoji.json lists no emoji")
-    found = []
-    for characters, own in told.items():
+    emoji = []
+    for characters, facts in by_emoji.items():
         try:
-            name, group = own["slug"], own["group"]
+            name, group = facts["slug"], facts["group"]
         except (KeyError, TypeError):
             raise package.changed(f"{characters} has no slug or no group") from None
         # files are named by it
@@ -58,15 +58,15 @@ def find_emoji(package: Package) -> list[Emoji]:
             raise package.changed(f"the slug of {characters} is no name")
         label = class_of(name, group)
         if label is not None:
-            found.append(Emoji(name, label, code_of(characters)))
-    if not found:
+            emoji.append(Emoji(name, label, code_of(characters)))
+    if not emoji:
         raise package.changed("no name in it is known")
-    return found
+    return emoji
 
 
 def code_of(characters: str) -> str:
     """Return the hexadecimal codes of characters, joined by dashes, without selectors."""
-    return "-".join(f"{ord(each):x}" for each in characters if ord(each) != SELECTOR)
+    return "-".join(f"{ord(character):x}" for character in characters if ord(character) != SELECTOR)
 
 
 class Style:
@@ -74,12 +74,12 @@ class Style:
 
     def __init__(self, name: str, package: Package) -> None:
         self.name, self.package = name, package
-        told = package.read("icons.json")
-        if not isinstance(told, dict) or not isinstance(told.get("icons"), dict):
+        content = package.read("icons.json")
+        if not isinstance(content, dict) or not isinstance(content.get("icons"), dict):
             raise package.changed("icons.json has no icons")
-        self._told: Mapping[str, Any] = told
-        self._icons: Mapping[str, Any] = told["icons"]
-        self._aliases: Mapping[str, Any] = told.get("aliases") or {}
+        self._told: Mapping[str, Any] = content
+        self._icons: Mapping[str, Any] = content["icons"]
+        self._aliases: Mapping[str, Any] = content.get("aliases") or {}
         if not isinstance(self._aliases, dict):
             raise package.changed("icons.json lists no aliases")
         codes = package.read("chars.json", needed=False)
@@ -96,9 +96,9 @@ class Style:
     @property
     def licence(self) -> Licence:
         """The terms of the package."""
-        told = self.package.read("info.json")
+        info = self.package.read("info.json")
         try:
-            terms, author = told["license"], told["author"]
+            terms, author = info["license"], info["author"]
             return Licence(
                 self.name,
                 self.package.name,
@@ -119,7 +119,9 @@ class Style:
             raise self.package.changed(f"the icon {name} has no body")
         try:
             left, top, width, height = (
-                float(next((own[key] for own in (*records, self._told) if key in own), usual))
+                float(
+                    next((record[key] for record in (*records, self._told) if key in record), usual)
+                )
                 for key, usual in (("left", 0), ("top", 0), ("width", SIDE), ("height", SIDE))
             )
             turns = _turns(records)
@@ -154,8 +156,10 @@ class Style:
 
 def _turns(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return how a drawing is mirrored and then turned: flips cancel out, and turns add up."""
-    flips = [key for key in ("hFlip", "vFlip") if sum(bool(own.get(key)) for own in records) % 2]
-    return flips + ["quarter"] * (sum(int(own.get("rotate", 0)) for own in records) % 4)
+    flips = [
+        key for key in ("hFlip", "vFlip") if sum(bool(record.get(key)) for record in records) % 2
+    ]
+    return flips + ["quarter"] * (sum(int(record.get("rotate", 0)) for record in records) % 4)
 
 
 def _bare(code: str) -> str:
@@ -172,30 +176,30 @@ def _turned(turn: str, left: float, top: float, width: float, height: float) -> 
 
 
 def drawn(
-    style: Style, emoji: Sequence[Emoji], others: Sequence[Style]
+    style: Style, emoji: Sequence[Emoji], styles: Sequence[Style]
 ) -> Iterator[tuple[Emoji, str]]:
     """Yield each emoji that a style has, and the name of its icon.
 
     Packages that do not say which characters an icon is for are read by name, as the others or
     Unicode call it.
     """
-    for each in emoji:
-        names = [style.codes.get(each.code)]
-        names += [other.codes.get(each.code) for other in others]
-        names += _spellings(each.name)
-        found = next((name for name in names if name is not None and name in style), None)
-        if found is not None:
-            yield each, found
+    for one in emoji:
+        names = [style.codes.get(one.code)]
+        names += [other.codes.get(one.code) for other in styles]
+        names += _spellings(one.name)
+        icon = next((name for name in names if name is not None and name in style), None)
+        if icon is not None:
+            yield one, icon
 
 
 def _spellings(name: str) -> list[str]:
     """Return how packages may write a name of Unicode's."""
     plain = name.replace("_", "-")
-    made = [plain, plain.replace("-o-clock", "-oclock"), plain.replace("-s-", "s-")]
+    spellings = [plain, plain.replace("-o-clock", "-oclock"), plain.replace("-s-", "s-")]
     if plain.startswith("flag-"):
         land = plain.removeprefix("flag-")
-        made += [f"flag-for-{land}", f"flag-for-flag-{land}"]
-    return made
+        spellings += [f"flag-for-{land}", f"flag-for-flag-{land}"]
+    return spellings
 
 
 def rasterise(svg: str, side: int) -> NDArray[np.uint8]:

@@ -65,24 +65,30 @@ class Built:
 
 
 def build_icons(
-    out: Path, source: Path, side: int, styles: Sequence[str], fetch: bool, progress: Progress
+    out: Path,
+    source: Path,
+    *,
+    side: int,
+    styles: Sequence[str],
+    is_fetched: bool,
+    progress: Progress,
 ) -> Built:
     """Draw the icons into class folders in `out`, with a list and the licences beside them.
 
-    `source`: the folder of the npm packages, which are fetched into it if `fetch`. `side`: in px.
+    `source`: the folder of the npm packages, fetched into it if `is_fetched`. `side`: in px.
     """
     styles = tuple(dict.fromkeys(styles))
     settings = {"icons": "drawn from packages", "size": side, "styles": list(styles)}
     _check(out, side, styles, settings)
     if find_spec("resvg_py") is None:
         raise UsageError("Icons are drawn with resvg_py: pip install 'eyechart[icons]'.")
-    if fetch:
+    if is_fetched:
         fetch_packages([NAMES, *(STYLES[style] for style in styles)], source, progress)
     emoji = find_emoji(find_package(NAMES, source))
     sets = [Style(style, find_package(STYLES[style], source)) for style in styles]
-    licences = [each.licence for each in sets]
-    made, looks, broken = _draw(emoji, sets, side, progress)
-    kept, repeated = _once(made, looks)
+    licences = [style_set.licence for style_set in sets]
+    icons, looks, broken = _draw(emoji, sets, side, progress)
+    kept, repeated = _once(icons, looks)
     write_icons(kept, out, _licences(licences), settings, progress)
     return Built(
         len(kept),
@@ -131,15 +137,15 @@ def _draw(
     emoji: Sequence[Emoji], sets: Sequence[Style], side: int, progress: Progress
 ) -> tuple[list[Icon], list[Pixels], list[str]]:
     """Return the icons, how they look at one size, and which are broken."""
-    wanted = [(style, *each) for style in sets for each in drawn(style, emoji, sets)]
+    wanted = [(style, *pair) for style in sets for pair in drawn(style, emoji, sets)]
     step = progress.begin("drawing icons", len(wanted))
-    made, looks, broken = [], [], []
-    for style, each, name in wanted:
+    icons, looks, broken = [], [], []
+    for style, pair, name in wanted:
         drawing = style.svg(name)
         try:
             looks.append(rasterise(drawing, LOOKED_AT))
             draw = partial(_drawn, drawing, side, looks[-1])
-            made.append(Icon(each.label, style.name, each.name, draw))
+            icons.append(Icon(pair.label, style.name, pair.name, draw))
         except ValueError as error:
             broken.append(f"{style.name}/{name}")
             if len(broken) > MOST_BROKEN * len(wanted):
@@ -149,9 +155,9 @@ def _draw(
                     " fetch the packages again."
                 ) from None
         step(1, "")
-    if not made:
+    if not icons:
         raise UsageError("The packages hold no icon of the 50 classes: fetch them again.")
-    return made, looks, broken
+    return icons, looks, broken
 
 
 def _drawn(drawing: str, side: int, look: Pixels) -> Pixels:
@@ -160,21 +166,21 @@ def _drawn(drawing: str, side: int, look: Pixels) -> Pixels:
 
 
 def _once(
-    made: Sequence[Icon], looks: Sequence[Pixels]
+    icons: Sequence[Icon], looks: Sequence[Pixels]
 ) -> tuple[list[Icon], Counter[tuple[str, str]]]:
     """Return the icons without drawings of the same emoji that an earlier style has already."""
-    own: dict[str, list[int]] = {}
-    for place, icon in enumerate(made):
-        own.setdefault(icon.subclass, []).append(place)
+    by_class: dict[str, list[int]] = {}
+    for index, icon in enumerate(icons):
+        by_class.setdefault(icon.subclass, []).append(index)
     gone: set[int] = set()
     repeated: Counter[tuple[str, str]] = Counter()
-    for places in own.values():
-        for one, two in near_duplicates([looks[place] for place in places]).tolist():
+    for places in by_class.values():
+        for one, two in near_duplicates([looks[index] for index in places]).tolist():
             first, second = places[one], places[two]
             if first not in gone and second not in gone:
                 gone.add(second)
-                repeated[made[first].style, made[second].style] += 1
-    return [icon for place, icon in enumerate(made) if place not in gone], repeated
+                repeated[icons[first].style, icons[second].style] += 1
+    return [icon for index, icon in enumerate(icons) if index not in gone], repeated
 
 
 def write_icons(
@@ -245,8 +251,10 @@ def _licences(licences: Sequence[Licence]) -> str:
         "| style | drawn by | licence | package |",
         "|---|---|---|---|",
     ]
-    for own in licences:
-        author = f"[{own.author}]({own.home})" if own.home else own.author
-        terms = f"[{own.name}]({own.url})" if own.url else own.name
-        lines.append(f"| {own.style} | {author} | {terms} | {own.package} {own.version} |")
+    for licence in licences:
+        author = f"[{licence.author}]({licence.home})" if licence.home else licence.author
+        terms = f"[{licence.name}]({licence.url})" if licence.url else licence.name
+        lines.append(
+            f"| {licence.style} | {author} | {terms} | {licence.package} {licence.version} |"
+        )
     return "\n".join([*lines, ""])

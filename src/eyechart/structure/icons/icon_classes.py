@@ -37,17 +37,17 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 def icon_classes() -> Mapping[str, Rule]:
     """Return the classes in alphabetical order, each with its rule."""
     text = (files("eyechart.structure.icons") / TABLE).read_text(encoding="utf-8")
-    return {name: _rule(own) for name, own in sorted(yaml.safe_load(text).items())}
+    return {name: _rule(entry) for name, entry in sorted(yaml.safe_load(text).items())}
 
 
-def _rule(own: str | Mapping[str, str]) -> Rule:
-    if isinstance(own, str):
-        return Rule(tuple(own.split()))
+def _rule(entry: str | Mapping[str, str]) -> Rule:
+    if isinstance(entry, str):
+        return Rule(tuple(entry.split()))
     return Rule(
-        tuple(own["names"].split()), tuple(own.get("but", "").split()), own.get("group", "")
+        tuple(entry["names"].split()), tuple(entry.get("but", "").split()), entry.get("group", "")
     )
 
 
 def class_of(name: str, group: str) -> str | None:
     """Return the class of an emoji, None if it belongs to none."""
-    return next((each for each, rule in icon_classes().items() if rule.holds(name, group)), None)
+    return next((label for label, rule in icon_classes().items() if rule.holds(name, group)), None)

@@ -76,18 +76,18 @@ def read_icons50(source: Path) -> Iterator[Icon]:
     if source.is_file():
         yield from _of_array(source)
         return
-    found = False
-    for each in find_pictures([source]):
-        parts = each.relative.parts
+    has_icons = False
+    for file in find_pictures([source]):
+        parts = file.relative.parts
         if len(parts) < 2:
             raise UsageError(
-                f"{each.path} is in no class folder: give the folder above those of the classes."
+                f"{file.path} is in no class folder: give the folder above those of the classes."
             )
-        style, rendition, subclass = read_name(Path(parts[-1]).stem, each.path)
-        pixels = np.asarray(read_picture(each.path).convert("RGB"))
-        found = True
+        style, rendition, subclass = read_name(Path(parts[-1]).stem, file.path)
+        pixels = np.asarray(read_picture(file.path).convert("RGB"))
+        has_icons = True
         yield Icon(parts[0], style, subclass, partial(_same, pixels), rendition)
-    if not found:
+    if not has_icons:
         raise UsageError(f"{source} holds no pictures: give the folder above those of the classes.")
 
 
@@ -120,18 +120,18 @@ def _of_array(path: Path) -> Iterator[Icon]:
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, _, kind = read(file)
         held = read_pickle(file.read(), "latin1") if kind.hasobject and shape == () else None
-        own = held.item() if isinstance(held, np.ndarray) else held
-        if not isinstance(own, dict):
+        content = held.item() if isinstance(held, np.ndarray) else held
+        if not isinstance(content, dict):
             raise ValueError("it holds no dictionary")
-        missing = [key for key in KEYS if key not in own]
+        missing = [key for key in KEYS if key not in content]
         if missing:
             raise ValueError(f"it has no {missing[0]}")
-        pixels = np.asarray(own["image"])
+        pixels = np.asarray(content["image"])
         if pixels.ndim != 4 or pixels.dtype != np.uint8:
             raise ValueError("its pictures are not 8-bit")
         pixels = pixels if pixels.shape[3] == 3 else pixels.transpose(0, 2, 3, 1)
-        names = [[str(each) for each in np.asarray(own[key]).ravel()] for key in KEYS[:4]]
-        if pixels.shape[3] != 3 or any(len(each) != len(pixels) for each in names):
+        names = [[str(column) for column in np.asarray(content[key]).ravel()] for key in KEYS[:4]]
+        if pixels.shape[3] != 3 or any(len(column) != len(pixels) for column in names):
             raise ValueError("its parts are of unequal length")
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror}.") from None

@@ -59,8 +59,8 @@ class Package:
 
     def _text(self, file: str) -> str | None:
         if self.path.is_dir():
-            own = self.path / file
-            return own.read_text(encoding="utf-8") if own.is_file() else None
+            path = self.path / file
+            return path.read_text(encoding="utf-8") if path.is_file() else None
         # to its end, where the sum is that tells whether all is well
         with gzip.open(self.path) as packed:
             content = io.BytesIO(packed.read())
@@ -72,41 +72,41 @@ class Package:
                     return None if own_content is None else own_content.read().decode("utf-8")
         return None
 
-    def changed(self, what: str) -> UsageError:
+    def changed(self, problem: str) -> UsageError:
         """Return the error that says that the package is not as it is known."""
         version = f" {self.version}" if self.version else ""
         return UsageError(
             f"The package {self.name}{version} has another format than this eyechart reads"
-            f" ({what}): fetch it again, or give an older version with --from."
+            f" ({problem}): fetch it again, or give an older version with --from."
         )
 
     @property
     def version(self) -> str:
         """The version, empty if the package does not say."""
         try:
-            said = json.loads(self._text("package.json") or "{}")
+            metadata = json.loads(self._text("package.json") or "{}")
         except (ValueError, *DAMAGED):
             return ""
-        return str(said.get("version", "")) if isinstance(said, dict) else ""
+        return str(metadata.get("version", "")) if isinstance(metadata, dict) else ""
 
 
 def find_package(name: str, folder: Path) -> Package:
     """Return the newest package of this name in a folder: archives, or as npm installs them."""
     archive = name.removeprefix("@").replace("/", "-")
-    found = [
+    packages = [
         path
         for path in folder.glob(f"{archive}-*.tgz")
         if path.name.removeprefix(f"{archive}-")[:1].isdigit()
     ]
-    for place in (folder / name, folder / "node_modules" / name):
-        if (place / "package.json").is_file():
-            found.append(place)
-    if not found:
+    for path in (folder / name, folder / "node_modules" / name):
+        if (path / "package.json").is_file():
+            packages.append(path)
+    if not packages:
         raise UsageError(
             f"{folder} has no package {name}: get it with npm pack {name} where there is a"
             " network, and put it there."
         )
-    return max((Package(name, path) for path in found), key=lambda one: _order(one.version))
+    return max((Package(name, path) for path in packages), key=lambda one: _order(one.version))
 
 
 def _order(version: str) -> tuple[int, ...]:
@@ -119,10 +119,10 @@ def fetch_packages(names: list[str], folder: Path, progress: Progress) -> None:
     for name in names:
         try:
             # one that does not say its version came only half
-            here = bool(find_package(name, folder).version)
+            is_fetched = bool(find_package(name, folder).version)
         except UsageError:
-            here = False
-        if not here:
+            is_fetched = False
+        if not is_fetched:
             missing.append(name)
     if not missing:
         return
@@ -155,8 +155,8 @@ def _fetch(program: str, name: str, folder: Path) -> None:
     )
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """Return the line in which npm says why: the first that names a reason, or the first."""
-    lines = [line.removeprefix("npm error").strip().rstrip(".") for line in said.splitlines()]
+    lines = [line.removeprefix("npm error").strip().rstrip(".") for line in output.splitlines()]
     lines = [line for line in lines if line]
     return next((line for line in lines if "reason:" in line), lines[0] if lines else "")
