@@ -12,23 +12,25 @@ from typing import Any
 
 from eyechart.core.errors import UsageError
 
+FilePath = str | os.PathLike[str]
 
-def as_number(value: Any, name: str) -> float:
+
+def as_number(value: object, name: str) -> float:
     """Return a real number as a float; text, truth values, complex numbers and lists are none."""
     try:
         if isinstance(value, str | bytes | bool):
             raise TypeError
-        return float(value)
+        return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise UsageError(f"{name} must be a number, got {brief(value)}.") from None
 
 
-def as_whole(value: Any, name: str, low: int, high: int) -> int:
+def as_whole(value: object, name: str, low: int, high: int) -> int:
     """Return a whole number in low…high as an int; 3.0 and True are none."""
     try:
         if isinstance(value, bool):
             raise TypeError
-        number = operator.index(value)
+        number = operator.index(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError):
         raise UsageError(f"{name} must be a whole number, got {brief(value)}.") from None
     if number < low:
@@ -38,7 +40,7 @@ def as_whole(value: Any, name: str, low: int, high: int) -> int:
     return number
 
 
-def as_within(value: Any, name: str, low: float, high: float) -> float:
+def as_within(value: object, name: str, low: float, high: float) -> float:
     """Return a finite number in low…high as a float."""
     number = as_number(value, name)
     if not (math.isfinite(number) and low <= number <= high):
@@ -46,18 +48,20 @@ def as_within(value: Any, name: str, low: float, high: float) -> float:
     return number
 
 
-def as_flag(value: Any, name: str) -> bool:
+def as_flag(value: object, name: str) -> bool:
     """Return a truth value; 0 and 1 are ones too."""
+    # NumPy's truth values have no index
+    is_bool = type(value).__name__ in ("bool_", "bool")
     try:
-        number = operator.index(value) if not isinstance(value, bool) else int(value)
+        number = int(bool(value)) if is_bool else operator.index(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, RuntimeError):
-        number = int(value) if type(value).__name__ in ("bool_", "bool") else -1
+        number = -1
     if number not in (0, 1):
         raise UsageError(f"{name} must be True or False, got {brief(value)}.")
     return bool(number)
 
 
-def as_text(value: Any, name: str) -> str:
+def as_text(value: object, name: str) -> str:
     """Return a string."""
     if not isinstance(value, str) or (not value.isascii() and not _is_encodable(value)):
         raise UsageError(f"{name} must be a string, got {brief(value)}.")
@@ -73,12 +77,12 @@ def _is_encodable(text: str) -> bool:
     return True
 
 
-def as_texts(values: Any, name: str) -> tuple[str, ...]:
+def as_texts(values: object, name: str) -> tuple[str, ...]:
     """Return a list of strings; a single string is none."""
     return tuple(as_text(value, f"each of {name}") for value in as_list(values, name))
 
 
-def as_list(values: Any, name: str) -> list[Any]:
+def as_list(values: object, name: str) -> list[Any]:
     """Return what can be gone through as a list; a string is one thing."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise UsageError(f"{name} must be a list, got {brief(values)}.")
@@ -88,9 +92,11 @@ def as_list(values: Any, name: str) -> list[Any]:
         raise UsageError(f"{name} must be a list, got {brief(values)}.") from None
 
 
-def as_path(value: Any, name: str, expected: str = "a name or a path") -> Any:
+def as_path(value: object, name: str, expected: str = "a name or a path") -> FilePath:
     """Return a string or path as it is, if the file system could have it."""
     try:
+        if not isinstance(value, str | os.PathLike):
+            raise TypeError
         text = os.fspath(value)
         if not isinstance(text, str) or "\0" in text:
             raise ValueError
@@ -101,13 +107,13 @@ def as_path(value: Any, name: str, expected: str = "a name or a path") -> Any:
     return value
 
 
-def as_paths(values: Any, name: str) -> list[Any]:
+def as_paths(values: object, name: str) -> list[FilePath]:
     """Return one name or path, or a list of them, as a list."""
     paths = [values] if isinstance(values, str | os.PathLike) else as_list(values, name)
     return [as_path(path, f"Each of {name}") for path in paths]
 
 
-def as_folder(value: Any, name: str) -> Path:
+def as_folder(value: object, name: str) -> Path:
     """Return the path of a folder, which may be missing; a file or what is no path is none."""
     path = Path(as_path(value, name, "the path of a folder"))
     if path.exists() and not path.is_dir():
@@ -115,7 +121,7 @@ def as_folder(value: Any, name: str) -> Path:
     return path
 
 
-def brief(value: Any) -> str:
+def brief(value: object) -> str:
     """Return what was given in a few letters: a long or strange value by its type alone."""
     if isinstance(value, int | float | complex | str | bytes | bool | None):
         try:

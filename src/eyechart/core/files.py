@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from eyechart.core.errors import UsageError
 
@@ -25,7 +25,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_torch(held: Mapping[str, Any], path: Path) -> None:
+def write_torch(held: Mapping[str, object], path: Path) -> None:
     """Write plain values and tensors as torch does; the file appears whole or not at all."""
     import torch  # takes long, and most users of this module do without
 

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -168,7 +167,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
         ) from None
 
 
-def read_header(path: Path) -> Mapping[str, Any]:
+def read_header(path: Path) -> Mapping[str, str]:
     """Return the texts that a Parquet file carries besides its rows."""
     try:
         stored = pq.read_metadata(path).metadata or {}

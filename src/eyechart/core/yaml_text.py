@@ -19,7 +19,7 @@ class _BoundedLoader(yaml.SafeLoader):
         self._depth = 0
         self._sizes: dict[int, int] = {}
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self._depth >= MAX_DEPTH:
             raise yaml.YAMLError(f"it is nested more than {MAX_DEPTH} levels deep")
         self._depth += 1

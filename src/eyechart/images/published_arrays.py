@@ -6,7 +6,7 @@ Arrays stay on disk, and what is needed is read from them.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -117,7 +117,7 @@ def open_pictures(path: Path) -> Levels:
             f"{path} has pictures of {array.shape[2]} × {array.shape[1]} px, under"
             f" {SMALLEST_SIDE} px there is no visual change."
         )
-    return array
+    return cast(Levels, array)
 
 
 def _labels(path: Path, rows: int) -> list[int]:
@@ -148,7 +148,7 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
     return [names[number] for number in numbers]
 
 
-def open_labels(path: Path, rows: int) -> NDArray[Any]:
+def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
     """Return so many class numbers from a file, as they are."""
     if not path.exists():
         raise UsageError(f"{path} is missing: it must hold the class number of every picture.")
@@ -165,7 +165,7 @@ def open_labels(path: Path, rows: int) -> NDArray[Any]:
     return labels
 
 
-def _open(path: Path) -> NDArray[Any]:
+def _open(path: Path) -> NDArray[np.generic]:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     except OSError as error:

@@ -1,6 +1,7 @@
 """From what the user gives (a name, `module:attribute`, a file, an object) to a `Model`."""
 
 import difflib
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,7 +70,7 @@ def load_model(
     maps = [
         label_map
         if isinstance(label_map, LabelMap)
-        else find_map(as_path(label_map, "Each of label_maps"))
+        else find_map(os.fspath(as_path(label_map, "Each of label_maps")))
         for label_map in as_list(label_maps, "label_maps")
     ]
     model = _load(spec, Request(where, half, trust, prompt, names, download=download))

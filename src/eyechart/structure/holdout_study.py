@@ -6,7 +6,6 @@ several processes with the same command share it.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +44,7 @@ class HoldoutStudy:
     normalise: bool = False
     notes: tuple[str, ...] = ()
 
-    def settings(self, kinds: HoldoutImages) -> dict[str, Any]:
+    def settings(self, kinds: HoldoutImages) -> dict[str, object]:
         """Return all that decides the study, as plain values."""
         recipe = {name: value for name, value in self.recipe.settings().items() if name != "seed"}
         digests = kinds.data.images.digests

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +36,7 @@ RECIPE = Recipe(epochs=1, batch=128, rate=0.01, weight_decay=5e-4, schedule="cos
 """The published experiment's."""
 
 
-def settings_of(data: Split, recipe: Recipe) -> dict[str, Any]:
+def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:
     """Return all that decides a study besides its models, as plain values."""
     return {
         "kind": "superclass",
