@@ -36,7 +36,7 @@ class ImageSource:
 
     def settings(self, settings: EvaluateSettings) -> EvaluateSettings:
         """Return the settings for these images: published files have a suite of their own."""
-        suite = None if settings.suite is None else as_path(settings.suite, "suite")
+        suite = None if settings.suite is None else os.fspath(as_path(settings.suite, "suite"))
         if self.published is None:
             if suite is not None and is_read(suite):
                 raise UsageError(f"{suite} is read from files: give its folder as --images.")

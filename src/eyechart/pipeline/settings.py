@@ -333,7 +333,9 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
         from eyechart.models.label_map import LabelMap, find_map
 
         return tuple(
-            name if isinstance(name, LabelMap) else find_map(as_path(name, "Each of label_maps"))
+            name
+            if isinstance(name, LabelMap)
+            else find_map(os.fspath(as_path(name, "Each of label_maps")))
             for name in as_list(self.label_maps, "label_maps")
         )
 
