@@ -143,6 +143,12 @@ def test_predictions_in_memory_are_those_on_disk(task, usual, tmp_path):
         assert sorted(map(str, sorted(rows, key=key))) == sorted(map(str, sorted(kept, key=key)))
 
 
+def test_a_worker_without_items_does_nothing(task):
+    memory = InMemory()
+    predict_items(task, [], memory, lambda *_: None)
+    assert memory.tables == {}
+
+
 def test_two_writers_never_take_each_others_numbers(task, tmp_path):
     writers = [part_files(task, tmp_path, writer) for writer in range(3)]
     memory = InMemory()

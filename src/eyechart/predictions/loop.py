@@ -137,12 +137,25 @@ class PredictionTask:
             items.insert(0, WorkItem(DESTROYED_ROWS))
         return items
 
-    def samples(self, item: WorkItem) -> list[Samples]:
-        """Return the samples of an item by corruption, none for images of nothing."""
-        groups = (
-            samples.take(np.flatnonzero(np.isin(samples.row, item.rows))) for samples in self.groups
-        )
-        return [samples for samples in groups if len(samples)]
+    def samples(self, items: Sequence[WorkItem]) -> list[list[Samples]]:
+        """Return the samples of each item by corruption; images of nothing have none."""
+        rows = np.concatenate([item.rows for item in items])
+        numbers = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
+        order = np.argsort(rows)
+        rows, numbers = rows[order], numbers[order]
+        samples_of_items: list[list[Samples]] = [[] for _ in items]
+        # sorted once for all items: to look for each item's rows among all samples takes seconds
+        for samples in self.groups:
+            nearest = np.minimum(np.searchsorted(rows, samples.row), len(rows) - 1)
+            number = np.where(rows[nearest] == samples.row, numbers[nearest], -1)
+            by_item = np.argsort(number, kind="stable")
+            starts = np.searchsorted(number[by_item], np.arange(len(items) + 1))
+            for item_samples, start, stop in zip(
+                samples_of_items, starts[:-1], starts[1:], strict=True
+            ):
+                if stop > start:
+                    item_samples.append(samples.take(by_item[start:stop]))
+        return samples_of_items
 
 
 def predict_items(
@@ -153,11 +166,13 @@ def predict_items(
     `advance` is told of each sample when it is kept. Out of memory halves the batch from there on.
     An interrupt loses nothing that was computed.
     """
+    if not items:
+        return
     rows = np.concatenate([item.rows for item in items])
     if np.isin(DESTROYED_ROWS, rows).any():
         table = predict_destroyed(task.images, task.plan, task.models, task.device)
         destination.write(DESTROYED, table)
-    groups = [group for item in items if (group := task.samples(item))]
+    groups = [samples for samples in task.samples(items) if samples]
     if groups:
         with ThreadPoolExecutor(1, "eyechart-write") as writer:
             _Loop(task, destination, writer, advance).run(groups)
