@@ -14,7 +14,7 @@ def test_what_is_undetermined_says_so_in_every_text():
     assert np.isnan(unsure.interval95).all() and np.isnan(unsure.interval83).all()
     assert shown(unsure, SCORES["relative_mce"]) == "166.7 (undetermined)"
     saved = Estimate(value=1.667, interval95=(None, None), interval83=(None, None))
-    assert in_words(saved, percent=True) == "166.7 (undetermined)"
+    assert in_words(saved, SCORES["relative_mce"]) == "166.7 (undetermined)"
     assert percent_range(unsure.interval95) == "undetermined"
     sure = make_estimate(1.667, np.full(70, 1.7))
     assert shown(sure, SCORES["relative_mce"]) == "166.7 (170–170)"

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from math import nan
 
 import pytest
 
@@ -280,7 +281,7 @@ def test_people_who_recognised_nothing_are_nothing_to_be_near_to(made):
     report, _ = made("entry16")
     results = report.runs[0].results
     space = results.models[0].spaces["entry16"]
-    none = replace(space.means["hmri_a"], value=None, interval95=(None, None))
+    none = replace(space.means["hmri_a"], value=nan, interval95=(nan, nan))
     model = replace(
         results.models[0], spaces={"entry16": replace(space, means={**space.means, "hmri_a": none})}
     )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
 import eyechart as ec
-from eyechart.stats.estimate import make_estimate
+from eyechart.stats.estimate import Estimate, make_estimate
 from eyechart.stats.ranking import Ranking, kendall_tau, rank, swaps
 from resampled_models import estimates, models
 
@@ -95,7 +95,7 @@ def test_a_replicate_without_a_score_may_put_every_model_at_every_rank():
     for share, expected in ((0.1, (1, 3)), (0.01, (1, 1))):
         numbers[:, : int(200 * share)] = np.nan
         scores = {
-            name: type(ONE)(place + 1.0, (0, 0), (0, 0), drawn)
+            name: Estimate.of(place + 1.0, (0, 0), (0, 0), drawn)
             for place, (name, drawn) in enumerate(zip("abc", numbers, strict=True))
         }
         assert rank(scores, False).ranks == {"a": 1, "b": 2, "c": 3}

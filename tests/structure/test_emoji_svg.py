@@ -465,6 +465,6 @@ def test_the_search_for_copies_tells_of_every_picture(monkeypatch):
     monkeypatch.setattr(duplicates, "TOLD", 20)
     told = []
     pictures = [smooth_picture(0)] + [smooth_picture(1)] * 41
-    pairs = near_duplicates(pictures, step=lambda count, message: told.append(count))
+    pairs = near_duplicates(pictures, advance=lambda count, message: told.append(count))
     assert told == [20, 20, 2]
     assert len(pairs) == 41 * 40 / 2

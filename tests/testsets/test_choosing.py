@@ -120,7 +120,7 @@ def test_loaded_pictures_are_chosen_from_too(tmp_path):
     loaded = ec.load_images(folder, "native")
     one = ec.evaluate(MODEL, loaded, **options)
     two = ec.evaluate(MODEL, folder, stimulus="native", **options)
-    assert one.images["digests"] == two.images["digests"] and len(one.images["digests"]) == 4
+    assert one.images.digests == two.images.digests and len(one.images.digests) == 4
     assert one.coverage == two.coverage
 
 

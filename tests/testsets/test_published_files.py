@@ -509,7 +509,7 @@ def test_an_interrupted_run_from_files_goes_on_and_repeats_nothing(
     straight = ec.evaluate(
         "small_models:colours", root, out=tmp_path / "b", replicates=5, humans=None
     )
-    assert straight.images["pictures"] == 8
+    assert straight.images.pictures == 8
     for name in TWO:
         own, other = (
             {key[:2]: (row[0], row[3]) for key, row in recorded(tmp_path / out, name).items()}

@@ -26,8 +26,8 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.reports.terminal.retraining_table import (
+    BeforeAfter,
     RetrainedRow,
-    Score,
     retrained_cells,
     retrained_latex,
 )
@@ -207,7 +207,7 @@ def test_retrainings_of_several_models_make_one_latex_table(retrained, run, tmp_
 
 
 def test_rows_of_two_label_spaces_are_told_apart():
-    score = {"r_a": Score(0.3, 0.7, False)}
+    score = {"r_a": BeforeAfter(0.3, 0.7, False)}
     rows = [RetrainedRow("m", space, "vcr/frost", score) for space in ("native", "entry16")]
     labels = [cells[0] for cells in retrained_cells(rows)]
     assert labels == ["m (native)", "m (entry16)"]
@@ -450,7 +450,7 @@ def spread(count):
 def test_intervals_that_touch_are_not_apart():
     def between(*ends):
         (a, b), (c, d) = ends
-        one, two = (type("E", (), {"interval": own}) for own in ((a, b), (c, d)))
+        one, two = (type("E", (), {"interval95": own}) for own in ((a, b), (c, d)))
         return ScoreChange("native", "", "r_a", one, two, None, 1.0).is_apart
 
     assert between((0.1, 0.2), (0.3, 0.4)) and between((0.3, 0.4), (0.1, 0.2))
