@@ -14,6 +14,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import write_torch
+from eyechart.core.run_folder import Settings
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.adapter import ADAPTERS
 from eyechart.models.card import SUFFIXES as CARDS
@@ -46,7 +47,7 @@ class Checkpoint:
     side: int | None = None
     mean: Channels = (0.0, 0.0, 0.0)
     std: Channels = (1.0, 1.0, 1.0)
-    recipe: Mapping[str, Any] = field(default_factory=dict)
+    recipe: Mapping[str, Settings] = field(default_factory=dict)
     made: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -128,6 +128,7 @@ def _layer(
     after: int,
     kernel: int,
     stride: int = 1,
+    *,
     groups: int = 1,
     active: bool = True,
 ) -> nn.Sequential:

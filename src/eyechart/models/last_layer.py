@@ -1,7 +1,6 @@
 """The layer of a network that makes the class scores: which it is, and another in its place."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -83,7 +82,7 @@ def replace_layer(module: nn.Module, name: str, outputs: int, seed: int = 0) -> 
             new = nn.Linear(old.in_features, outputs, bias=old.bias is not None)
         else:
             assert isinstance(old, nn.Conv2d), "only layers that find_last_layer names"
-            shape: dict[str, Any] = {name: getattr(old, name) for name in SHAPE}
+            shape = {name: getattr(old, name) for name in SHAPE}
             new = nn.Conv2d(old.in_channels, outputs, bias=old.bias is not None, **shape)
     weight = next(old.parameters())
     new = new.to(weight.device, weight.dtype).train(old.training)
