@@ -66,8 +66,8 @@ class AccuracyTable:
         """Return a model's accuracies, mean over seeds: of clean pictures, then each corruption."""
         if model not in self.models:
             raise unknown_name("model in the table:", model, self.models)
-        own: Numbers = self.values[:, self.models.index(model)].mean(axis=0)
-        return own
+        accuracies: Numbers = self.values[:, self.models.index(model)].mean(axis=0)
+        return accuracies
 
     def place(self, corruption: str) -> int:
         """Return which of the tests a corruption is."""
@@ -77,8 +77,8 @@ class AccuracyTable:
 
     def robustness(self) -> Numbers:
         """Return R = A_c / A_clean of the standard and the single models: (seeds, 1 + n, n)."""
-        own = self.values[:, : 1 + len(self.corruptions)]
-        return robustness_scores(own[..., 1:], own[..., 0])
+        single = self.values[:, : 1 + len(self.corruptions)]
+        return robustness_scores(single[..., 1:], single[..., 0])
 
     def seed_deviation(self, least_gain: float = LEAST_GAIN) -> Numbers | None:
         """Return the standard deviation of overlaps over seeds (n, n); None for a single seed.
@@ -91,11 +91,11 @@ class AccuracyTable:
 
     def matrix(self, least_gain: float = LEAST_GAIN, classes: int | None = None) -> OverlapMatrix:
         """Return the overlaps, of the mean robustness over seeds; notes say what is doubtful."""
-        own = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, least_gain)
+        matrix = overlap_matrix(self.robustness().mean(axis=0), self.corruptions, least_gain)
         single = 1 + len(self.corruptions)
         clean = self.values[:, :single, 0].mean(axis=0)
-        notes = clean_notes(self.models[:single], clean, classes) + own.notes
-        return OverlapMatrix(own.names, own.scores, own.gains, own.least_gain, notes)
+        notes = clean_notes(self.models[:single], clean, classes) + matrix.notes
+        return OverlapMatrix(matrix.names, matrix.scores, matrix.gains, matrix.least_gain, notes)
 
 
 def read_accuracies(path: Path) -> AccuracyTable:
@@ -114,22 +114,22 @@ def read_accuracies(path: Path) -> AccuracyTable:
             f"{path} must begin with a row {TRAINED_ON},{CLEAN},CORRUPTION…, got none."
         )
     corruptions, start = _head(path, rows[0])
-    found: dict[tuple[str, str], list[float]] = {}
+    rows_by_model: dict[tuple[str, str], list[float]] = {}
     for row in rows[1:]:
         check_width(path, row, len(rows[0]))
         key = (row[1] if start == 3 else "", row[0])
-        if key in found:
+        if key in rows_by_model:
             raise UsageError(f"{path} must have one row for each model, got {_called(key)} twice.")
-        found[key] = [_share(path, row[0], cell) for cell in row[start - 1 :]]
-    return _table(path, corruptions, found)
+        rows_by_model[key] = [_share(path, row[0], cell) for cell in row[start - 1 :]]
+    return _table(path, corruptions, rows_by_model)
 
 
 def write_accuracies(table: AccuracyTable, path: Path) -> None:
     """Write the table as a CSV file that `read_accuracies` reads; numbers lose nothing."""
     repeated = table.seeds != ("",)
     rows = [[TRAINED_ON, *([SEED] if repeated else []), *table.tests]]
-    for seed, own in zip(table.seeds, table.values, strict=True):
-        for model, accuracies in zip(table.models, own, strict=True):
+    for seed, seed_values in zip(table.seeds, table.values, strict=True):
+        for model, accuracies in zip(table.models, seed_values, strict=True):
             cells = [repr(float(value)) for value in accuracies]
             rows.append([model, *([seed] if repeated else []), *cells])
     write_cells(path, rows)
@@ -139,42 +139,42 @@ def make_table(
     corruptions: Sequence[str], models: Sequence[str], values: Numbers, seeds: Sequence[str] = ("",)
 ) -> AccuracyTable:
     """Return a table of accuracies (seeds, models, 1 + corruptions), or (models, …) of one seed."""
-    own: Numbers = np.asarray(values, dtype=np.float64)
-    own = own[None] if own.ndim == 2 else own
+    table: Numbers = np.asarray(values, dtype=np.float64)
+    table = table[None] if table.ndim == 2 else table
     expected = (STANDARD, *corruptions)
     if tuple(models[: len(expected)]) != expected:
         raise UsageError("models must be 'standard', then all corruptions in their order.")
-    if own.shape != (len(seeds), len(models), 1 + len(corruptions)):
+    if table.shape != (len(seeds), len(models), 1 + len(corruptions)):
         raise UsageError(
             f"values must be of {len(seeds)} seeds, {len(models)} models and"
-            f" {1 + len(corruptions)} tests, got shape {own.shape}."
+            f" {1 + len(corruptions)} tests, got shape {table.shape}."
         )
-    return AccuracyTable(tuple(corruptions), tuple(models), own, tuple(seeds))
+    return AccuracyTable(tuple(corruptions), tuple(models), table, tuple(seeds))
 
 
-def read_hits(folder: Path, table: AccuracyTable, whole: bool = False) -> Hits | None:
+def read_hits(folder: Path, table: AccuracyTable, with_benchmarks: bool = False) -> Hits | None:
     """Return hits (seeds, models, tests, pictures) as `overlap_intervals` takes them.
 
     None if the folder keeps none. Models and tests are those of the table; the models that were
-    trained on whole benchmarks are among them only if `whole` is true.
+    trained on whole benchmarks are among them only if `with_benchmarks` is true.
     """
     seeds = sorted(path for path in (folder / HITS_FOLDER).glob("*") if path.is_dir())
     if not seeds:
         return None
-    models = list(table.models if whole else table.models[: 1 + len(table.corruptions)])
-    found = []
+    models = list(table.models if with_benchmarks else table.models[: 1 + len(table.corruptions)])
+    tables = []
     for seed in seeds:
         for test in table.tests:
-            own = read_parquet(seed / f"{file_name(test)}.parquet", models)
-            found.append(np.stack([own[name].to_numpy().astype(bool) for name in models]))
-    counts = {own.shape[1] for own in found}
+            columns = read_parquet(seed / f"{file_name(test)}.parquet", models)
+            tables.append(np.stack([columns[name].to_numpy().astype(bool) for name in models]))
+    counts = {hits.shape[1] for hits in tables}
     if len(counts) > 1:
         raise UsageError(
             f"{folder / HITS_FOLDER} must hold the same pictures for every test, got"
             f" {' and '.join(f'{count:,}' for count in sorted(counts)[:2])} of them."
         )
     shape = (len(seeds), len(table.tests), len(models), counts.pop())
-    return np.stack(found).reshape(shape).swapaxes(1, 2)
+    return np.stack(tables).reshape(shape).swapaxes(1, 2)
 
 
 def count_classes(folder: Path) -> int | None:
@@ -221,10 +221,10 @@ def _share(path: Path, model: str, cell: str) -> float:
 
 
 def _table(
-    path: Path, corruptions: tuple[str, ...], found: dict[tuple[str, str], list[float]]
+    path: Path, corruptions: tuple[str, ...], accuracies: dict[tuple[str, str], list[float]]
 ) -> AccuracyTable:
-    seeds = tuple(dict.fromkeys(seed for seed, _ in found))
-    names = dict.fromkeys(model for _, model in found)
+    seeds = tuple(dict.fromkeys(seed for seed, _ in accuracies))
+    names = dict.fromkeys(model for _, model in accuracies)
     together = tuple(name for name in names if name.startswith(ALL))
     models = (STANDARD, *corruptions, *together)
     if STANDARD not in names:
@@ -239,13 +239,13 @@ def _table(
             )
     for seed in seeds:
         for name in models:
-            if (seed, name) not in found:
+            if (seed, name) not in accuracies:
                 raise UsageError(
                     f"{path} must have a row for every corruption, and has none for"
                     f" {_called((seed, name))}: without a model trained on it no overlap with it"
                     " can be known."
                 )
-    values = np.array([[found[seed, name] for name in models] for seed in seeds])
+    values = np.array([[accuracies[seed, name] for name in models] for seed in seeds])
     for name, clean in zip(models, values[..., 0].min(axis=0), strict=True):
         if clean == 0:
             raise UsageError(

@@ -52,8 +52,8 @@ class Balance:
 
 def spread_of(means: Sequence[float]) -> MeanSpread:
     """Return how far means are apart, by the population's standard deviation as the paper does."""
-    own = np.asarray(means, dtype=np.float64)
-    return MeanSpread(float(own.mean()), float(own.std()), float(np.ptp(own)))
+    numbers = np.asarray(means, dtype=np.float64)
+    return MeanSpread(float(numbers.mean()), float(numbers.std()), float(np.ptp(numbers)))
 
 
 def balance_of(
@@ -73,7 +73,7 @@ def balance_of(
     errors = {
         model: errors_of(table, model, names, relative, base).values for model in (STANDARD, *names)
     }
-    means = {model: float(np.mean(list(own.values()))) for model, own in errors.items()}
+    means = {model: float(np.mean(list(ratios.values()))) for model, ratios in errors.items()}
     spread = spread_of([means[name] for name in names])
     clean = {model: clean_error(table, model) for model in errors}
     return Balance(names, errors, means, spread, relative, base, baseline_note(base), clean)
@@ -100,8 +100,10 @@ def baseline_of(
     if baseline not in (None, STANDARD):
         return joined_baseline(str(baseline), names)
     clean, *errors = _errors(table, STANDARD)
-    own = dict(zip(table.corruptions, map(float, errors), strict=True))
-    return measured_baseline(STANDARD, own, float(clean), source="the table's standard model")
+    by_corruption = dict(zip(table.corruptions, map(float, errors), strict=True))
+    return measured_baseline(
+        STANDARD, by_corruption, float(clean), source="the table's standard model"
+    )
 
 
 def baseline_note(baseline: Baseline) -> str:
@@ -119,8 +121,8 @@ def errors_of(
 ) -> CorruptionErrors:
     """Return a model's corruption errors, mean over seeds, as shares of the baseline's."""
     errors = _errors(table, model)
-    own = {name: float(errors[table.place(name)]) for name in names}
-    return corruption_error(own, baseline, float(errors[0]), relative)
+    by_corruption = {name: float(errors[table.place(name)]) for name in names}
+    return corruption_error(by_corruption, baseline, float(errors[0]), relative)
 
 
 def clean_error(table: AccuracyTable, model: str) -> float:

@@ -51,17 +51,17 @@ class BenchmarkCoverage:
     @property
     def covered(self) -> tuple[str, ...]:
         """Those that overlap by more than the least with at least one."""
-        return tuple(own.corruption for own in self.each if own.score > self.least_overlap)
+        return tuple(cover.corruption for cover in self.each if cover.score > self.least_overlap)
 
     @property
     def uncovered(self) -> tuple[str, ...]:
         """Those that overlap with none by more than the least, as far as is known."""
-        return tuple(own.corruption for own in self.each if own.score <= self.least_overlap)
+        return tuple(cover.corruption for cover in self.each if cover.score <= self.least_overlap)
 
     @property
     def undetermined(self) -> tuple[str, ...]:
         """Those whose overlap with none of the benchmark is determined."""
-        return tuple(own.corruption for own in self.each if isnan(own.score))
+        return tuple(cover.corruption for cover in self.each if isnan(cover.score))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class DirectTest:
     @property
     def helped(self) -> tuple[str, ...]:
         """The corruptions to which the model is more robust than the standard one."""
-        return tuple(name for name, own in self.errors.items() if own < self.standard[name])
+        return tuple(name for name, error in self.errors.items() if error < self.standard[name])
 
     @property
     def not_helped(self) -> tuple[str, ...]:
@@ -113,13 +113,13 @@ def coverage_of(
         raise UsageError(f"The least overlap must be 0 or more, got {least_overlap:g}.")
     if not by or not of:
         raise UsageError("Each benchmark must have at least one corruption.")
-    each = []
+    covers = []
     for name in of:
         scores = [(float(matrix[name, other]), other) for other in by]
-        known = [own for own in scores if not isnan(own[0])]
-        score, nearest = max(known, key=lambda own: own[0]) if known else (np.nan, "")
-        each.append(CoveredCorruption(name, nearest, score, len(known) < len(scores)))
-    return BenchmarkCoverage(tuple(by), tuple(of), least_overlap, tuple(each))
+        known = [pair for pair in scores if not isnan(pair[0])]
+        score, nearest = max(known, key=lambda pair: pair[0]) if known else (np.nan, "")
+        covers.append(CoveredCorruption(name, nearest, score, len(known) < len(scores)))
+    return BenchmarkCoverage(tuple(by), tuple(of), least_overlap, tuple(covers))
 
 
 def direct_test(
@@ -140,6 +140,6 @@ def direct_test(
     names = check_benchmark(table, of)
     base = baseline_of(table, baseline, names)
     models = (ALL + benchmark, STANDARD)
-    own, standard = (errors_of(table, model, names, relative, base).values for model in models)
+    trained, standard = (errors_of(table, model, names, relative, base).values for model in models)
     clean = (clean_error(table, models[0]), clean_error(table, models[1]))
-    return DirectTest(models[0], own, standard, relative, base, baseline_note(base), clean)
+    return DirectTest(models[0], trained, standard, relative, base, baseline_note(base), clean)

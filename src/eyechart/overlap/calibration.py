@@ -84,12 +84,12 @@ def calibrate(
     check_targets(lower, upper)
     check_entries(entries)
     judge = RobustnessProbe(model, images, pictures, seed)
-    found = []
+    calibrated = []
     for entry in entries:
-        found.append(calibrate_entry(judge, entry, lower, upper, steps))
+        calibrated.append(calibrate_entry(judge, entry, lower, upper, steps))
         if done is not None:
-            done(found[-1])
-    return tuple(found)
+            done(calibrated[-1])
+    return tuple(calibrated)
 
 
 def check_targets(lower: float, upper: float) -> None:
@@ -150,14 +150,19 @@ def finish(
     if not scale.by_severity:
         # one that is published but for its severities stays so, and is written in one line
         ends = f"R {lower.robustness.value:.3f} at the mild end, {upper.robustness.value:.3f} at"
-        said = f"Calibrated: {ends} the strong end{f' ({note})' if note else ''}."
-        entry = replace(entry, note=f"{entry.note} {said}".strip())
+        sentence = f"Calibrated: {ends} the strong end{f' ({note})' if note else ''}."
+        entry = replace(entry, note=f"{entry.note} {sentence}".strip())
     return Calibrated(entry, lower, upper, reach, note, evaluations)
 
 
-def calibrated_suite(found: Sequence[Calibrated], name: str, title: str, source: str) -> Suite:
+def calibrated_suite(calibrated: Sequence[Calibrated], name: str, title: str, source: str) -> Suite:
     """Return the corruptions with their ranges as one suite, to be written."""
-    return Suite(name, title, source, tuple(replace(each.entry, suite=name) for each in found))
+    return Suite(
+        name,
+        title,
+        source,
+        tuple(replace(corruption.entry, suite=name) for corruption in calibrated),
+    )
 
 
 class _RangeSearch:
@@ -203,7 +208,9 @@ class _RangeSearch:
         clean picture nor one with an R of `too_mild` or more.
         """
         places = sorted(self.visited)
-        below = next((place for place in places if self.visited[place].value < target), None)
+        below = next(
+            (strength for strength in places if self.visited[strength].value < target), None
+        )
         if below is None:
             return None
         above = places[places.index(below) - 1]
@@ -226,10 +233,12 @@ class _RangeSearch:
 
     def is_mildest(self, strength: float) -> bool:
         """Whether nothing but the clean picture was milder."""
-        own = self.scale.step(strength)
+        settled = self.scale.step(strength)
         return all(
-            place >= strength or self.scale.is_clean(place) or self.scale.step(place) == own
-            for place in self.visited
+            visited >= strength
+            or self.scale.is_clean(visited)
+            or self.scale.step(visited) == settled
+            for visited in self.visited
         )
 
     def end(self, strength: float) -> RangeEnd:

@@ -65,10 +65,15 @@ class CalibrationRecord:
         scale = StrengthScale(entry, side)
         return finish(scale, row.lower, row.upper, row.reach, row.note, row.evaluations)
 
-    def add(self, entry: Entry, found: Calibrated) -> None:
+    def add(self, entry: Entry, calibrated: Calibrated) -> None:
         """Add a corruption; it is on disk when this returns."""
         row = CalibratedRow(
-            _stand_in(entry), found.lower, found.upper, found.reach, found.note, found.evaluations
+            _stand_in(entry),
+            calibrated.lower,
+            calibrated.upper,
+            calibrated.reach,
+            calibrated.note,
+            calibrated.evaluations,
         )
         rows = {**self.content.corruptions, entry.name: row}
         self.content = replace(self.content, corruptions=rows)
@@ -109,20 +114,25 @@ def settings_of(judge: RobustnessProbe, lower: float, upper: float, steps: int) 
     }
 
 
-def write_table(found: Sequence[Calibrated], path: Path) -> None:
+def write_table(calibrated: Sequence[Calibrated], path: Path) -> None:
     """Write a row for each corruption as CSV."""
     with _writing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for each in found:
-            reach = "" if each.reach is None else f"{each.reach:.4f}"
-            ends = (*_cells(each.lower), *_cells(each.upper))
-            writer.writerow([each.name, *ends, reach, each.evaluations, each.note])
+        for corruption in calibrated:
+            reach = "" if corruption.reach is None else f"{corruption.reach:.4f}"
+            ends = (*_cells(corruption.lower), *_cells(corruption.upper))
+            writer.writerow(
+                [corruption.name, *ends, reach, corruption.evaluations, corruption.note]
+            )
 
 
 def _cells(end: RangeEnd) -> list[str]:
-    own = end.robustness
-    return [end.words, *(f"{number:.4f}" for number in (own.value, own.low, own.high))]
+    robustness = end.robustness
+    return [
+        end.words,
+        *(f"{number:.4f}" for number in (robustness.value, robustness.low, robustness.high)),
+    ]
 
 
 def _stand_in(entry: Entry) -> str:

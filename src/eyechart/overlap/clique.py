@@ -36,17 +36,17 @@ def cheapest_largest(
     """
     count = len(allowed)
     # those that go with many come first: their colours bound the size best
-    order = sorted(range(count), key=lambda place: -allowed[place].bit_count())
+    order = sorted(range(count), key=lambda node: -allowed[node].bit_count())
     inner = [
-        sum(1 << new for new, other in enumerate(order) if allowed[place] >> other & 1)
-        for place in order
+        sum(1 << new for new, other in enumerate(order) if allowed[node] >> other & 1)
+        for node in order
     ]
     largest = _largest(inner, count if at_most is None else at_most)
     search = _CliqueSearch(inner, costs[np.ix_(order, order)], len(largest))
     search.found(largest)
     search.expand([], (1 << count) - 1, 0.0, np.zeros(count))
-    found = sorted(tuple(sorted(order[place] for place in own)) for own in search.cheapest())
-    return Cheapest(tuple(found), search.more)
+    sets = sorted(tuple(sorted(order[node] for node in members)) for members in search.cheapest())
+    return Cheapest(tuple(sets), search.more)
 
 
 def _coloured(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -60,17 +60,17 @@ def _coloured(candidates: int, apart: Sequence[int]) -> tuple[list[int], list[in
         free = candidates
         while free:
             bit = free & -free
-            place = bit.bit_length() - 1
+            node = bit.bit_length() - 1
             candidates ^= bit
-            free &= apart[place]
-            order.append(place)
+            free &= apart[node]
+            order.append(node)
             colours.append(colour)
     return order, colours
 
 
 def _apart(allowed: Sequence[int]) -> list[int]:
-    whole = (1 << len(allowed)) - 1
-    return [whole & ~own & ~(1 << place) for place, own in enumerate(allowed)]
+    everyone = (1 << len(allowed)) - 1
+    return [everyone & ~neighbours & ~(1 << node) for node, neighbours in enumerate(allowed)]
 
 
 def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
@@ -83,11 +83,11 @@ def _largest(allowed: Sequence[int], at_most: int) -> tuple[int, ...]:
         if len(members) > len(best):
             best = members
         order, colours = _coloured(candidates, apart)
-        for place, colour in zip(reversed(order), reversed(colours), strict=True):
+        for node, colour in zip(reversed(order), reversed(colours), strict=True):
             if len(best) >= at_most or len(members) + colour <= len(best):
                 return
-            expand((*members, place), candidates & allowed[place])
-            candidates ^= 1 << place
+            expand((*members, node), candidates & allowed[node])
+            candidates ^= 1 << node
 
     expand((), (1 << len(allowed)) - 1)
     return best
@@ -108,7 +108,10 @@ class _CliqueSearch:
         self.apart = _apart(self.allowed)
         self.slack = EQUAL * self.size * (self.size - 1) / 2
         together = np.array(
-            [[own >> place & 1 for place in range(len(self.allowed))] for own in self.allowed],
+            [
+                [neighbours >> node & 1 for node in range(len(self.allowed))]
+                for neighbours in self.allowed
+            ],
             dtype=bool,
         )
         self.between: Numbers = np.where(together, self.costs, np.inf)
@@ -124,13 +127,13 @@ class _CliqueSearch:
             return
         if self._least_sum(order, colours, missing, sum_, added) > self._limit:
             return
-        for place, colour in zip(reversed(order), reversed(colours), strict=True):
+        for node, colour in zip(reversed(order), reversed(colours), strict=True):
             if colour < missing:
                 return
-            rest = candidates & self.allowed[place]
+            rest = candidates & self.allowed[node]
             if rest.bit_count() >= missing - 1:
-                self.expand([*members, place], rest, sum_ + added[place], added + self.costs[place])
-            candidates ^= 1 << place
+                self.expand([*members, node], rest, sum_ + added[node], added + self.costs[node])
+            candidates ^= 1 << node
 
     @property
     def _limit(self) -> float:
@@ -147,31 +150,35 @@ class _CliqueSearch:
         """
         places = np.array(order)
         # the first is compared with the last, whose colour is another unless there is only one
-        starts = [place for place, own in enumerate(colours) if own != colours[place - 1]] or [0]
-        each = added[places]
+        starts = [
+            number for number, colour in enumerate(colours) if colour != colours[number - 1]
+        ] or [0]
+        cost = added[places]
         if missing > 1:
             near = np.minimum.reduceat(self.between[places[:, None], places], starts, axis=1)
             pairs = np.partition(near, missing - 2, axis=1)[:, : missing - 1]
-            each = each + pairs.sum(axis=1) / 2
-        cheapest = np.minimum.reduceat(each, starts)
+            cost = cost + pairs.sum(axis=1) / 2
+        cheapest = np.minimum.reduceat(cost, starts)
         return float(sum_ + np.partition(cheapest, missing - 1)[:missing].sum())
 
     def found(self, members: tuple[int, ...]) -> None:
         """Keep a set if none is better."""
-        own = tuple(sorted(members))
+        ordered = tuple(sorted(members))
         # exact, so that the order of the members does not count
         sum_ = fsum(
-            float(self.costs[one, two]) for place, two in enumerate(own) for one in own[:place]
+            float(self.costs[one, two])
+            for number, two in enumerate(ordered)
+            for one in ordered[:number]
         )
         if sum_ < self.least - self.slack:
             self.best, self.more = {}, False
         if sum_ <= self.least + self.slack:
             if len(self.best) < MOST:
-                self.best[own] = sum_
+                self.best[ordered] = sum_
             else:
-                self.more = self.more or own not in self.best
+                self.more = self.more or ordered not in self.best
             self.least = min(self.least, sum_)
 
     def cheapest(self) -> list[tuple[int, ...]]:
         """Return the sets that are as good as the best."""
-        return [own for own, sum_ in self.best.items() if sum_ <= self.least + self.slack]
+        return [members for members, sum_ in self.best.items() if sum_ <= self.least + self.slack]

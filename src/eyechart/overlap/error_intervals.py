@@ -37,24 +37,24 @@ class StudyErrors:
         If they are relative to the standard model, that is resampled too, and they are NaN where
         it has no error to divide by.
         """
-        own = self._of(model, names, relative)
+        errors = self._of(model, names, relative)
         if baseline.name == STANDARD:
-            return error_ratios(own, self._of(STANDARD, names, relative))
+            return error_ratios(errors, self._of(STANDARD, names, relative))
         below = np.array([baseline.errors[name] for name in names])
-        return error_ratios(own, below - (baseline.clean or 0.0) if relative else below)
+        return error_ratios(errors, below - (baseline.clean or 0.0) if relative else below)
 
     def _of(self, model: str, names: tuple[str, ...], relative: bool) -> Numbers:
-        own = self.errors[:, self.table.models.index(model)]
+        errors = self.errors[:, self.table.models.index(model)]
         places = [self.table.place(name) for name in names]
-        chosen: Numbers = own[:, places]
-        return chosen - own[:, :1] if relative else chosen
+        chosen: Numbers = errors[:, places]
+        return chosen - errors[:, :1] if relative else chosen
 
 
 def resample_errors(
     folder: Path, table: AccuracyTable, replicates: int = 1000, seed: int = 0
 ) -> StudyErrors | None:
     """Return the errors of a study's folder resampled; None if it keeps no single answers."""
-    hits = read_hits(folder, table, whole=True) if folder.is_dir() else None
+    hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None
     if hits is None:
         return None
     shares = [part.mean(axis=1) for part in resampled_shares(hits, replicates, seed)]
@@ -81,7 +81,8 @@ def direct_intervals(drawn: StudyErrors, test: DirectTest) -> dict[str, Interval
     """Return the interval of each corruption error of a direct test, and of their "mean"."""
     names = tuple(test.errors)
     errors = drawn.corruption_errors(test.trained_on, names, test.relative, test.baseline)
-    found = {
-        name: percentile_interval(own, LEVEL) for name, own in zip(names, errors.T, strict=True)
+    intervals = {
+        name: percentile_interval(replicates, LEVEL)
+        for name, replicates in zip(names, errors.T, strict=True)
     }
-    return {**found, "mean": percentile_interval(errors.mean(axis=1), LEVEL)}
+    return {**intervals, "mean": percentile_interval(errors.mean(axis=1), LEVEL)}

@@ -72,7 +72,7 @@ class OverlapMatrix:
         known = ~np.isnan(self.scores)
         if len(self) > 1:
             known &= ~np.eye(len(self), dtype=bool)
-        return tuple(name for name, own in zip(self.names, known, strict=True) if not own.any())
+        return tuple(name for name, row in zip(self.names, known, strict=True) if not row.any())
 
     def only(self, names: Sequence[str]) -> "OverlapMatrix":
         """Return the matrix of these corruptions alone, in this order."""
@@ -91,10 +91,10 @@ def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> Numbers:
 
     NaN for a model that gets no clean picture right.
     """
-    own = np.asarray(accuracies, dtype=np.float64)
+    corrupted = np.asarray(accuracies, dtype=np.float64)
     start = np.asarray(clean, dtype=np.float64)[..., None]
-    scores: Numbers = np.full(own.shape, np.nan)
-    np.divide(own, start, out=scores, where=start > 0)
+    scores: Numbers = np.full(corrupted.shape, np.nan)
+    np.divide(corrupted, start, out=scores, where=start > 0)
     return scores
 
 
@@ -105,10 +105,10 @@ def overlap_scores(robustness: Numbers, least_gain: float = LEAST_GAIN) -> Numbe
     adds to the robustness to b. NaN where g(a, a) or g(b, b) does not exceed `least_gain`.
     """
     added = robustness[..., 1:, :] - robustness[..., :1, :]
-    own = np.diagonal(added, axis1=-2, axis2=-1)
+    gains = np.diagonal(added, axis1=-2, axis2=-1)
     shares = np.full(added.shape, np.nan)
     # NaN is not more than anything, so what is not known stays so
-    np.divide(added, own[..., None, :], out=shares, where=(own > least_gain)[..., None, :])
+    np.divide(added, gains[..., None, :], out=shares, where=(gains > least_gain)[..., None, :])
     return np.maximum(0.0, (shares + np.swapaxes(shares, -1, -2)) / 2)
 
 
@@ -127,15 +127,15 @@ def overlap_matrix(
     others in the order of the columns. `names`: of the corruptions; "0", "1", … without.
     """
     check_least_gain(least_gain)
-    own = _checked(robustness)
-    count = own.shape[1]
+    scores_by_model = _checked(robustness)
+    count = scores_by_model.shape[1]
     titles = tuple(map(str, range(count))) if names is None else as_texts(names, "names")
     if len(titles) != count or len(set(titles)) != count:
         raise UsageError(
             f"names must be {count} different ones, one for each column, got {len(set(titles))}."
         )
-    gains: Numbers = np.diagonal(own[1:]) - own[0]
-    scores = overlap_scores(own, least_gain)
+    gains: Numbers = np.diagonal(scores_by_model[1:]) - scores_by_model[0]
+    scores = overlap_scores(scores_by_model, least_gain)
     scores.setflags(write=False)
     return OverlapMatrix(titles, scores, gains, least_gain, gain_notes(titles, gains, least_gain))
 
@@ -145,18 +145,18 @@ def cluster_order(scores: Numbers) -> list[int]:
 
     Undetermined scores count as no overlap; corruptions without any score come last.
     """
-    own = np.asarray(scores, dtype=np.float64)
-    apart = ~np.eye(len(own), dtype=bool)
-    known = (~np.isnan(own) & apart).any(axis=1)
+    matrix = np.asarray(scores, dtype=np.float64)
+    apart = ~np.eye(len(matrix), dtype=bool)
+    known = (~np.isnan(matrix) & apart).any(axis=1)
     kept = np.flatnonzero(known)
-    lost = [int(place) for place in np.flatnonzero(~known)]
+    lost = [int(row) for row in np.flatnonzero(~known)]
     if len(kept) < 3:
         return [*map(int, kept), *lost]
-    near = np.nan_to_num(own[np.ix_(kept, kept)]).clip(0, 1)
+    near = np.nan_to_num(matrix[np.ix_(kept, kept)]).clip(0, 1)
     distance = 1 - (near + near.T) / 2
     np.fill_diagonal(distance, 0)
     tree = linkage(squareform(distance), "average", optimal_ordering=True)
-    return [*(int(kept[place]) for place in leaves_list(tree)), *lost]
+    return [*(int(kept[leaf]) for leaf in leaves_list(tree)), *lost]
 
 
 def check_least_gain(least_gain: float) -> None:
@@ -186,30 +186,34 @@ def clean_notes(
     """
     chance = 0.0 if classes is None else 1 / classes
     limit = chance + LEAST_CLEAN * (1 - chance)
-    low = [(float(own), name) for name, own in zip(models, clean, strict=True) if own < limit]
+    low = [
+        (float(accuracy), name)
+        for name, accuracy in zip(models, clean, strict=True)
+        if accuracy < limit
+    ]
     if not low:
         return ()
     worst, name = min(low)
-    many = "1 model is" if len(low) == 1 else f"{len(low)} of {len(models)} models are"
+    subject = "1 model is" if len(low) == 1 else f"{len(low)} of {len(models)} models are"
     return (
-        f"{many} right on less than {limit:.2g} of the clean pictures ({name}: {worst:.3f}):"
+        f"{subject} right on less than {limit:.2g} of the clean pictures ({name}: {worst:.3f}):"
         " robustness scores and overlaps say little there, train longer.",
     )
 
 
 def _checked(robustness: ArrayLike) -> Numbers:
     try:
-        own: Numbers = np.asarray(robustness, dtype=np.float64)
+        table: Numbers = np.asarray(robustness, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError("robustness must be a table of numbers, all rows as long.") from None
-    if own.ndim != 2 or own.shape[1] < 1 or own.shape[0] != own.shape[1] + 1:
+    if table.ndim != 2 or table.shape[1] < 1 or table.shape[0] != table.shape[1] + 1:
         raise UsageError(
             "robustness must have one row more than columns, the standard model's first, got shape"
-            f" {own.shape}."
+            f" {table.shape}."
         )
-    if not (np.isfinite(own) & (own >= 0)).all():
+    if not (np.isfinite(table) & (table >= 0)).all():
         raise UsageError(
             "robustness must hold scores A_c / A_clean of 0 or more, got"
-            f" {own[~(np.isfinite(own) & (own >= 0))][0]:g}."
+            f" {table[~(np.isfinite(table) & (table >= 0))][0]:g}."
         )
-    return own
+    return table

@@ -48,21 +48,21 @@ def compare_matrices(
     places = np.stack(np.triu_indices(len(names), 1))
     known = ~np.isnan(first[tuple(places)]) & ~np.isnan(second[tuple(places)])
     places = places[:, known]
-    own, other = first[tuple(places)], second[tuple(places)]
-    if len(own) < LEAST or np.ptp(own) == 0 or np.ptp(other) == 0:
+    first_scores, other = first[tuple(places)], second[tuple(places)]
+    if len(first_scores) < LEAST or np.ptp(first_scores) == 0 or np.ptp(other) == 0:
         raise UsageError(
             f"Two matrices need at least {LEAST} pairs with scores that differ in each, got"
-            f" {len(own)} that are determined in both."
+            f" {len(first_scores)} that are determined in both."
         )
     drawn = _replicates(first, second, replicates, seed)
     return MatrixAgreement(
         names,
-        len(own),
-        float(spearmanr(own, other).statistic),
+        len(first_scores),
+        float(spearmanr(first_scores, other).statistic),
         percentile_interval(drawn, 0.95),
-        float(pearsonr(own, other).statistic),
-        float(np.abs(own - other).mean()),
-        float((other - own).mean()),
+        float(pearsonr(first_scores, other).statistic),
+        float(np.abs(first_scores - other).mean()),
+        float((other - first_scores).mean()),
     )
 
 

@@ -40,9 +40,9 @@ def read_matrix(path: Path) -> StoredMatrix:
     _check_names(path, names, [row[0] for row in rows[1:]])
     scores = np.empty((len(names), len(names)))
     chosen = []
-    for place, (name, row) in enumerate(zip(names, rows[1:], strict=True)):
+    for row_number, (name, row) in enumerate(zip(names, rows[1:], strict=True)):
         check_width(path, row, len(rows[0]))
-        scores[place] = [_score(path, name, cell) for cell in row[1 : len(names) + 1]]
+        scores[row_number] = [_score(path, name, cell) for cell in row[1 : len(names) + 1]]
         if marked and _is_yes(path, name, row[-1]):
             chosen.append(name)
     check_scores(scores, names, str(path))
@@ -57,8 +57,8 @@ def write_matrix(
     `selected`: which corruptions a benchmark keeps; a column says it, if they are given.
     """
     rows = [["", *matrix.names, *([] if selected is None else [SELECTED])]]
-    for name, own in zip(matrix.names, matrix.scores, strict=True):
-        cells = ["" if math.isnan(score) else repr(float(score)) for score in own]
+    for name, row in zip(matrix.names, matrix.scores, strict=True):
+        cells = ["" if math.isnan(score) else repr(float(score)) for score in row]
         marks = [] if selected is None else ["yes" if name in selected else "no"]
         rows.append([name, *cells, *marks])
     write_cells(path, rows)

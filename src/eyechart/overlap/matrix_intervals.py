@@ -67,24 +67,24 @@ def overlap_intervals(
     """
     check_level(level)
     check_least_gain(least_gain)
-    own = _checked(hits)
+    checked = _checked(hits)
     replicates, seed = check_replicates(replicates, seed, low=2)
-    shares = own.mean(axis=-1)
-    each = robustness_scores(shares[..., 1:], shares[..., 0])
-    if np.isnan(each).any():
+    shares = checked.mean(axis=-1)
+    robustness = robustness_scores(shares[..., 1:], shares[..., 0])
+    if np.isnan(robustness).any():
         raise UsageError("Every model must be right on at least one clean picture.")
-    matrix = overlap_matrix(each.mean(axis=0), names, least_gain)
-    drawn = overlap_replicates(own, replicates, seed, least_gain)
+    matrix = overlap_matrix(robustness.mean(axis=0), names, least_gain)
+    drawn = overlap_replicates(checked, replicates, seed, least_gain)
     low, high = _ends(drawn, level)
     for ends in (low, high):
         ends[np.isnan(matrix.scores)] = np.nan
-    seeds = len(own)
+    seeds = len(checked)
     spread: Numbers = np.full(low.shape, np.nan)
     if seeds > 1:
-        spread = seed_deviation(each, least_gain)
+        spread = seed_deviation(robustness, least_gain)
     lost: Numbers = np.isnan(drawn).mean(axis=0)
     return OverlapIntervals(
-        matrix, low, high, lost, spread, level, replicates, own.shape[-1], seeds
+        matrix, low, high, lost, spread, level, replicates, checked.shape[-1], seeds
     )
 
 
@@ -95,11 +95,11 @@ def overlap_replicates(
 
     `hits`: (seeds, models, tests, pictures).
     """
-    found = []
+    blocks = []
     for shares in resampled_shares(hits, replicates, seed):
         scores = robustness_scores(shares[..., 1:], shares[..., 0])
-        found.append(overlap_scores(scores.mean(axis=1), least_gain))
-    return np.concatenate(found)
+        blocks.append(overlap_scores(scores.mean(axis=1), least_gain))
+    return np.concatenate(blocks)
 
 
 def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Numbers]:
@@ -144,17 +144,17 @@ def _ends(drawn: Numbers, level: float) -> tuple[Numbers, Numbers]:
 
 
 def _checked(hits: Any) -> Hits:
-    own = np.asarray(hits)
-    if own.dtype != np.bool_:
-        if own.dtype.kind not in "iuf" or not np.isin(own, (0, 1)).all():
+    array = np.asarray(hits)
+    if array.dtype != np.bool_:
+        if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():
             raise UsageError("hits must be truth values: whether each answer is right.")
-        own = own.astype(bool)
-    own = own[None] if own.ndim == 3 else own
-    if own.ndim != 4 or own.shape[1] < 2 or own.shape[1] != own.shape[2]:
+        array = array.astype(bool)
+    array = array[None] if array.ndim == 3 else array
+    if array.ndim != 4 or array.shape[1] < 2 or array.shape[1] != array.shape[2]:
         raise UsageError(
             "hits must be of as many models as tests, the standard model and clean pictures first:"
-            f" (models, tests, pictures), perhaps with seeds before them, got shape {own.shape}."
+            f" (models, tests, pictures), perhaps with seeds before them, got shape {array.shape}."
         )
-    if not 0 < own.shape[-1] < EXACT:
-        raise UsageError(f"hits must be of 1 to {EXACT - 1:,} pictures, got {own.shape[-1]:,}.")
-    return own
+    if not 0 < array.shape[-1] < EXACT:
+        raise UsageError(f"hits must be of 1 to {EXACT - 1:,} pictures, got {array.shape[-1]:,}.")
+    return array

@@ -236,9 +236,9 @@ class Tester:
         path = test.path(self.out)
         self._look_at(test.seed)
         known = read_parquet(path) if path.exists() else pa.table({})
-        made = read_header(path) if path.exists() else {}
+        header = read_header(path) if path.exists() else {}
         # a network that was trained anew is tested anew
-        wanted = [name for name in self.study.models if made.get(name) != self.marks[name]]
+        wanted = [name for name in self.study.models if header.get(name) != self.marks[name]]
         step(len(self.study.models) - len(wanted), "")
         if not wanted:
             return
@@ -254,7 +254,7 @@ class Tester:
         hits = dict(zip(wanted, right, strict=True))
         old = {name: known[name] for name in known.column_names}
         path.parent.mkdir(parents=True, exist_ok=True)
-        table = pa.table({**old, **hits}).replace_schema_metadata({**made, **self.marks})
+        table = pa.table({**old, **hits}).replace_schema_metadata({**header, **self.marks})
         write_parquet(table, path)
         step(len(wanted), "")
 

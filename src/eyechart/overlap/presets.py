@@ -43,8 +43,9 @@ def preset_line(name: str, values: Mapping[str, Option]) -> str:
         if isinstance(value, bool):
             words += [flag] if value else []
         else:
-            many = value if isinstance(value, list) else [value]
+            items = value if isinstance(value, list) else [value]
             words += [
-                f"{flag} {own:g}" if isinstance(own, float) else f"{flag} {own}" for own in many
+                f"{flag} {item:g}" if isinstance(item, float) else f"{flag} {item}"
+                for item in items
             ]
     return f"Preset {name}: {' '.join(words)}"

@@ -46,16 +46,16 @@ def published_direct_test(by: str, of: str) -> DirectTest:
     table = _table(COVERAGE, of)
     if by not in COVERAGE or by == of:
         raise _no_table(by if by not in COVERAGE else f"{by} on itself")
-    own, standard = table.model(ALL + by), table.model(STANDARD)
+    trained, standard = table.model(ALL + by), table.model(STANDARD)
     return DirectTest(
         ALL + by,
-        own.relative_ce,
+        trained.relative_ce,
         standard.relative_ce,
         True,
         find_baseline(table.baseline),
         _note(table),
-        (_clean(own), _clean(standard)),
-        (own.scores["relative_mce"], standard.scores["relative_mce"]),
+        (_clean(trained), _clean(standard)),
+        (trained.scores["relative_mce"], standard.scores["relative_mce"]),
     )
 
 

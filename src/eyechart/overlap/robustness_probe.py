@@ -130,7 +130,7 @@ def _usable(model: Model, images: ImageSet, pictures: int, seed: int) -> ImageSe
             f"{images.source} holds corrupted pictures, and here they are corrupted: give clean"
             " ones."
         )
-    labelled = [place for place, label in enumerate(images.labels) if label is not None]
+    labelled = [number for number, label in enumerate(images.labels) if label is not None]
     if not labelled:
         raise UsageError(
             f"The pictures of {images.source} have no labels, so nobody knows which answers are"

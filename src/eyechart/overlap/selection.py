@@ -64,33 +64,37 @@ def select_non_overlapping(
     undetermined pairs, which never stand together. Of an `OverlapMatrix` the members are names, of
     an array indices from 0.
     """
-    own = as_matrix(matrix)
+    scores = as_matrix(matrix)
     limit = as_number(threshold, "threshold")
     if not limit >= 0:
         raise UsageError(f"The threshold must be 0 or more, got {limit:g}.")
-    found = _select_at(own, limit)
-    return found if isinstance(matrix, OverlapMatrix) else _by_index(own, found)
+    selection = _select_at(scores, limit)
+    return selection if isinstance(matrix, OverlapMatrix) else _by_index(scores, selection)
 
 
-def _by_index(matrix: OverlapMatrix, found: Selection[str]) -> Selection[int]:
+def _by_index(matrix: OverlapMatrix, selection: Selection[str]) -> Selection[int]:
     def places(names: Sequence[str]) -> tuple[int, ...]:
         return tuple(matrix.place(name) for name in names)
 
     return Selection(
-        places(found.members), found.mean_overlap, tuple(map(places, found.ties)), found.threshold,
-        places(found.left_out), found.more_ties,
-    )  # fmt: skip
+        places(selection.members),
+        selection.mean_overlap,
+        tuple(map(places, selection.ties)),
+        selection.threshold,
+        places(selection.left_out),
+        selection.more_ties,
+    )
 
 
-def _select_at(own: OverlapMatrix, threshold: float) -> Selection[str]:
-    lowest = _lowest(own)
+def _select_at(matrix: OverlapMatrix, threshold: float) -> Selection[str]:
+    lowest = _lowest(matrix)
     if threshold < lowest[0]:
         raise UsageError(
             f"No two corruptions overlap by {threshold:g} or less: the lowest score is"
             f" {lowest[0]:.4g}, of {lowest[1]} and {lowest[2]}; choose a threshold of at least"
             f" {_up(lowest[0])}."
         )
-    return _select(own, threshold)
+    return _select(matrix, threshold)
 
 
 @overload
@@ -104,25 +108,25 @@ def select_at_every_threshold(
 
     Below the first of them no two corruptions may stand together.
     """
-    own = as_matrix(matrix)
-    steps = _all_steps(own)
+    scores = as_matrix(matrix)
+    steps = _all_steps(scores)
     if isinstance(matrix, OverlapMatrix):
         return steps
     return tuple(
-        ThresholdRange(_by_index(own, step.selection), step.low, step.high) for step in steps
+        ThresholdRange(_by_index(scores, step.selection), step.low, step.high) for step in steps
     )
 
 
-def _all_steps(own: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
-    lowest, high = _lowest(own)[0], inf
-    known = np.unique([score for score, _, _ in own.pairs() if not np.isnan(score)])
-    threshold, size = float(known[-1]), len(own)
+def _all_steps(matrix: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
+    lowest, high = _lowest(matrix)[0], inf
+    known = np.unique([score for score, _, _ in matrix.pairs() if not np.isnan(score)])
+    threshold, size = float(known[-1]), len(matrix)
     steps = []
     while True:
-        selection = _select(own, threshold, at_most=size)
+        selection = _select(matrix, threshold, at_most=size)
         # it stays the best until one of its own pairs, or of a tie's, is no longer allowed
-        low = max(_highest(own, members) for members in (selection.members, *selection.ties))
-        steps.append(ThresholdRange(_at(own, selection, low), low, high))
+        low = max(_highest(matrix, members) for members in (selection.members, *selection.ties))
+        steps.append(ThresholdRange(_at(matrix, selection, low), low, high))
         if low <= lowest:
             return tuple(reversed(steps))
         high, size = low, len(selection)
@@ -131,31 +135,31 @@ def _all_steps(own: OverlapMatrix) -> tuple[ThresholdRange[str], ...]:
 
 def as_matrix(matrix: OverlapMatrix | ArrayLike) -> OverlapMatrix:
     """Return the matrix itself, or one made of an array of scores; refuse what is none."""
-    own = matrix if isinstance(matrix, OverlapMatrix) else _named(matrix)
-    check_scores(own.scores, own.names, "matrix")
-    return own
+    checked = matrix if isinstance(matrix, OverlapMatrix) else _named(matrix)
+    check_scores(checked.scores, checked.names, "matrix")
+    return checked
 
 
-def check_scores(scores: Numbers, names: Sequence[str], what: str) -> None:
+def check_scores(scores: Numbers, names: Sequence[str], source: str) -> None:
     """Refuse scores that are negative, infinite, not symmetric, or not 1 with themselves."""
     known = np.where(np.isnan(scores), 0.0, scores)
-    for place in np.argwhere((known < 0) | np.isinf(known)):
+    for pair in np.argwhere((known < 0) | np.isinf(known)):
         raise UsageError(
-            f"{what} must hold overlap scores of 0 or more, got {scores[tuple(place)]:g} for"
-            f" {names[place[0]]} and {names[place[1]]}."
+            f"{source} must hold overlap scores of 0 or more, got {scores[tuple(pair)]:g} for"
+            f" {names[pair[0]]} and {names[pair[1]]}."
         )
     for one, two in np.argwhere(
         (np.abs(known - known.T) > SYMMETRIC) | (np.isnan(scores) != np.isnan(scores.T))
     ):
         raise UsageError(
-            f"{what} must be symmetric, got {scores[one, two]:g} for {names[one]} and {names[two]}"
-            f" and {scores[two, one]:g} the other way round."
+            f"{source} must be symmetric, got {scores[one, two]:g} for {names[one]} and"
+            f" {names[two]} and {scores[two, one]:g} the other way round."
         )
-    own = np.diag(scores)
-    for (place,) in np.argwhere(np.abs(own - 1) > SYMMETRIC):
+    diagonal = np.diag(scores)
+    for (number,) in np.argwhere(np.abs(diagonal - 1) > SYMMETRIC):
         raise UsageError(
-            f"{what} must hold 1 for a corruption with itself, got {own[place]:g} for"
-            f" {names[place]}."
+            f"{source} must hold 1 for a corruption with itself, got {diagonal[number]:g} for"
+            f" {names[number]}."
         )
 
 
@@ -186,16 +190,16 @@ def _up(score: float) -> str:
 
 def _select(matrix: OverlapMatrix, threshold: float, at_most: int | None = None) -> Selection[str]:
     together = _together(matrix, threshold)
-    allowed = [sum(1 << int(place) for place in np.flatnonzero(row)) for row in together]
-    found = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
-    first, *others = found.sets
+    allowed = [sum(1 << int(column) for column in np.flatnonzero(row)) for row in together]
+    cheapest = cheapest_largest(allowed, np.nan_to_num(matrix.scores), at_most)
+    first, *ties = cheapest.sets
     return Selection(
         _names(matrix, first),
         _mean(matrix, first),
-        tuple(_names(matrix, each) for each in others),
+        tuple(_names(matrix, tie) for tie in ties),
         threshold,
         _left_out(matrix, first, threshold),
-        found.more,
+        cheapest.more,
     )
 
 
@@ -206,7 +210,7 @@ def _together(matrix: OverlapMatrix, threshold: float) -> NDArray[np.bool_]:
 
 
 def _names(matrix: OverlapMatrix, places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(matrix.names[place] for place in places)
+    return tuple(matrix.names[number] for number in places)
 
 
 def _mean(matrix: OverlapMatrix, places: Sequence[int]) -> float:
@@ -219,14 +223,14 @@ def _left_out(matrix: OverlapMatrix, members: Sequence[int], threshold: float) -
     unsure = unknown | (matrix.scores[:, members] <= threshold)
     return tuple(
         name
-        for place, name in enumerate(matrix.names)
-        if place not in members and unsure[place].all() and unknown[place].any()
+        for number, name in enumerate(matrix.names)
+        if number not in members and unsure[number].all() and unknown[number].any()
     )
 
 
 def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
-    own = matrix.only(members).scores
-    return float(own[np.triu_indices(len(members), 1)].max())
+    scores = matrix.only(members).scores
+    return float(scores[np.triu_indices(len(members), 1)].max())
 
 
 def _at(matrix: OverlapMatrix, selection: Selection[str], threshold: float) -> Selection[str]:

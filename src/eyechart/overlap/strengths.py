@@ -50,7 +50,7 @@ class StrengthScale:
     def check(self) -> None:
         """Raise a UsageError unless there are strengths."""
         ends = [] if self.by_severity else self.moved
-        if not self.by_severity and (not ends or any(each.choices for each in ends)):
+        if not self.by_severity and (not ends or any(parameter.choices for parameter in ends)):
             raise UsageError(
                 f"{self.entry.name} has neither levels nor a path along which its strength grows:"
                 " leave it out."
@@ -61,7 +61,7 @@ class StrengthScale:
         """The largest strength: severity 5, or where every parameter is at its limit."""
         if self.by_severity:
             return STRONGEST
-        return max(self._strength_at(each, self._limit(each)) for each in self.moved)
+        return max(self._strength_at(parameter, self._limit(parameter)) for parameter in self.moved)
 
     def values(self, strength: float) -> dict[str, float]:
         """Return the moved parameters at a strength, in the entry's own units; {} for severities.
@@ -70,14 +70,14 @@ class StrengthScale:
         """
         if self.by_severity:
             return {}
-        return {each.name: self._value(each, strength) for each in self.moved}
+        return {parameter.name: self._value(parameter, strength) for parameter in self.moved}
 
     def step(self, strength: float) -> SettledValues:
         """Return what the pictures at this strength depend on."""
         if self.by_severity:
             return (_rounded(strength),)
         values = self.values(strength)
-        return tuple(self._settled(each, values[each.name]) for each in self.moved)
+        return tuple(self._settled(parameter, values[parameter.name]) for parameter in self.moved)
 
     def is_clean(self, strength: float) -> bool:
         """Whether nothing happens yet at this strength."""
@@ -86,8 +86,8 @@ class StrengthScale:
         if self.by_severity:
             return False
         return all(
-            each.clean == settled
-            for each, settled in zip(self.moved, self.step(strength), strict=True)
+            parameter.clean == settled
+            for parameter, settled in zip(self.moved, self.step(strength), strict=True)
         )
 
     def given(self, strength: float, count: int) -> tuple[Values, dict[str, Values]]:
@@ -105,7 +105,7 @@ class StrengthScale:
             high = max(high, min(low + NARROWEST, STRONGEST))
             low = min(low, high - NARROWEST)
             return replace(self.entry, severity=(low, high))
-        ends = {each.name: self._ends(each, low, high) for each in self.moved}
+        ends = {parameter.name: self._ends(parameter, low, high) for parameter in self.moved}
         path = {**self.entry.path, **ends}
         pairs = {name: (float(pair[0]), float(pair[1])) for name, pair in path.items()}
         return replace(
@@ -138,8 +138,8 @@ class StrengthScale:
         wide = np.ceil(2 / self._stretch(parameter)) + 2
         near = np.arange(value - 2 * wide, value + 2 * wide + 1, 2 if parameter.odd else 1)
         near = near[(near >= parameter.low) & (near <= parameter.high)]
-        own = self._settled(parameter, value)
-        same = [float(each) for each in near if self._settled(parameter, each) == own]
+        settled = self._settled(parameter, value)
+        same = [float(number) for number in near if self._settled(parameter, number) == settled]
         return max(same) if largest else min(same)
 
     def _value(self, parameter: Parameter, strength: float) -> float:
@@ -151,11 +151,11 @@ class StrengthScale:
         if strength > MILD:
             start, end, share = mild, strong, (strength - MILD) / (STRONG - MILD)
             rule = self._rule(parameter)
-        found = rule.interpolate(*(np.array([number]) for number in (start, end, share)))
+        reached = rule.interpolate(*(np.array([number]) for number in (start, end, share)))
         limit = self._limit(parameter)
-        within = min(found[0], limit) if self._rises(parameter) else max(found[0], limit)
+        within = min(reached[0], limit) if self._rises(parameter) else max(reached[0], limit)
         # a reciprocal that goes on beyond the strong end may pass through infinity
-        if rule.between == "reciprocal" and found[0] < 0:
+        if rule.between == "reciprocal" and reached[0] < 0:
             within = limit
         settled = float(parameter.settle(np.array([within]))[0])
         return settled if parameter.integer else _rounded(settled)

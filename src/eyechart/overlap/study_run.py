@@ -58,8 +58,8 @@ def run_study(
         )
     for name in devices:
         find_device(name)
-    for own in (sources.images, sources.train_images):
-        if own is not None and out.exists() and out.resolve() == own.resolve():
+    for folder in (sources.images, sources.train_images):
+        if folder is not None and out.exists() and out.resolve() == folder.resolve():
             raise UsageError(f"{out} holds the pictures: choose another --out.")
     train_data, test_data = _load(sources, progress)
     trainer = Trainer(study, train_data, find_device(devices[0]), out)
@@ -229,8 +229,8 @@ def collect(study: OverlapStudy, out: Path) -> AccuracyTable:
     """Return what the tests of a finished study say, and write the table of accuracies."""
     shares = []
     for test in study.tests():
-        own = read_parquet(test.path(out))
-        shares.append([own[model].to_numpy().mean() for model in study.models])
+        hits = read_parquet(test.path(out))
+        shares.append([hits[model].to_numpy().mean() for model in study.models])
     shape = (len(study.seeds), 1 + len(study.entries), len(study.models))
     values = np.array(shares).reshape(shape).swapaxes(1, 2)
     seeds = tuple(map(str, study.seeds)) if len(study.seeds) > 1 else ("",)

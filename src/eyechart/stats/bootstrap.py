@@ -23,7 +23,9 @@ MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
 """How many replicates a block of weights holds at most, and how many weights: 160 MB."""
 
 Seed = int | tuple[int, ...]
-"""A run's seed, or a tuple that begins with it: draws that must not depend on those of the seed."""
+"""A run's seed, or a tuple that begins with it: draws that must not depend on those of the seed.
+
+A 0 at the end adds nothing: (3, 0) is the seed 3."""
 
 
 def check_replicates(n_replicates: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
