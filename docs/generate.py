@@ -9,6 +9,7 @@ from typing import Any
 from eyechart.core.options import GROUPS, Field, fields_of
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
+from eyechart.scores.registry import DECLARED
 from eyechart.suites.catalogue import LEVELS, describe_corruption, describe_parameter
 from eyechart.suites.suite import PUBLISHED, Entry, all_entries, load_suite
 
@@ -136,10 +137,29 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
+def scores() -> str:
+    """Return every score as it is declared."""
+    rows = [
+        [
+            f"`{score.name}`",
+            score.symbol,
+            score.meaning,
+            score.unit,
+            "higher" if score.higher_is_better else "lower",
+            ", ".join(score.needs),
+            "yes" if score.can_gate else "no",
+        ]
+        for score in DECLARED
+    ]
+    head = ["name", "symbol", "meaning", "unit", "better", "needs", "`--fail-under`"]
+    return _table(head, rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "corruptions": corruptions,
     "suites": suites,
     "not monotone": not_monotone,
+    "scores": scores,
     "results.json": results_json,
     "settings": settings,
 }

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import eyechart as ec
 import small_models
 from eyechart.core.parts import Parts, read_parquet, write_parquet
 from eyechart.images.identity import content_keys
-from eyechart.labels.categories import CATEGORIES, members
+from eyechart.labels.categories import CATEGORIES, category_scores, members
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.prepare import open_run
@@ -566,6 +567,36 @@ def test_recorded_categories_are_those_of_the_probabilities(rule):
     answer = table["answer"].to_numpy().astype(np.int64)
     expected = to_categories(torch.softmax(scores.double(), dim=1), rule)
     assert categories_of(table, answer, rule).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("rule", ["max", "mean", "sum"])
+def test_ranks_among_categories_are_those_of_their_scores_by_the_rule(rule):
+    scores = torch.randn(300, 1000, generator=torch.Generator().manual_seed(1)) * 4
+    rows = pa.table([pa.nulls(300, field.type) for field in ROWS], schema=ROWS)
+    table = predictions_table(rows, "mine", record_scores(scores))
+    label = np.arange(300) % 17 - 1
+    found = PredictionReader(Path(), {}, rule)._rank(table, label)
+    each = category_scores(torch.softmax(scores.double(), dim=1), rule).numpy()
+    expected = [(row >= row[own]).sum() if own >= 0 else np.nan
+                for row, own in zip(each, label, strict=True)]  # fmt: skip
+    np.testing.assert_array_equal(found, expected)
+    is_right = categories_of(table, table["answer"].to_numpy().astype(np.int64), rule) == label
+    np.testing.assert_array_equal(found == 1, is_right)
+    assert np.isnan(PredictionReader(Path(), {}, "top1")._rank(table, label)).all()
+
+
+def test_the_rank_of_the_label_is_recorded_and_null_without_one():
+    scores = torch.randn(60, 7, generator=torch.Generator().manual_seed(1))
+    labels = torch.arange(60) % 8 - 1
+    rows = pa.table([pa.nulls(60, field.type) for field in ROWS], schema=ROWS)
+    recorded = predictions_table(rows, "mine", record_scores(scores, labels))["rank"]
+    order = scores.argsort(dim=1, descending=True)
+    expected = [
+        None if own < 0 else row.index(own) + 1
+        for row, own in zip(order.tolist(), labels.tolist(), strict=True)
+    ]
+    assert recorded.to_pylist() == expected
+    assert predictions_table(rows, "mine", record_scores(scores))["rank"].null_count == 60
 
 
 def test_confidence_is_the_probability_of_the_answer():

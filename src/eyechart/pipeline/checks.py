@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from eyechart.core.errors import UsageError
 from eyechart.predictions.recheck import Comparison
 from eyechart.results.schema import Results, SpaceResults
+from eyechart.scores.registry import SCORES
 
 
 def failures(results: Results, floors: Sequence[tuple[str, float]]) -> list[str]:
-    """Return a sentence for each model and score that is below its floor.
+    """Return a sentence for each model and score that is worse than its floor.
 
     Raises:
         UsageError: if a model has no such score.
@@ -30,8 +31,10 @@ def _below(results: Results, name: str, floor: float) -> list[str]:
                 " were written."
             )
         space, mean = next(iter(known.items()))
-        if mean < floor:
-            sentences.append(f"{model.name}: {name} {mean:.3f} ({space}) is under {floor:g}.")
+        is_high = not SCORES[name].higher_is_better
+        if (mean > floor) if is_high else (mean < floor):
+            side = "over" if is_high else "under"
+            sentences.append(f"{model.name}: {name} {mean:.3f} ({space}) is {side} {floor:g}.")
     return sentences
 
 

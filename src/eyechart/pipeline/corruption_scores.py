@@ -30,7 +30,7 @@ from eyechart.scores.people import (
     ranges,
     significant_ranges,
 )
-from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.registry import PROPERTIES, computed_scores
 from eyechart.scores.scenario import scenario
 from eyechart.scores.scoring import (
     NO_REFERENCE,
@@ -39,7 +39,7 @@ from eyechart.scores.scoring import (
     estimate_mean,
     human_curve,
 )
-from eyechart.stats.estimate import complement, make_estimate
+from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.stats.p_values import holm
 from eyechart.testsets.samples import FloatArray
 
@@ -73,16 +73,19 @@ def score_corruption(
     scorer = _Scorer(corruption, fit, geometric, classes, reference, why_no_reference)
     known = predictions.label != NONE
     accuracy = clean_error = None
+    computed: dict[str, Estimate] = {}
     if labelled and known.any():
         with_label = predictions.take(known)
         if not np.isnan(with_label.clean_correct).any():
             clean_error = estimate_mean(1 - with_label.clean_correct, with_label, fit)
         accuracy = scorer.accuracy(with_label)
+        computed = computed_scores(with_label, fit.replicates, fit.seed)
     has_clean = not np.isnan(predictions.consistent).all()
     return CorruptionResults(
         unmeasurable=int(np.isnan(predictions.delta_v).sum()),
         error=None if accuracy is None else complement(accuracy.rate),
         clean_error=clean_error,
+        computed_scores=computed,
         error_by_severity=errors_by_severity(predictions.take(known)) if labelled else {},
         accuracy=accuracy,
         consistency=scorer.consistency(predictions) if has_clean else None,

@@ -240,7 +240,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float],
         Option(
-            help="Exit with 1 if a model's mean is lower, as hmri_a=0.8; repeatable.",
+            help="Exit with 1 if a model's mean is worse: lower, of ece higher; as hmri_a=0.8.",
             group="Output",
             python="Raises CheckFailed instead; also a dictionary.",
             metavar="NAME=NUMBER",

@@ -52,7 +52,7 @@ class PredictedBatch(Generic[Known, Kept]):
 def predict_batches(
     stimuli: StimulusSource[Known],
     models: Sequence[Model],
-    keep: Callable[[Tensor], Kept],
+    keep: Callable[[Model, Tensor, Known], Kept],
     batch_size: BatchSize,
     advance: Advance = no_advance,
 ) -> Iterator[PredictedBatch[Known, Kept]]:
@@ -61,7 +61,7 @@ def predict_batches(
     Args:
         stimuli: The images.
         models: The models; a GPU is not waited for, so that scores may still be no numbers.
-        keep: What is kept of a model's scores (B, K), on their device.
+        keep: What is kept of a model's scores (B, K), on their device, with what is known.
         batch_size: Halved where memory runs out.
         advance: Told in a message that it was halved.
     """
@@ -72,7 +72,7 @@ def predict_batches(
         stop = start + -(-n_left // -(-n_left // batch_size.n_images))
         try:
             images, known = stimuli.make(start, stop)
-            records = tuple(keep(model(images, wait=False)) for model in models)
+            records = tuple(keep(model, model(images, wait=False), known) for model in models)
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -114,6 +114,6 @@ def predict_classes(
     return [torch.cat(batches) for batches in classes]
 
 
-def _top_class(scores: Tensor) -> tuple[Tensor, Tensor]:
+def _top_class(_model: Model, scores: Tensor, _known: None) -> tuple[Tensor, Tensor]:
     """Return the first of the best classes, and whether all scores are numbers."""
     return scores.argmax(dim=1), scores.isfinite().all()

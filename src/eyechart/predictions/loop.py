@@ -6,6 +6,7 @@ item is up to an engine.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,9 +15,12 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
 from eyechart.images.imageset import ImageSet
+from eyechart.labels.categories import NONE
+from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, PredictedBatch, StimulusSource, predict_batches
 from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_destroyed
@@ -204,6 +208,7 @@ class _Loop:
         self.writer, self.advance = writer, advance
         self.batch_size = BatchSize(task.batch or BATCH.get(task.device.type, BATCH["cpu"]))
         self.left_out = LeftOut(task.images)
+        self.labels: dict[str, Tensor] = {}
         self.computed: _ComputedBatch | None = None
         self.written: Future[int] | None = None
 
@@ -239,7 +244,7 @@ class _Loop:
         size = self.task.images.sizes[int(loaded.clean_images.places[0])]
         stimuli = StimulusSource(len(samples), size, make)
         for batch in predict_batches(
-            stimuli, self.task.models, record_scores, self.batch_size, self.advance
+            stimuli, self.task.models, self._record, self.batch_size, self.advance
         ):
             # the batch before is written while the device works on this one
             computed = _on_cpu(batch)
@@ -247,6 +252,13 @@ class _Loop:
             self.computed = computed
             if self.task.device.type == "cpu":
                 self._write()
+
+    def _record(self, model: Model, scores: Tensor, measured: _Measured) -> BatchRecord:
+        samples, _ = measured
+        if model.name not in self.labels:
+            self.labels[model.name] = _labels_of(self.task, model, scores.shape[1])
+        labels = self.labels[model.name][torch.from_numpy(samples.image)]
+        return record_scores(scores, labels.to(scores.device))
 
     def _write(self) -> None:
         self._wait()
@@ -262,6 +274,16 @@ class _Loop:
     def _store(self, computed: _ComputedBatch) -> int:
         self.destination.write(computed.samples.name, _table_of(self.task, computed))
         return len(computed.samples)
+
+
+def _labels_of(task: PredictionTask, model: Model, n_classes: int) -> Tensor:
+    """Return the true class of every image among a model's, (n_images,), −1 for none."""
+    labels = np.full(len(task.images), NONE)
+    if task.plan.labels == "native":
+        # labels that the model does not know are for those to reject who score by them
+        with suppress(UsageError):
+            labels = native_labels(task.images.labels, n_classes, model.class_names)
+    return torch.from_numpy(labels)
 
 
 def _on_cpu(batch: PredictedBatch[_Measured, BatchRecord]) -> _ComputedBatch:

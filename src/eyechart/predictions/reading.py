@@ -16,6 +16,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, RULES, category_of, members
 from eyechart.predictions.destroyed import DESTROYED
+from eyechart.predictions.record import rank_of
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.samples import FloatArray, IntArray
@@ -33,6 +34,8 @@ class Predictions:
     counts, if not all the same. `universe`: all pictures that resampling draws from, sorted, also
     those without an answer here, so that every corruption sees the same draws. `row`: of the test
     set. `answer`: in the label space, −1 for none. `confidence`: the probability it was given.
+    `rank`: of the label among all answers by their scores, 1 for the answer itself, NaN for none;
+    among the 16 categories by the scores that the rule gives them, none by the rule "top1".
     """
 
     delta_v: FloatArray
@@ -49,6 +52,7 @@ class Predictions:
     row: IntArray | None = None
     answer: IntArray | None = None
     confidence: FloatArray | None = None
+    rank: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.delta_v)
@@ -133,12 +137,12 @@ class PredictionReader:
             row=table["row"].to_numpy(),
             answer=answer,
             confidence=self._confidence(table, answer),
+            rank=self._rank(table, label),
         )
 
     def _read(self, name: str, model: str) -> pa.Table:
         columns = ["row", "picture", "delta_v", "severity", "model", "answer", "confidence"]
-        if self.rule is not None:
-            columns += ["category_max", "category_sum"]
+        columns += ["rank"] if self.rule is None else ["category_max", "category_sum"]
         table = self.shared.get((name, model))
         if table is None:
             rows = Parts(self.folder).read(name, columns, only=("model", model))
@@ -160,6 +164,17 @@ class PredictionReader:
         chosen = np.take_along_axis(logs, np.maximum(answer, 0)[:, None], axis=1)[:, 0]
         return np.where(answer == NONE, np.nan, np.exp(chosen.astype(np.float64)))
 
+    def _rank(self, table: pa.Table, label: IntArray) -> FloatArray:
+        """Return the rank of each label among the answers, NaN for none."""
+        if self.rule is None:
+            rank = table["rank"].to_numpy().astype(np.float64)
+        elif self.rule == "top1":
+            rank = np.full(len(label), np.nan)
+        else:
+            scores = torch.from_numpy(_category_scores(table, self.rule))
+            rank = rank_of(scores, torch.from_numpy(label)).numpy().astype(np.float64)
+        return np.where(label == NONE, np.nan, rank)
+
 
 def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
     """Return the category that each recorded answer stands for; −1 for none (rule "top1")."""
@@ -172,10 +187,15 @@ def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
         )
     if rule == "top1":
         return np.asarray(category_of(torch.from_numpy(answer)))
+    return np.asarray(_category_scores(table, rule).argmax(axis=1), dtype=np.int64)
+
+
+def _category_scores(table: pa.Table, rule: str) -> NDArray[np.floating]:
+    """Return the scores of the 16 categories by a rule other than "top1"."""
     scores = _sixteen(table["category_max" if rule == "max" else "category_sum"])
     if rule == "mean":
-        scores = scores - np.log([len(members(category)) for category in CATEGORIES])
-    return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+        return scores - np.log([len(members(category)) for category in CATEGORIES])
+    return scores
 
 
 def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:

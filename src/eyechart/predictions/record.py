@@ -14,7 +14,7 @@ from eyechart.labels.categories import CATEGORIES, CLASSES, category_scores
 from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.manifest import SCHEMA as ROWS
 
-VERSION = 2
+VERSION = 3
 """Of what is recorded; grows with every change, so that other records are not gone on with."""
 
 SIXTEEN = len(CATEGORIES)
@@ -28,14 +28,17 @@ ANSWERS = pa.schema(
         ("answer", pa.int32()),
         ("margin", pa.float32()),
         ("confidence", pa.float32()),
+        ("rank", pa.int32()),
         ("category_max", SCORES),
         ("category_sum", SCORES),
     ]
 )
 """`answer`: the class with the highest score. `margin`: by how much its log-probability exceeds the
-next. `confidence`: its probability, 0…1. `category_max` and `category_sum`: for each of the 16
-categories, the log of the likeliest class's probability and of the sum; null where the model does
-not have ImageNet's 1,000 classes."""
+next. `confidence`: its probability, 0…1. `rank`: of the true label among all classes by score, 1 if
+it is the answer; of equal scores the first class is ahead, as in the answer; null where the picture
+has no label among the model's classes, or the run does not go by them. `category_max` and
+`category_sum`: for each of the 16 categories, the log of the likeliest class's probability and of
+the sum; null where the model does not have ImageNet's 1,000 classes."""
 
 SCHEMA = pa.schema([*ROWS, *ANSWERS])
 
@@ -44,7 +47,7 @@ SCHEMA = pa.schema([*ROWS, *ANSWERS])
 class BatchRecord:
     """What is recorded of a model's scores on a batch, one row per image.
 
-    Columns: answer, margin, confidence, 2 × 16 categories.
+    Columns: answer, margin, confidence, rank (0 for none), 2 × 16 categories.
     """
 
     numbers: Tensor
@@ -55,13 +58,21 @@ class BatchRecord:
         return BatchRecord(self.numbers.cpu(), self.has_categories)
 
 
-def record_scores(scores: Tensor) -> BatchRecord:
-    """Return what is recorded of scores (B, K), on their device: one tensor, one way home."""
+def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
+    """Return what is recorded of scores (B, K), on their device: one tensor, one way home.
+
+    `labels`: the true class of each image, (B,), −1 for none.
+    """
     logs = log_probabilities(scores)
     best, _ = logs.topk(2, dim=1)
     # of equally good answers the first, which topk does not promise
     best_class = logs.argmax(dim=1, keepdim=True)
-    columns = [best_class.to(torch.float32), best[:, :1] - best[:, 1:], best[:, :1].exp()]
+    columns = [
+        best_class.to(torch.float32),
+        best[:, :1] - best[:, 1:],
+        best[:, :1].exp(),
+        rank_of(logs, labels).to(torch.float32)[:, None],
+    ]
     has_categories = scores.shape[1] == CLASSES
     if has_categories:
         columns += [
@@ -69,6 +80,24 @@ def record_scores(scores: Tensor) -> BatchRecord:
             category_scores(logs.exp(), "sum").clamp_min(1e-30).log(),
         ]
     return BatchRecord(torch.cat(columns, dim=1), has_categories)
+
+
+def rank_of(scores: Tensor, labels: Tensor | None) -> Tensor:
+    """Return the rank of the true class among scores (B, K): 1 for the best, 0 without a label.
+
+    Of equal scores the first class is ahead, as `argmax` has it.
+
+    Example:
+        >>> rank_of(torch.tensor([[0.1, 0.7, 0.7], [0.1, 0.7, 0.7]]), torch.tensor([2, -1]))
+        tensor([2, 0])
+    """
+    if labels is None:
+        return torch.zeros(len(scores), dtype=torch.int64, device=scores.device)
+    label = labels[:, None]
+    label_score = scores.gather(1, label.clamp_min(0))
+    classes = torch.arange(scores.shape[1], device=scores.device)
+    is_ahead = (scores > label_score) | ((scores == label_score) & (classes < label))
+    return torch.where(labels < 0, 0, 1 + is_ahead.sum(dim=1))
 
 
 def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Table:
@@ -79,9 +108,10 @@ def predictions_table(rows: pa.Table, model: str, record: BatchRecord) -> pa.Tab
         pa.array(numbers[:, 0].astype(np.int32)),
         pa.array(numbers[:, 1]),
         pa.array(numbers[:, 2]),
+        pa.array(numbers[:, 3].astype(np.int32), mask=numbers[:, 3] == 0),
     ]
     for kind in range(2):
-        start = 3 + kind * SIXTEEN
+        start = 4 + kind * SIXTEEN
         if record.has_categories:
             flat = np.ascontiguousarray(numbers[:, start : start + SIXTEEN]).ravel()
             offsets = np.arange(0, len(flat) + 1, SIXTEEN, dtype=np.int32)

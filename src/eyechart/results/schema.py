@@ -197,6 +197,8 @@ class CorruptionResults(Record):
     """Error rate over all samples; null without labels."""
     clean_error: Estimate | None
     """Error rate on the clean images, each counted as often as it is among the samples."""
+    computed_scores: Mapping[str, Estimate] = Field(default_factory=dict)
+    """Scores that the registry computes from the predictions, by name: top5_accuracy, ece."""
     error_by_severity: Mapping[str, float]
     """Error rate at each published severity, where there are such levels."""
     accuracy: PropertyResults | None

@@ -3,9 +3,14 @@
 Tables, reports, files, gates and docs read `SCORES`; formulas live beside it, in modules of theirs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from eyechart.predictions.reading import Predictions
+from eyechart.scores.calibration import expected_calibration_error
+from eyechart.scores.statistic import Statistic, estimate_statistics
+from eyechart.scores.top_k import top5_accuracy
 
 if TYPE_CHECKING:
     from eyechart.stats.estimate import Estimate
@@ -35,6 +40,8 @@ class Score:
         mean: The score that is its mean over corruptions, where that has a name of its own.
         letter: Of the property that it is of, "a" or "p"; "" for neither.
         record: Where it stands in the record of a corruption.
+        compute: From the labelled predictions under a corruption to the score, which then stands
+            under `computed_scores` there; None for scores that have a field of their own there.
         bounds: Where its bounds stand in that record, () if it has none.
         has_narrow_interval: Whether results.csv has its 83 % interval too.
         is_main: Whether the terminal shows it and retraining is tested by it; files, the report and
@@ -57,6 +64,7 @@ class Score:
     mean: str = ""
     letter: str = ""
     record: tuple[str, ...] = ()
+    compute: Callable[[Predictions], Statistic | None] | None = None
     bounds: tuple[str, ...] = ()
     has_narrow_interval: bool = False
     is_main: bool = True
@@ -222,6 +230,33 @@ DECLARED = (
         of_test=True,
         short="Rel. mCE",
     ),
+    Score(
+        name="top5_accuracy",
+        title="top-5 accuracy",
+        symbol="Top-5 accuracy",
+        meaning="share of corrupted pictures whose label is among the five best answers",
+        group="prediction",
+        needs=(LABELS,),
+        record=("computed_scores", "top5_accuracy"),
+        compute=top5_accuracy,
+        is_main=False,
+        can_gate=True,
+    ),
+    Score(
+        name="ece",
+        title="ECE",
+        symbol="ECE",
+        meaning="expected calibration error, how far confidence is from accuracy on corrupted"
+        " pictures, in 15 bins of equal mass; higher on few pictures; lower is better",
+        group="prediction",
+        needs=(LABELS,),
+        higher_is_better=False,
+        record=("computed_scores", "ece"),
+        compute=expected_calibration_error,
+        is_main=False,
+        can_gate=True,
+        is_dark_when_high=True,
+    ),
 )  # fmt: skip
 """In the order of model cards and of the terminal's tables of corruptions."""
 
@@ -287,3 +322,18 @@ def values_of(record: object) -> dict[str, "Estimate"]:
     """Return the scores in the record of a corruption that exist, by name: r_a, hmri_a, error."""
     found = {score.name: find(record, score.record) for score in BY_PROPERTY}
     return {name: estimate for name, estimate in found.items() if estimate is not None}
+
+
+def computed_scores(
+    predictions: Predictions, n_replicates: int, seed: int
+) -> dict[str, "Estimate"]:
+    """Return the scores that are computed from labelled predictions, where these allow it."""
+    statistics = {
+        score.name: statistic
+        for score in DECLARED
+        if score.compute is not None and (statistic := score.compute(predictions)) is not None
+    }
+    if not statistics:
+        return {}
+    estimates = estimate_statistics(list(statistics.values()), predictions, n_replicates, seed)
+    return dict(zip(statistics, estimates, strict=True))

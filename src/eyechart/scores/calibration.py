@@ -1,0 +1,58 @@
+"""Expected calibration error: how far a model's confidence is from its accuracy.
+
+Top-label: of each sample only the probability of its prediction counts.
+"""
+
+import numpy as np
+
+from eyechart.predictions.reading import Predictions
+from eyechart.scores.statistic import Statistic, ratio
+from eyechart.stats.intervals import FloatArray, IntArray
+
+N_BINS = 15
+
+
+def expected_calibration_error(predictions: Predictions) -> Statistic | None:
+    """Return the ECE over 15 bins of equal mass: Σ_b (n_b / n) |accuracy_b − confidence_b|.
+
+    The ECE is biased upwards on few samples: within a bin of n_b samples accuracy scatters about
+    confidence by √(p(1 − p) / n_b) even for a perfectly calibrated model, and the absolute value
+    keeps that scatter. With 15 bins and p near 0.5 the bias is about 0.4 √(15 / n): 0.05 at 1,000
+    samples, 0.007 at 50,000. Compare ECE only between runs of about as many samples.
+
+    Samples without a prediction (rule "top1" outside of the categories) claim no confidence and
+    are left out.
+
+    Returns:
+        The statistic, None where no sample has a confidence.
+    """
+    confidence = predictions.confidence
+    if confidence is None:
+        return None
+    is_known = ~np.isnan(confidence)
+    if not is_known.any():
+        return None
+    weights = np.ones(len(confidence)) if predictions.weights is None else predictions.weights
+    columns = np.zeros((len(confidence), N_BINS + 1))
+    index = np.flatnonzero(is_known)
+    gaps = (predictions.correct - confidence)[index]
+    columns[index, equal_mass_bins(confidence[index], weights[index])] = gaps
+    columns[index, N_BINS] = 1
+    return Statistic(columns, _mean_gap, is_biased=True)
+
+
+def equal_mass_bins(confidence: FloatArray, weights: FloatArray, n_bins: int = N_BINS) -> IntArray:
+    """Return the bin of each sample, such that bins hold about equal weight.
+
+    Samples of equal confidence share a bin: splitting them would make scatter out of ties.
+    """
+    order = np.argsort(confidence, kind="stable")
+    mass = np.cumsum(weights[order])
+    targets = mass[-1] * np.arange(1, n_bins) / n_bins
+    # the upper edge of a bin is the confidence at which its share of the weight is reached
+    upper = confidence[order][np.searchsorted(mass, targets * (1 - 1e-12))]
+    return np.searchsorted(upper, confidence, side="left")
+
+
+def _mean_gap(sums: FloatArray) -> FloatArray:
+    return ratio(np.abs(sums[..., :N_BINS]).sum(axis=-1), sums[..., N_BINS])

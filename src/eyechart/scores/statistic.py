@@ -1,0 +1,77 @@
+"""Scores that are functions of sums over samples, and their estimates by resampling images.
+
+What is summed and how a score follows is a formula's; which images a replicate holds is `stats`'.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eyechart.predictions.reading import Predictions
+from eyechart.stats.bootstrap import resample_sums
+from eyechart.stats.estimate import Estimate, make_estimate
+from eyechart.stats.intervals import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """A score of one corruption, before it is resampled.
+
+    Attributes:
+        columns: What each sample adds to the sums, (n_samples, n_columns).
+        combine: From sums (…, n_columns) to the score (…,), NaN where no sample is left.
+        is_biased: Whether resampling raises the score, as it raises any mean of absolute
+            differences. The replicates are then moved so that their mean is the score: the bias
+            that the score has itself stays, and is not counted twice.
+    """
+
+    columns: FloatArray
+    combine: Callable[[FloatArray], FloatArray]
+    is_biased: bool = False
+
+
+def estimate_statistics(
+    statistics: Sequence[Statistic], predictions: Predictions, n_replicates: int, seed: int
+) -> list[Estimate]:
+    """Return scores of the same samples with their intervals, resampled together.
+
+    Args:
+        statistics: The scores, one row of columns for each of the predictions.
+        predictions: Whose images are resampled, from their universe, each with its weight.
+        n_replicates: How many bootstrap replicates.
+        seed: Of the replicates; those of equal images and seed belong together.
+    """
+    names = np.unique(predictions.picture)
+    universe = names if predictions.universe is None else predictions.universe
+    unit = np.searchsorted(universe, predictions.picture)
+    weights = np.ones(len(unit)) if predictions.weights is None else predictions.weights
+    columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
+    sums = np.stack([np.bincount(unit, weights * column, len(universe)) for column in columns.T])
+    replicate_sums = resample_sums(sums.T, n_replicates, seed)
+    ends = np.cumsum([statistic.columns.shape[1] for statistic in statistics])[:-1]
+    totals = np.split(sums.sum(axis=1), ends)
+    replicates = np.split(replicate_sums, ends, axis=1)
+    return [
+        _estimate(statistic, total, part, len(names))
+        for statistic, total, part in zip(statistics, totals, replicates, strict=True)
+    ]
+
+
+def _estimate(
+    statistic: Statistic, total: FloatArray, replicate_sums: FloatArray, n_images: int
+) -> Estimate:
+    value = float(statistic.combine(total))
+    replicates = statistic.combine(replicate_sums)
+    # a replicate without any of these images says nothing new
+    replicates = np.where(np.isnan(replicates), value, replicates)
+    if statistic.is_biased:
+        replicates = np.clip(replicates - (replicates.mean() - value), 0, 1)
+    return make_estimate(value, replicates, n_images)
+
+
+def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Return the quotient, NaN where the denominator is 0."""
+    quotient = np.full(np.shape(denominator), np.nan)
+    np.divide(numerator, denominator, out=quotient, where=np.asarray(denominator) > 0)
+    return quotient
