@@ -64,14 +64,14 @@ class Standings:
         if self.verdict:
             return []
         sign = 1 if SCORES[self.by].higher_is_better else -1
-        found = []
+        behind = []
         for pair in self.pairs:
             if pair.corrected >= level or model not in (pair.first, pair.second):
                 continue
             ahead = pair.first if sign * pair.difference > 0 else pair.second
             if ahead == model:
-                found.append(pair.second if ahead == pair.first else pair.first)
-        return [name for name in self.order if name in found]
+                behind.append(pair.second if ahead == pair.first else pair.first)
+        return [name for name in self.order if name in behind]
 
 
 def check_rankable(name: str) -> None:
@@ -101,14 +101,14 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
     chosen = next((name for name in wanted if name in scores), None)
     if chosen is None:
         raise UsageError(NOTHING.format(board.suite))
-    own = scores[chosen]
+    estimates = scores[chosen]
     return Standings(
         board,
         homes[chosen],
         chosen,
         scores,
-        rank(own, SCORES[chosen].higher_is_better),
-        tuple(_pairs(own)),
+        rank(estimates, SCORES[chosen].higher_is_better),
+        tuple(_pairs(estimates)),
         board.verdict(homes[chosen]),
         homes,
     )
@@ -116,23 +116,23 @@ def stand(board: Board, space: str | None = None, by: str | None = None) -> Stan
 
 def _overall(board: Board, space: str) -> tuple[dict[str, dict[str, Estimate]], dict[str, str]]:
     """Return the overall scores that there are, and the label space that each is of."""
-    found: dict[str, dict[str, Estimate]] = {}
+    scores: dict[str, dict[str, Estimate]] = {}
     homes: dict[str, str] = {}
     for score in LEADERBOARD:
         # people are compared with in their own space
         for home in (space, *(["entry16"] if HUMANS in score.needs else [])):
-            own = board.overall(home, score.name) if home in board.spaces else {}
-            if own and all(np.isfinite(each.value) for each in own.values()):
-                found[score.name], homes[score.name] = own, home
+            estimates = board.overall(home, score.name) if home in board.spaces else {}
+            if estimates and all(np.isfinite(estimate.value) for estimate in estimates.values()):
+                scores[score.name], homes[score.name] = estimates, home
                 break
-    return found, homes
+    return scores, homes
 
 
 def _pairs(scores: Mapping[str, Estimate]) -> list[Pair]:
     pairs = list(combinations(scores, 2))
-    found = [paired_difference(scores[first], scores[second]) for first, second in pairs]
-    corrected = holm([each.p_value for each in found])
+    tests = [paired_difference(scores[first], scores[second]) for first, second in pairs]
+    corrected = holm([test.p_value for test in tests])
     return [
-        Pair(first, second, each.difference, each.interval, each.p_value, float(p))
-        for (first, second), each, p in zip(pairs, found, corrected, strict=True)
+        Pair(first, second, test.difference, test.interval, test.p_value, float(p))
+        for (first, second), test, p in zip(pairs, tests, corrected, strict=True)
     ]

@@ -46,18 +46,18 @@ def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[Publi
     `baseline`: only results that are relative to its errors, which CSV files are divided by; by
     default all, and CSV files are divided by those of "robustbench-alexnet".
     """
-    found: dict[tuple[str, str, str], PublishedTable] = {}
+    tables: dict[tuple[str, str, str], PublishedTable] = {}
     for name in wanted:
         is_file = name.lower().endswith(FILE)
-        own = (
+        read = (
             read_published(Path(name), baseline or "robustbench-alexnet")
             if is_file
             else _relative_to(find_published(name), name, baseline)
         )
         # two files of one name in two folders are two tables
         origin = str(Path(name)) if is_file else ""
-        found |= {(origin, table.name, table.suite): table for table in own}
-    return tuple(found.values())
+        tables |= {(origin, table.name, table.suite): table for table in read}
+    return tuple(tables.values())
 
 
 def check_baseline(boards: Sequence[Board], baseline: str | None) -> None:
@@ -98,7 +98,7 @@ def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> Ran
     ]
     if not chosen:
         return None
-    rows = [RankedRow(0, name, own.value) for name, own in standings.scores[by].items()]
+    rows = [RankedRow(0, name, estimate.value) for name, estimate in standings.scores[by].items()]
     rows += [
         RankedRow(0, row.model, row.scores[by], table, row)
         for table in chosen
@@ -107,8 +107,8 @@ def rank_together(standings: Standings, tables: Sequence[PublishedTable]) -> Ran
     ]
     rows.sort(key=lambda row: row.value, reverse=SCORES[by].higher_is_better)
     ranked = tuple(
-        RankedRow(place, row.model, row.value, row.table, row.row)
-        for place, row in enumerate(rows, 1)
+        RankedRow(rank, row.model, row.value, row.table, row.row)
+        for rank, row in enumerate(rows, 1)
     )
     return RankedBoard(standings, tuple(chosen), ranked)
 
@@ -119,12 +119,12 @@ def _relative_to(
     if baseline is None:
         return tables
     named = find_baseline(baseline)
-    kept = {own.name for own in (named, *siblings(named))}
-    found = tuple(table for table in tables if table.baseline in kept)
-    if not found:
-        there = sorted({table.baseline or "none" for table in tables})
+    kept = {table.name for table in (named, *siblings(named))}
+    relative = tuple(table for table in tables if table.baseline in kept)
+    if not relative:
+        baselines = sorted({table.baseline or "none" for table in tables})
         raise UsageError(
             f"The published results of {name} must be relative to {baseline}, and they are to"
-            f" {', '.join(there)}: name one of these, or leave --baseline out."
+            f" {', '.join(baselines)}: name one of these, or leave --baseline out."
         )
-    return found
+    return relative

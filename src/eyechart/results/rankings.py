@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
@@ -44,13 +43,13 @@ def rank_in_ways(
 ) -> Rankings:
     """Return rankings by several scores, each with whether higher is better, of the same models."""
     ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
-    found = [
+    changes = [
         (one, two, swap)
         for one, two in combinations(ways, 2)
         for swap in swaps(ways[one], ways[two])
     ]
-    scores = {name: own for name, (own, _) in ways.items()}
-    return Rankings(what, scores, ranks, tuple(found), verdict)
+    scores = {name: estimates for name, (estimates, _) in ways.items()}
+    return Rankings(what, scores, ranks, tuple(changes), verdict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +80,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
     where = _common_space([*fixed, continuous], space)
     rankings, coverage, missing = [], {}, []
     for name in SHARED:
-        board = next((each for each in fixed if name in each.corruptions), None)
+        board = next((candidate for candidate in fixed if name in candidate.corruptions), None)
         full = f"vcr/{name}"
         if board is None or full not in continuous.corruptions:
             missing.append(name)
@@ -94,29 +93,29 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
                 if HUMANS not in score.needs
             },
         }
-        known = {way: (own, True) for way, own in ways.items() if own}
+        known = {way: (estimates, True) for way, estimates in ways.items() if estimates}
         if len(known) > 1:
             verdict = board.verdict(where) or continuous.verdict(where)
             rankings.append(rank_in_ways(name, known, verdict))
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
-    each = [f"{board.runs[0].config['fit']['least']:g}" for board in [*fixed, continuous]]
+    counts = [f"{board.runs[0].config['fit']['least']:g}" for board in [*fixed, continuous]]
     return Discrete(
         models,
         tuple(rankings),
         tuple(missing),
         coverage,
-        " and ".join(dict.fromkeys(each)),
+        " and ".join(dict.fromkeys(counts)),
         pictures_note([*fixed, continuous]),
     )
 
 
 def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
     """Return how ImageNet-C and ImageNet-NOC rank models, each time by one and the same metric."""
-    own = {board.suite: board for board in boards}
-    if "imagenet-c" not in own or "imagenet-noc" not in own:
+    by_suite = {board.suite: board for board in boards}
+    if "imagenet-c" not in by_suite or "imagenet-noc" not in by_suite:
         return []
-    pair = [own["imagenet-c"], own["imagenet-noc"]]
+    pair = [by_suite["imagenet-c"], by_suite["imagenet-noc"]]
     models, where = _common(pair), _common_space(pair, space)
     has_baseline = _family(pair[0].baseline) == _family(pair[1].baseline) != ""
     metrics = [
@@ -124,17 +123,17 @@ def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Ra
         for score in LEADERBOARD
         if score.group == "error" and (has_baseline or BASELINE not in score.needs)
     ]
-    found = []
+    rankings = []
     for metric in metrics:
         scores = [board.overall(where, metric) for board in pair]
         if all(scores):
             ways = {
-                board.suite: ({name: each[name] for name in models}, False)
-                for board, each in zip(pair, scores, strict=True)
+                board.suite: ({name: estimates[name] for name in models}, False)
+                for board, estimates in zip(pair, scores, strict=True)
             }
             verdict = pair[0].verdict(where) or pair[1].verdict(where)
-            found.append(rank_in_ways(metric, ways, verdict))
-    return found
+            rankings.append(rank_in_ways(metric, ways, verdict))
+    return rankings
 
 
 def pictures_note(boards: Sequence[Board]) -> str:
@@ -157,7 +156,7 @@ def _family(baseline: str) -> str:
 
 
 def _common(boards: Sequence[Board]) -> tuple[str, ...]:
-    names = [name for name in boards[0].models if all(name in each.models for each in boards)]
+    names = [name for name in boards[0].models if all(name in board.models for board in boards)]
     if len(names) < 2:
         suites = ", ".join(board.suite for board in boards)
         raise UsageError(f"The runs of {suites} have fewer than two models in common.")
@@ -165,24 +164,26 @@ def _common(boards: Sequence[Board]) -> tuple[str, ...]:
 
 
 def _common_space(boards: Sequence[Board], space: str | None) -> str:
-    there = [name for name in boards[0].spaces if all(name in each.spaces for each in boards)]
-    if not there or (space is not None and space not in there):
+    spaces = [name for name in boards[0].spaces if all(name in board.spaces for board in boards)]
+    if not spaces or (space is not None and space not in spaces):
         suites = ", ".join(board.suite for board in boards)
         raise UsageError(f"The runs of {suites} have no label space in common.")
-    return space or there[0]
+    return space or spaces[0]
 
 
 def _of(
     board: Board, models: Sequence[str], space: str, corruption: str, score: str
 ) -> dict[str, Estimate]:
     """Return a score of some models, as an accuracy if it is an error; empty if one lacks it."""
-    found = {name: board.scores.get((name, space, corruption, score)) for name in models}
-    if any(own is None for own in found.values()):
+    keys = {name: (name, space, corruption, score) for name in models}
+    if not all(key in board.scores for key in keys.values()):
         return {}
-    known: dict[str, Any] = found
-    return {name: complement(own) if score == "error" else own for name, own in known.items()}
+    scores = {name: board.scores[key] for name, key in keys.items()}
+    if score == "error":
+        return {name: complement(error) for name, error in scores.items()}
+    return scores
 
 
 def _covered(board: Board, corruption: str) -> float:
-    own = board.runs[0].coverage.get(corruption)
-    return np.nan if own is None else own.paper
+    coverage = board.runs[0].coverage.get(corruption)
+    return np.nan if coverage is None else coverage.paper

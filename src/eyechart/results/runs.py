@@ -64,7 +64,9 @@ class Run:
         fit = dict(self.config["fit"])
         # older runs, and those without humans, do not say what was asked for
         fit.setdefault(HUMAN_BINS, AUTO if fit.get("bins") == BINS else fit.get("bins"))
-        return {name: own for name, own in self.config.items() if name != "models"} | {"fit": fit}
+        return {name: value for name, value in self.config.items() if name != "models"} | {
+            "fit": fit
+        }
 
     @property
     def shown(self) -> int:
@@ -73,20 +75,22 @@ class Run:
         Published levels are all shown, whatever number was asked for.
         """
         answers = (
-            own.answers
+            record.answers
             for space in self.results.models[0].spaces.values()
             for score in space.corruptions.values()
-            for own in score.properties.values()
+            for record in score.properties.values()
         )
-        return max((own.rows for own in self.coverage.values()), default=max(answers, default=0))
+        return max(
+            (coverage.rows for coverage in self.coverage.values()), default=max(answers, default=0)
+        )
 
     def pictures(self, space: str) -> int:
         """Return how many pictures were scored in a label space."""
-        return max((own.spaces[space].pictures for own in self._in(space)), default=0)
+        return max((model.spaces[space].pictures for model in self._in(space)), default=0)
 
     def verdict(self, space: str) -> str:
         """Return that there are too few pictures in a label space, or ""."""
-        return next((own.spaces[space].verdict for own in self._in(space)), "")
+        return next((model.spaces[space].verdict for model in self._in(space)), "")
 
     def _in(self, space: str) -> list[ModelResults]:
         return [model for model in self.results.models if space in model.spaces]
@@ -151,8 +155,8 @@ class Board:
 
     def marked(self, model: str) -> tuple[str, ...]:
         """Return the corruptions behind means that a model was trained on."""
-        found = (own for run in self.runs if (own := run.results.model(model)) is not None)
-        return tuple(name for name in next(found).marked if name in self.counted)
+        records = (record for run in self.runs if (record := run.results.model(model)) is not None)
+        return tuple(name for name in next(records).marked if name in self.counted)
 
     def pictures(self, space: str) -> int:
         """Return how many pictures were scored in a label space."""
@@ -165,41 +169,51 @@ class Board:
     @cached_property
     def scores(self) -> dict[Key, Estimate]:
         """Every score of every model."""
-        return {key: own for run in self.runs for key, own in run.scores.items()}
+        return {key: estimate for run in self.runs for key, estimate in run.scores.items()}
 
     @property
     def spaces(self) -> tuple[str, ...]:
         """The label spaces in which all models were scored."""
-        there = [{key[1] for key in run.scores} for run in self.runs]
-        return tuple(name for name in ("native", "entry16") if all(name in own for own in there))
+        spaces = [{key[1] for key in run.scores} for run in self.runs]
+        return tuple(
+            name for name in ("native", "entry16") if all(name in names for names in spaces)
+        )
 
     def each(self, space: str, score: str) -> dict[str, dict[str, Estimate]]:
         """Return a score of every model by corruption, of those corruptions that all have it in."""
-        found = {
+        by_corruption = {
             corruption: {
-                model: own
+                model: estimate
                 for model in self.models
-                if (own := self.scores.get((model, space, corruption, score))) is not None
+                if (estimate := self.scores.get((model, space, corruption, score))) is not None
             }
             for corruption in (WHOLE, *self.corruptions)
         }
-        return {name: own for name, own in found.items() if len(own) == len(self.models)}
+        return {
+            name: estimates
+            for name, estimates in by_corruption.items()
+            if len(estimates) == len(self.models)
+        }
 
     def overall(self, space: str, score: str) -> dict[str, Estimate]:
         """Return a score of every model over the whole test: clean accuracy, mCE, or a mean.
 
         Empty where a corruption lacks it, but for scores next to people, whom not all have.
         """
-        found = self.each(space, score)
+        by_corruption = self.each(space, score)
         declared = SCORES[score]
         if declared.of_test:
-            return found.get(WHOLE, {})
-        found = {name: own for name, own in found.items() if name in self.counted}
-        is_whole = HUMANS in declared.needs or len(found) == len(self.counted)
-        if not found or not is_whole:
+            return by_corruption.get(WHOLE, {})
+        by_corruption = {
+            name: estimates for name, estimates in by_corruption.items() if name in self.counted
+        }
+        is_whole = HUMANS in declared.needs or len(by_corruption) == len(self.counted)
+        if not by_corruption or not is_whole:
             return {}
         return {
-            model: mean_estimate([own[model] for own in found.values()], self.pictures(space))
+            model: mean_estimate(
+                [estimates[model] for estimates in by_corruption.values()], self.pictures(space)
+            )
             for model in self.models
         }
 
@@ -214,10 +228,10 @@ def make_boards(runs: Sequence[Run]) -> list[Board]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(str(run.config["suite"]), []).append(run)
-    for own in groups.values():
-        for one, two in combinations(own, 2):
+    for group in groups.values():
+        for one, two in combinations(group, 2):
             _check_same_test(one, two)
-    return [Board(tuple(own)) for own in groups.values()]
+    return [Board(tuple(group)) for group in groups.values()]
 
 
 def _check_same_test(first: Run, second: Run) -> None:
@@ -247,7 +261,7 @@ def _check_same_test(first: Run, second: Run) -> None:
 def _check_same_definition(runs: Sequence[Run]) -> None:
     """Raise a UsageError unless visual change was measured by one definition in all suites."""
     for first, run in pairwise(runs):
-        one, two = (str(own.config.get("definition")) for own in (first, run))
+        one, two = (str(compared.config.get("definition")) for compared in (first, run))
         if one != two:
             raise UsageError(
                 "Scores by different definitions of visual change cannot be compared:"

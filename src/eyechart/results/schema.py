@@ -583,7 +583,7 @@ class Results(Record):
         return pandas.DataFrame(list(lines_of(self)), columns=csv_columns())
 
     def __getitem__(self, model: str) -> ModelResults:
-        return _named("model", model, {own.name: own for own in self.models})
+        return _named("model", model, {record.name: record for record in self.models})
 
     def __repr__(self) -> str:
         names = ", ".join(model.name for model in self.models)

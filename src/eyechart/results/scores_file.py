@@ -79,20 +79,20 @@ def write_scores(results: Results, path: Path) -> None:
 
 def read_scores(path: Path) -> dict[Key, Estimate]:
     """Return the scores in a file by model, label space, corruption and score."""
-    found = {}
+    scores = {}
     try:
         table = read_parquet(path, SCHEMA.names).select(SCHEMA.names).cast(SCHEMA)
     except pa.ArrowException:
         raise UsageError(f"{path} is damaged: run the evaluation again.") from None
     for row in table.to_pylist():
         key = (row["model"], row["space"], row["corruption"], row["score"])
-        found[key] = Estimate.of(
+        scores[key] = Estimate.of(
             row["value"],
             (row["low95"], row["high95"]),
             (row["low83"], row["high83"]),
             np.array(row["replicates"], dtype=np.float64),
         )
-    return found
+    return scores
 
 
 def load(folder: str | PathLike[str]) -> Results:

@@ -98,27 +98,27 @@ def lines_of(results: Results) -> Iterator[dict[str, Any]]:
     for model in results.models:
         for name, space in model.spaces.items():
             for corruption, score in space.corruptions.items():
-                for letter, own in score.properties.items():
+                for letter, record in score.properties.items():
                     yield {
                         "model": model.name,
                         "space": name,
                         "corruption": corruption,
                         "trained_on": "yes" if corruption in model.marked else "no",
-                        **_line(space, corruption, letter, own),
+                        **_line(space, corruption, letter, record),
                     }
 
 
 def _line(
-    space: SpaceResults, corruption: str, letter: str, own: PropertyResults
+    space: SpaceResults, corruption: str, letter: str, results: PropertyResults
 ) -> dict[str, Any]:
     line: dict[str, Any] = {
         "property": PROPERTIES[letter],
-        "answers": own.answers,
-        "rate": own.rate.value,
-        "note": own.note or own.people_note,
+        "answers": results.answers,
+        "rate": results.rate.value,
+        "note": results.note or results.people_note,
     }
-    if own.people is not None:
-        line |= {"scenario": own.people.scenario, "human_reference": own.people.about}
+    if results.people is not None:
+        line |= {"scenario": results.people.scenario, "human_reference": results.people.about}
     record, errors = space[corruption], space.corruption_error
     values = record.scores
     if errors is not None and letter == "a":
