@@ -73,17 +73,17 @@ def fields_of(record: type) -> Mapping[str, Field]:
 
     Types that are written as text, since they are slow to import, stay text.
     """
-    found = {}
+    by_name = {}
     for field in fields(record):
         if get_origin(field.type) is not Annotated:
             continue
         kind, option = get_args(field.type)
         kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
         is_shared = field.name not in inspect.get_annotations(record)
-        found[field.name] = Field(
+        by_name[field.name] = Field(
             field.name, kind, field.default, option, bool(field.kw_only), is_shared
         )
-    return MappingProxyType(found)
+    return MappingProxyType(by_name)
 
 
 def has_options(annotation: object) -> bool:

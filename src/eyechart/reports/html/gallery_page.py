@@ -3,21 +3,15 @@
 from base64 import b64encode
 from io import BytesIO
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
+from eyechart.reports.html.page import page_templates
 from eyechart.reports.series.gallery import Gallery
 
 
 def render_page(gallery: Gallery) -> str:
     """Return the page's text; the pictures are inside it."""
-    environment = Environment(
-        loader=PackageLoader("eyechart.reports.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = page_templates()
     environment.filters["inline"] = inline
     columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
     return environment.get_template("gallery.html").render(gallery=gallery, columns=columns + 1)

@@ -10,7 +10,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
@@ -26,25 +25,35 @@ POLICY = (
 )
 
 
-def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
-    """Return the text of a page; charts, styles and scripts are inside it."""
-    scripts = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")}
-    scripts |= {"plotly": _script(get_plotlyjs())}
-    environment = Environment(
+def page_templates() -> Environment:
+    """Return what reads the templates of all pages; a name that a template lacks is an error."""
+    return Environment(
         loader=PackageLoader("eyechart.reports.html"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(
-        **values,
-        policy=_policy(scripts),
-        css=Markup(_template("report.css")),
-        specs=_specs(charts),
-        scripts=scripts,
-        generator=Markup(GENERATOR),
-        version=__version__,
+
+
+def render_page(template: str, charts: Sequence[Chart], **values: object) -> str:
+    """Return the text of a page; charts, styles and scripts are inside it."""
+    from plotly.offline import get_plotlyjs  # slow, and pages without charts do without
+
+    scripts = {name: _script(_template(f"{name}.js")) for name in ("theme", "report", "charts")}
+    scripts |= {"plotly": _script(get_plotlyjs())}
+    return (
+        page_templates()
+        .get_template(template)
+        .render(
+            **values,
+            policy=_policy(scripts),
+            css=Markup(_template("report.css")),
+            specs=_specs(charts),
+            scripts=scripts,
+            generator=Markup(GENERATOR),
+            version=__version__,
+        )
     )
 
 
