@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 from torch.nn import Parameter
@@ -27,7 +28,7 @@ Batch = Tensor
 Restore = Callable[[Tensor], Any]
 
 
-def to_batch(images: Any) -> tuple[Batch, Restore]:
+def to_batch(images: object) -> tuple[Batch, Restore]:
     """Return the images as one batch, and the function that turns such a batch back in kind.
 
     Accepts torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), and PIL
@@ -50,9 +51,9 @@ def to_batch(images: Any) -> tuple[Batch, Restore]:
     )
 
 
-def each_size(images: Sequence[Any]) -> list[tuple[list[int], Batch, list[Restore]]]:
+def each_size(images: Sequence[object]) -> list[tuple[list[int], Batch, list[Restore]]]:
     """Return a list of images as batches of equal size and type, with the images' places."""
-    groups: dict[tuple[Any, ...], list[tuple[int, Tensor, Restore]]] = {}
+    groups: dict[tuple[object, ...], list[tuple[int, Tensor, Restore]]] = {}
     for index, image in enumerate(images):
         batch, restore = to_batch(image)
         if batch.shape[0] != 1:
@@ -69,7 +70,7 @@ def each_size(images: Sequence[Any]) -> list[tuple[list[int], Batch, list[Restor
     ]
 
 
-def to_rgb_levels(images: Any) -> Tensor:
+def to_rgb_levels(images: object) -> Tensor:
     """Return images of any kind as 8-bit RGB, uint8 (B, 3, H, W): what a model is shown.
 
     A list must hold images of one size and type; grey becomes three equal channels, and float in
@@ -156,7 +157,7 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     return batch, restore
 
 
-def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
+def _from_array(images: NDArray[np.generic]) -> tuple[Batch, Restore]:
     dtype, shape = images.dtype, images.shape
     if dtype != np.uint8 and not np.issubdtype(dtype, np.floating):
         raise UsageError(
@@ -177,7 +178,7 @@ def _from_array(images: np.ndarray[Any, Any]) -> tuple[Batch, Restore]:
     batch = torch.from_numpy(planes)
     check_batch(batch)
 
-    def restore(result: Tensor) -> np.ndarray[Any, Any]:
+    def restore(result: Tensor) -> NDArray[np.generic]:
         rows = result.permute(0, 2, 3, 1).contiguous().numpy().reshape(shape)
         if dtype in (np.uint8, np.float32):
             return rows

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -85,7 +84,7 @@ def published_order(kinds: HoldoutImages, folder: Path) -> list[list[str]]:
     return [order[label] for label in kinds.data.class_names]
 
 
-def _read(path: Path) -> Mapping[bytes, Any]:
+def _read(path: Path) -> Mapping[bytes, object]:
     try:
         content = read_pickle(path.read_bytes())
     except OSError as error:
@@ -103,7 +102,7 @@ def _read(path: Path) -> Mapping[bytes, Any]:
     return {key.encode() if isinstance(key, str) else key: value for key, value in content.items()}
 
 
-def _names(path: Path, content: Mapping[bytes, Any], key: bytes) -> list[str]:
+def _names(path: Path, content: Mapping[bytes, object], key: bytes) -> list[str]:
     names = content.get(key)
     if not isinstance(names, list) or not names:
         raise UsageError(f"{path} has no {key.decode()}: fetch CIFAR-100 again.")
