@@ -22,6 +22,7 @@ from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.results.runs import Board
 from eyechart.stats.ranking import Swap
+from nonempty import at_least_one
 
 HALF_A_DIGIT = 5.001e-7
 """Of six decimals."""
@@ -85,7 +86,7 @@ def test_there_is_a_chart_of_every_kind_under_an_id_of_its_own(charts):
 
 
 def test_specs_are_plain_json(charts):
-    for chart in charts:
+    for chart in at_least_one(charts):
         assert json.loads(json.dumps(chart.spec, allow_nan=False)) == chart.spec
 
 
@@ -129,7 +130,7 @@ def test_bands_and_rates_are_those_of_the_results_to_a_thousandth(charts, found)
 
 def test_every_trace_says_whose_it_is(charts, report):
     names = {model.name for model in report.models}
-    for _, trace in traces(charts):
+    for _, trace in at_least_one(traces(charts)):
         assert trace["meta"]["model"] in {*names, "people", ""}
     for kind in ("curves", "people-index", "areas", "severity", "ranks"):
         own = {trace["meta"]["model"] for _, trace in traces(of_kind(charts, kind))}
@@ -137,14 +138,14 @@ def test_every_trace_says_whose_it_is(charts, report):
 
 
 def test_models_differ_in_colour_and_in_dashes(charts):
-    for chart in of_kind(charts, "curves"):
+    for chart in at_least_one(of_kind(charts, "curves")):
         own = [t["line"] for t in chart.spec["data"] if t["meta"].get("observed")]
         for key in ("color", "dash"):
             assert len({line[key] for line in own}) == len(own)
 
 
 def test_the_best_curve_is_named(charts, found):
-    for chart in of_kind(charts, "curves"):
+    for chart in at_least_one(of_kind(charts, "curves")):
         name = {"a": "accuracy", "p": "consistency"}[chart.property]
         areas = {
             model["name"]: model["spaces"][chart.space]["corruptions"][chart.corruption][name][
@@ -235,7 +236,7 @@ def test_curves_that_only_touch_do_not_cross():
 
 
 def test_bars_next_to_people_are_sorted_and_have_their_intervals(charts, found):
-    for chart in of_kind(charts, "people-index"):
+    for chart in at_least_one(of_kind(charts, "people-index")):
         bars = [t for t in chart.spec["data"] if "xaxis" not in t]
         heights = [bar["x"][0] for bar in bars]
         assert heights == sorted(heights, reverse=True)
@@ -262,7 +263,7 @@ def test_models_of_a_known_kind_have_its_colour_hatch_and_name(folders, charts):
 
 
 def test_areas_are_said_as_they_are(charts, found):
-    for chart in of_kind(charts, "areas"):
+    for chart in at_least_one(of_kind(charts, "areas")):
         texts = [own["text"] for own in chart.spec["layout"]["annotations"]]
         for trace in chart.spec["data"]:
             if "against" not in trace["meta"]:
@@ -330,7 +331,7 @@ def test_only_models_that_change_places_by_more_than_chance_are_marked(
 
 
 def test_errors_by_severity_rise_from_level_to_level_in_order(charts):
-    for _, trace in traces(of_kind(charts, "severity")):
+    for _, trace in at_least_one(traces(of_kind(charts, "severity"))):
         assert trace["x"] == [1, 2, 3, 4, 5]
 
 
@@ -468,7 +469,9 @@ def test_kinds_of_models_are_told_apart_with_any_colour_vision(sight):
     left = np.clip(linear @ np.array(SIMULATED[sight]).T, 0, 1)
     seen = np.where(left <= 0.0031308, left * 12.92, 1.055 * left ** (1 / 2.4) - 0.055)
     lab = rgb2lab(seen[None])[0]
-    for (one, first), (two, second) in combinations(zip(CATEGORY_COLOURS, lab, strict=True), 2):
+    for (one, first), (two, second) in at_least_one(
+        combinations(zip(CATEGORY_COLOURS, lab, strict=True), 2)
+    ):
         apart = float(np.linalg.norm(first - second))
         assert apart > 10, (one, two)
 

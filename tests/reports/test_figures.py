@@ -50,6 +50,7 @@ from eyechart.reports.words import groups_of
 from eyechart.results.schema import NormalizedErrors
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import Swap
+from nonempty import at_least_one
 from report_runs import levels_run, make_once, people_run
 
 NOISE, BLUR, BRIGHT = "vcr/gaussian_noise", "vcr/gaussian_blur", "vcr/brightness"
@@ -212,7 +213,7 @@ def test_many_models_get_a_figure_for_each_property(vcr):
 
 def test_shaded_areas_are_as_large_as_the_results_say(vcr):
     (part,) = vcr.parts
-    for model in part.models:
+    for model in at_least_one(part.models):
         series = area_panels_of(part, model)
         figure = area_figure.draw_areas(series)
         assert series
@@ -300,7 +301,7 @@ def test_errors_by_severity_are_those_of_the_results(report):
     plan = next(p for p in error_figure.plan_errors(report).plans if p.words[0] == "severity")
     figure = plan.make()
     part = next(part for part in report.parts if part.suite == "imagenet-c")
-    for axes, name in zip(figure.axes, part.corruptions, strict=True):
+    for axes, name in at_least_one(zip(figure.axes, part.corruptions, strict=True)):
         for line, model in zip(axes.lines, part.models, strict=True):
             own = model.space("native").corruptions[name].error_by_severity
             assert list(line.get_xdata()) == [1, 2, 3, 4, 5]
@@ -455,7 +456,7 @@ def one_of_each(report):
 
 
 def test_no_text_is_too_small_and_all_widths_are_those_of_papers(report):
-    for plan in one_of_each(report).values():
+    for plan in at_least_one(one_of_each(report).values()):
         figure = plan.make()
         if isinstance(figure, Figure):
             assert min(text.get_fontsize() for text in texts(figure)) >= SMALL
@@ -621,7 +622,7 @@ def test_every_figure_is_there_as_svg_and_pdf(written, some):
 
 
 def test_svg_files_are_whole_and_their_text_needs_no_font(written):
-    for path in written:
+    for path in at_least_one(written):
         if path.suffix == ".svg":
             root = ET.parse(path).getroot()
             assert root.tag.endswith("svg") and root.find("{*}title").text
@@ -640,7 +641,7 @@ def test_pictures_keep_all_their_pixels(written, some):
 
 
 def test_pdf_files_embed_the_fonts_that_they_use(written):
-    for path in written:
+    for path in at_least_one(written):
         if path.suffix != ".pdf":
             continue
         content = path.read_bytes()

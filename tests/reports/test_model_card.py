@@ -17,6 +17,7 @@ from eyechart.reports.series.report import Part, load_report
 from eyechart.reports.terminal.markdown import block, code, escape, one_line
 from eyechart.reports.terminal.model_card import card_of, is_card, write_card
 from eyechart.reports.words import corruption_title, space_title
+from nonempty import at_least_one
 from report_runs import (
     BLIND,
     CORRUPTIONS,
@@ -99,7 +100,7 @@ def test_every_model_is_in_the_index_with_every_test(card):
 
 
 def test_the_index_has_the_fields_of_the_format(card):
-    for entry in front(card)["model-index"]:
+    for entry in at_least_one(front(card)["model-index"]):
         assert set(entry) == {"name", "results"}
         for result in entry["results"]:
             assert set(result) == {"task", "dataset", "metrics"}
@@ -132,7 +133,7 @@ def test_every_number_of_the_index_is_that_of_results(card, folders):
 
 def test_the_index_names_the_pictures_by_their_digest(card, folders):
     images = json.loads((folders["vcr"] / "results.json").read_text())["images"]
-    for entry in front(card)["model-index"]:
+    for entry in at_least_one(front(card)["model-index"]):
         assert {own["dataset"]["revision"] for own in entry["results"]} == {images["digest"]}
 
 
@@ -228,7 +229,7 @@ def test_limits_are_those_of_the_runs(card, folders):
 
 def test_the_card_says_how_to_do_it_again(card, folders):
     tail = card[card.index("## How to reproduce it") :]
-    for folder in folders.values():
+    for folder in at_least_one(folders.values()):
         found = json.loads((folder / "results.json").read_text())
         assert found["images"]["digest"] in tail
         for name, version in found["provenance"]["versions"].items():
@@ -247,11 +248,11 @@ def test_mce_is_a_share_in_the_index_and_in_percent_in_tables(folders, tmp_path)
         errors["mce"] = {"value": 0.4321, "interval95": [0.4, 0.5], "interval83": [0.41, 0.49]}
     (tmp_path / "results.json").write_text(json.dumps(found))
     card = card_of(load_report([tmp_path]))
-    for entry in front(card)["model-index"]:
+    for entry in at_least_one(front(card)["model-index"]):
         metrics = {own["type"]: own for own in entry["results"][0]["metrics"]}
         assert metrics["mce"]["value"] == 0.4321
         assert metrics["mce"]["args"]["baseline"] == BLIND
-    for row in rows_below(card, f"ImageNet-C, {NATIVE}"):
+    for row in at_least_one(rows_below(card, f"ImageNet-C, {NATIVE}")):
         assert row["mCE in %"] == "43.2 (40.0–50.0)"
 
 

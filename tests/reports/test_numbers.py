@@ -2,20 +2,9 @@
 
 import re
 
-import pytest
-
-from report_pages import KINDS, files_of, maker
+from nonempty import at_least_one
+from report_pages import files_of
 from report_shelf import SPACES, Shelf
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return maker(tmp_path_factory)
-
-
-@pytest.fixture(params=KINDS)
-def any_page(request, made):
-    return made(request.param)
 
 
 def test_numbers_beside_a_models_name_are_of_that_model(any_page):
@@ -40,7 +29,7 @@ def shelf_short(shelf, name):
 
 def test_every_number_stands_where_something_looks_at_it(any_page):
     _, page = any_page
-    for number in page.root.numbers:
+    for number in at_least_one(page.root.numbers):
         around = list(number.chain)
         origin = number.own.get("data-from")
         if number.within("table"):
@@ -88,7 +77,7 @@ def scale_of(number):
 
 def test_what_is_read_is_the_number_rounded(any_page):
     _, page = any_page
-    for number in page.root.numbers:
+    for number in at_least_one(page.root.numbers):
         shown = number.text.replace("\u00a0", "").replace(" ", "").replace("−", "-")
         shown = shown.replace(",", "").rstrip("%")
         value = scale_of(number) * float(number.own["value"])
@@ -104,7 +93,7 @@ def test_what_is_read_is_the_number_rounded(any_page):
 
 def test_tables_in_percent_say_so(any_page):
     _, page = any_page
-    for table in page.tables:
+    for table in at_least_one(page.tables):
         if re.match(r"(relative-)?ce-", table.id):
             assert "in percent" in table.caption
         for head in table.heads:
@@ -157,7 +146,7 @@ def test_no_number_is_read_that_does_not_say_where_it_comes_from(any_page):
     parts = {own.partition(": ")[2].rstrip(".") for own in texts if ": " in own}
     known = sorted({own.rstrip(".") for own in texts} | parts, key=len, reverse=True)
     known += [own.rsplit(", ", 1)[0] for own in known if ", " in own]
-    for node, text in page.root.texts:
+    for node, text in at_least_one(page.root.texts):
         inside = {own.tag for own in node.chain}
         table = node.within("table")
         if inside & {"data", "pre", "code", "noscript", "head"} or not re.search(r"\d", text):

@@ -9,14 +9,8 @@ from eyechart.reports.series.curves import curve_panel, run_panels
 from eyechart.reports.series.human_curves import human_experiments, human_panels
 from eyechart.reports.series.report import models_of
 from eyechart.reports.series.visual_change import histogram_of, spread_grids
-from report_pages import maker
 
 NOISE = "vcr/gaussian_noise"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return maker(tmp_path_factory)
 
 
 def test_under_matched_choices_curves_have_humans_on_the_scale_of_the_areas(made):

@@ -4,19 +4,7 @@ import re
 
 import pytest
 
-from report_pages import KINDS, maker
 from report_shelf import BOUNDS, DASH, SCORES, SPACES, UNDER, Shelf, called
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return maker(tmp_path_factory)
-
-
-@pytest.fixture(params=KINDS)
-def any_page(request, made):
-    return made(request.param)
-
 
 # Tables: what each cell must point to by its labels. None: a number that is compared or counted
 

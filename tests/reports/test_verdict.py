@@ -10,7 +10,8 @@ from changing import replace
 from eyechart.reports.html.cells import Numbers
 from eyechart.reports.html.verdict import _below_crowd, _near, about_people, verdict_on
 from eyechart.scores.significance import Lead
-from report_pages import Node, Page, at, files_of, maker, with_results
+from nonempty import at_least_one
+from report_pages import Node, Page, at, files_of, with_results
 from report_runs import BLIND
 
 NOISE, BLUR = "vcr/gaussian_noise", "vcr/gaussian_blur"
@@ -18,11 +19,6 @@ TONES = {
     (False, False): "even", (True, False): "behind", (False, True): "ahead", (True, True): "mixed",
 }  # fmt: skip
 """By whether people are ahead under any corruption, and whether the model is."""
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return maker(tmp_path_factory)
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ def is_ahead(people, who):
 @pytest.mark.parametrize("kind", ["people", "two runs", "chance"])
 def test_a_verdict_next_to_people_says_how_near_a_model_comes_and_who_is_ahead_where(made, kind):
     report, page = made(kind)
-    for words in words_on(report):
+    for words in at_least_one(words_on(report)):
         near = next_to_people(report, words.name)
         assert near
         people, model = (
@@ -217,7 +213,9 @@ def test_a_model_falls_behind_first_where_the_visual_change_is_least(
     made, noise, blur, first, start
 ):
     report, _ = made("people")
-    for words in words_on(with_people(report, gaussian_noise=noise, gaussian_blur=blur)):
+    for words in at_least_one(
+        words_on(with_people(report, gaussian_noise=noise, gaussian_blur=blur))
+    ):
         assert words.values("/start") == [start]
         (place,) = [own for own in words.places if own.endswith("/start")]
         assert f"/corruptions/vcr~1{first.lower().replace(' ', '_')}/" in place
@@ -244,7 +242,7 @@ def test_a_verdict_claims_no_more_than_the_test(made, p_people, p_model, who, to
     both = ("people", "model") if who == "both" else (who,)
     tested = tuple(own for each in both for own in leads((0.4, 0.6), who=each))
     change = {"tested": tested, "p_people": p_people, "p_model": p_model}
-    for words in words_on(with_people(report, all=change)):
+    for words in at_least_one(words_on(with_people(report, all=change))):
         assert words.tone == tone and counts_in(words.details) == counts
         assert words.values("/start") == ([0.4] if tone in ("behind", "mixed") else [])
 
@@ -253,14 +251,14 @@ def test_a_verdict_says_what_unobserved_ranges_leave_open(made):
     report, _ = made("people")
     bounds = {"gaussian_noise": {"hmri_bounds": (0.2, 0.7)}}
     wide = with_people(report, **bounds, gaussian_blur={"hmri_bounds": (0.3, 0.9)})
-    for words in words_on(wide):
+    for words in at_least_one(words_on(wide)):
         places = [own for own in words.details.places if "/hmri_bounds/" in own]
         assert len(places) == 2 and all("vcr~1gaussian_blur" in own for own in places)
         said = words.details.text.partition("Not every visual change")[2]
         assert "Gaussian blur" in said and "Gaussian noise" not in said
         assert (words.values("/hmri_bounds/0"), words.values("/hmri_bounds/1")) == ([0.3], [0.9])
     narrow = with_people(report, all={"hmri_bounds": (0.85, 0.9)})
-    for words in words_on(narrow):
+    for words in at_least_one(words_on(narrow)):
         assert not words.values("/hmri_bounds/0") and not words.values("/hmri_bounds/1")
 
 

@@ -40,7 +40,7 @@ def report(
 ) -> None:
     """Write a page on finished studies: accuracies, pictures that were held out, confusions."""
     from eyechart.reports.html.page import is_page
-    from eyechart.reports.html.structure_page import write_structure_page
+    from eyechart.reports.html.structure_view import write_structure_page
 
     folders = [Path(each) for each in studies]
     for each in folders:

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from eyechart.reports.html.certainty import coverage_table
 from eyechart.reports.html.charts.chart import Chart
-from eyechart.reports.html.charts.report_charts import charts_of
+from eyechart.reports.html.charts.report_charts import Placing, charts_of
 from eyechart.reports.html.embedded_images import Key, embedded
 from eyechart.reports.html.example_strips import example_keys
 from eyechart.reports.html.page import render_page, write_page
-from eyechart.reports.html.placing import Placing
 from eyechart.reports.html.provenance_section import provenance_of
 from eyechart.reports.html.rank_tables import rank_tables
 from eyechart.reports.html.sections import part_view, summary_of, title_of

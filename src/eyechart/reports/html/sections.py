@@ -10,13 +10,13 @@ from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import Cell, Numbers, count, counted
 from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables
 from eyechart.reports.html.charts.chart import Chart
+from eyechart.reports.html.charts.report_charts import Placing
 from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.html.error_tables import error_tables
 from eyechart.reports.html.example_strips import Strip, strip_of
 from eyechart.reports.html.html_table import Choice, Table
 from eyechart.reports.html.leaderboard_table import leaderboard
 from eyechart.reports.html.overview import bounds, overviews
-from eyechart.reports.html.placing import Placing
 from eyechart.reports.html.verdict import Verdict, about_people, verdict_on
 from eyechart.reports.human_sources import NONE, source_in_words
 from eyechart.reports.series.report import Part, Report

@@ -22,6 +22,7 @@ from eyechart.reports.html.charts.chart import (
     slug,
 )
 from eyechart.reports.html.html_table import Column, Row, Shaded, Table
+from eyechart.reports.html.page import render_page, write_page
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import COLOURS
 from eyechart.reports.series.superclasses import (
@@ -89,6 +90,20 @@ def structure_views(folders: Sequence[Path]) -> list[View]:
         else:
             found.append(_held_out(read_holdout_results(folder), folder, number))
     return found
+
+
+def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
+    """Write the page on these studies to a file and return its path."""
+    views = structure_views(folders)
+    kinds = "1 study" if len(views) == 1 else f"{len(views)} studies"
+    text = render_page(
+        "structure_page.html",
+        [chart for view in views for chart in view.charts],
+        structure=views,
+        title="New styles and new kinds",
+        summary=f"{kinds} of what was held out of training: how well is it recognised?",
+    )
+    return write_page(text, path)
 
 
 def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:

@@ -1,4 +1,4 @@
-"""All charts of a report, in the order of its page."""
+"""All charts of a report, in the order of its page, and where each stands there."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -48,3 +48,29 @@ def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
             own = f"{chart.id}-{count}"
         taken.add(own)
         yield replace(chart, id=own)
+
+
+class Placing:
+    """The charts of a report that have no place yet."""
+
+    def __init__(self, charts: tuple[Chart, ...]) -> None:
+        self._left = list(charts)
+
+    def take(
+        self, *kinds: str, part: int | None = None, corruption: str | None = None
+    ) -> tuple[Chart, ...]:
+        """Return the charts of some kinds (of any, if none is named) that have no place yet."""
+        found = [
+            chart
+            for chart in self._left
+            if (not kinds or chart.kind in kinds)
+            and (part is None or chart.part == part)
+            and (corruption is None or chart.corruption == corruption)
+        ]
+        self._left = [chart for chart in self._left if chart not in found]
+        return tuple(sorted(found, key=_order))
+
+
+def _order(chart: Chart) -> tuple[str, int]:
+    # accuracy before consistency, people's categories before the models' own classes
+    return chart.property, 0 if chart.space == "entry16" else 1
