@@ -8,10 +8,10 @@ from eyechart.scores.registry import PROPERTIES
 NONE = "no human reference"
 
 
-def source_in_words(found: Iterable[tuple[str, HumanComparison | None]]) -> str:
+def source_in_words(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:
     """Return whose responses stand for one corruption, given them by the property's letter."""
     by_words: dict[str, list[str]] = {}
-    for letter, own in found:
+    for letter, own in comparisons:
         by_words.setdefault(NONE if own is None else own.about, []).append(PROPERTIES[letter])
     if len(by_words) == 1:
         return next(iter(by_words))

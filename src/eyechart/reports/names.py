@@ -17,5 +17,5 @@ def short_names(models: Sequence[str]) -> list[str]:
 
 
 def _short(name: str) -> str:
-    defences, own = split_name(name)
-    return defences + PurePath(own).stem if PurePath(own).suffix.lower() in ENDINGS else name
+    defences, bare = split_name(name)
+    return defences + PurePath(bare).stem if PurePath(bare).suffix.lower() in ENDINGS else name

@@ -53,10 +53,10 @@ def groups_of(suite: str, corruptions: Sequence[str]) -> list[tuple[str, list[st
         known = {entry.name: entry.group for entry in load_suite(suite)}
     except UsageError:
         known = {}
-    found: dict[str, list[str]] = {group: [] for group in GROUPS}
+    collected: dict[str, list[str]] = {group: [] for group in GROUPS}
     for name in corruptions:
-        found.setdefault(known.get(name, ""), []).append(name)
-    return [(group, members) for group, members in found.items() if members]
+        collected.setdefault(known.get(name, ""), []).append(name)
+    return [(group, members) for group, members in collected.items() if members]
 
 
 def title_below(group: str, corruption: str) -> str:

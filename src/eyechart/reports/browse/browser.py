@@ -67,7 +67,7 @@ class Browser:
 
     def __init__(self, report: Report, images: Path | None = None) -> None:
         self.report = report
-        self.answers = {place: Answers(run) for place, run in enumerate(report.runs)}
+        self.answers = {index: Answers(run) for index, run in enumerate(report.runs)}
         self._images = images
         self._makers: Recent[int, Maker] = Recent(self._maker, max(1, len(report.runs)))
         self._pictures: Recent[tuple[int, int, bool], bytes] = Recent(self._draw, KEPT)

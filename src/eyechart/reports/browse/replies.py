@@ -34,15 +34,15 @@ def about_tests(report: Report) -> list[Plain]:
             ],
             "models": [
                 {
-                    "name": shown.name,
-                    "short": shown.short,
-                    "colour": shown.colour,
-                    "run": shown.run,
+                    "name": model.name,
+                    "short": model.short,
+                    "colour": model.colour,
+                    "run": model.run,
                     "spaces": [
-                        {"name": name, "title": space_title(name)} for name in shown.model.spaces
+                        {"name": name, "title": space_title(name)} for name in model.model.spaces
                     ],
                 }
-                for shown in part.models
+                for model in part.models
             ],
         }
         for part in report.parts
@@ -142,8 +142,8 @@ def _everybody(
     space: str,
 ) -> Iterator[tuple[Plain, str]]:
     """Yield each model's answer, and what the picture shows in its label space."""
-    for shown in part.models:
-        own = answers[shown.run]
+    for model in part.models:
+        own = answers[model.run]
         if own.corruption_of(row) != corruption:
             continue
         there = own.table(corruption, row)
@@ -151,11 +151,11 @@ def _everybody(
         if any(there[name][0] != table[name][0] for name in ("digest", "pixels")):
             continue
         place = own.place(corruption, row)
-        said = own.said(corruption, shown.name, space)
-        yield _answer(said, place, shown.name, shown.short, shown.colour), _truth(said, place)
+        said = own.said(corruption, model.name, space)
+        yield _answer(said, place, model.name, model.short, model.colour), _truth(said, place)
 
 
-def _answer(said: Said, place: int, name: str, short: str, colour: str) -> Plain:
+def _answer(said: Said, index: int, name: str, short: str, colour: str) -> Plain:
     own = said.outcomes
     assert own.answer is not None and own.confidence is not None
     return {
@@ -163,15 +163,15 @@ def _answer(said: Said, place: int, name: str, short: str, colour: str) -> Plain
         "short": short,
         "colour": colour,
         "space": said.space,
-        "said": said.name(int(own.answer[place])),
-        "confidence": _nulls(own.confidence[place : place + 1])[0],
-        "correct": _flags(own.correct[place : place + 1])[0],
-        "same": _flags(own.consistent[place : place + 1])[0],
+        "said": said.name(int(own.answer[index])),
+        "confidence": _nulls(own.confidence[index : index + 1])[0],
+        "correct": _flags(own.correct[index : index + 1])[0],
+        "same": _flags(own.consistent[index : index + 1])[0],
     }
 
 
-def _truth(said: Said, place: int) -> str:
-    label = int(said.outcomes.label[place])
+def _truth(said: Said, index: int) -> str:
+    label = int(said.outcomes.label[index])
     return "" if label == NONE else said.name(label)
 
 
@@ -197,10 +197,10 @@ def _where(spaces: Mapping[str, SpaceResults]) -> str:
     return f"people's curve is with {space_title(ENTRY16)}, which is what they answered in"
 
 
-def _no_people(own: PropertyResults, name: str) -> str:
-    if own.people is not None:
+def _no_people(score: PropertyResults, name: str) -> str:
+    if score.people is not None:
         return f"people's {name}: corrected for chance, and so on another scale than this one"
-    return f"people's {name}: {own.people_note}" if own.people_note else ""
+    return f"people's {name}: {score.people_note}" if score.people_note else ""
 
 
 def _line(own: Any) -> Plain:

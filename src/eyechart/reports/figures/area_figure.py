@@ -53,10 +53,10 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
     """Return a panel for each corruption and property in which a model is next to humans."""
     figure, axes = panels(len(series), HEIGHT)
     several = len({panel.letter for panel in series}) > 1
-    for own, panel in zip(axes, series, strict=True):
-        _draw_panel(own, panel)
+    for panel_axes, panel in zip(axes, series, strict=True):
+        _draw_panel(panel_axes, panel)
         title = drawable(panel.title)
-        own.set_title(f"{title}, $s_{panel.letter}$" if several else title)
+        panel_axes.set_title(f"{title}, $s_{panel.letter}$" if several else title)
     label = " and ".join(dict.fromkeys(PROPERTIES[panel.letter] for panel in series))
     label_outer(axes, VISUAL_CHANGE, label)
     legend(
@@ -67,10 +67,11 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
             Patch(facecolor=BOTH, label="below both curves"),
             *(
                 Patch(
-                    facecolor=TINTS[who], edgecolor=AREAS[who][1], hatch=HATCHES[who], linewidth=0,
-                    label=f"{who} ahead",
+                    facecolor=TINTS[side], edgecolor=AREAS[side][1], hatch=HATCHES[side],
+                    linewidth=0,
+                    label=f"{side} ahead",
                 )
-                for who in ("people", "model")
+                for side in ("people", "model")
             ),
         ],
     )  # fmt: skip
@@ -83,10 +84,10 @@ def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
     human, model = real(panel.human_line.values), real(panel.model_line.values)
     lower = [min(pair) for pair in zip(human, model, strict=True)]
     axes.fill_between(change, lower, color=BOTH, linewidth=0)
-    for who, top, bottom in (("people", human, model), ("model", model, human)):
+    for side, top, bottom in (("people", human, model), ("model", model, human)):
         axes.fill_between(
-            change, bottom, top, where=top >= bottom, interpolate=True, facecolor=TINTS[who],
-            edgecolor=AREAS[who][1], hatch=HATCHES[who], linewidth=0,
+            change, bottom, top, where=top >= bottom, interpolate=True, facecolor=TINTS[side],
+            edgecolor=AREAS[side][1], hatch=HATCHES[side], linewidth=0,
         )  # fmt: skip
     axes.plot(change, human, color=PEOPLE, linewidth=1.6)
     axes.plot(change, model, color=AREAS["model"][1], linestyle="--", linewidth=1.6)

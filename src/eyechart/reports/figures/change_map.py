@@ -40,10 +40,10 @@ def draw_map(
     pen.text((MARGIN, MARGIN), headline, INK, font(NAME))
     fitting = _fitting(pen, name, size[0] - 2 * MARGIN)
     pen.text((MARGIN, MARGIN + NAME + 10), fitting, GREY, font(CAPTION))
-    for place, caption in enumerate(("clean", "corrupted", "information lost")):
-        left = MARGIN + place * (column + GAP)
-        if place < len(panels):
-            sheet.paste(panels[place], (left, top))
+    for index, caption in enumerate(("clean", "corrupted", "information lost")):
+        left = MARGIN + index * (column + GAP)
+        if index < len(panels):
+            sheet.paste(panels[index], (left, top))
         else:
             pen.rectangle((left, top, left + width, top + height), FAINT)
         pen.text((left, below), caption, GREY, font(CAPTION))
@@ -81,7 +81,7 @@ def _draw_scale(
     sheet.paste(_coloured(ramp), (left, top))
     under = top + BAR + 4
     for value, anchor in ((0.0, "la"), (0.5, "ma"), (1.0, "ma"), (BRIGHTEST, "ra")):
-        place = left + width * value / BRIGHTEST
-        pen.text((place, under), f"{value:g}", GREY, font(CAPTION), anchor=anchor)
+        index = left + width * value / BRIGHTEST
+        pen.text((index, under), f"{value:g}", GREY, font(CAPTION), anchor=anchor)
     text = "1: the average information of a pixel"
     pen.text((left, under + CAPTION + 6), text, GREY, font(CAPTION))

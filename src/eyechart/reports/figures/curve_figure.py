@@ -36,7 +36,7 @@ def plan_curves(report: Report) -> Plans:
     """Return an overview for each test and label space; two of them where models are many."""
     plans, notes = [], []
     for part in report.parts:
-        for place, space in enumerate(part.spaces):
+        for index, space in enumerate(part.spaces):
             fitted = [
                 letter
                 for letter in PROPERTIES
@@ -45,7 +45,7 @@ def plan_curves(report: Report) -> Plans:
             if not fitted:
                 notes.append(f"No curves of {suite_title(part.suite)}: none could be fitted.")
                 continue
-            words = ("curves", *suite_words(report, part), *((space,) if place else ()))
+            words = ("curves", *suite_words(report, part), *((space,) if index else ()))
             together = len(part.models) <= FEW
             for letters in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
                 stem = words if together else (*words, PROPERTIES[letters[0]])
@@ -56,10 +56,10 @@ def plan_curves(report: Report) -> Plans:
 
 def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:
     """Return what an overview shows."""
-    what = " and ".join(PROPERTIES[each] for each in letters)
+    title = " and ".join(PROPERTIES[letter] for letter in letters)
     suite = suite_title(part.suite)
     bands = "; bands: 83 %" if _band(part) else ""
-    return f"{what.capitalize()} over visual change in {suite}: {size(part, space)}{bands}."
+    return f"{title.capitalize()} over visual change in {suite}: {size(part, space)}{bands}."
 
 
 def _band(part: Part) -> float:
@@ -83,8 +83,8 @@ def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
     by_corruption = list(
         zip(*(curve_panels(part, space, letter) for letter in letters), strict=True)
     )
-    for own, series in zip(axes, by_corruption, strict=True):
-        _panel(own, series, looks, _band(part))
+    for panel_axes, series in zip(axes, by_corruption, strict=True):
+        _panel(panel_axes, series, looks, _band(part))
     names = {"a": "accuracy $s_a$", "p": "consistency $s_p$"}
     share = names[letters[0]] if len(letters) < 2 else "share of answers"
     label_outer(axes, VISUAL_CHANGE, share)
@@ -111,14 +111,14 @@ def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], ban
     for panel in series:
         if panel.humans is not None:
             draw_people(axes, panel.humans.line)
-        for own in panel.curves:
-            look = looks[own.model.name]
+        for curve in panel.curves:
+            look = looks[curve.model.name]
             # where dashes tell properties apart, marks tell models apart
             both = len(series) > 1
             draw_line(
-                axes, own.line, colour=look.colour, observed=own.observed, band=band,
+                axes, curve.line, colour=look.colour, observed=curve.observed, band=band,
                 dash=STYLES[panel.letter] if both else look.dash,
-                marks=(look.marker, 4 + 8 * order.index(own.model.name)) if both else None,
+                marks=(look.marker, 4 + 8 * order.index(curve.model.name)) if both else None,
             )  # fmt: skip
     if not any(panel.curves for panel in series):
         notes = [note for panel in series for note in panel.notes]

@@ -68,12 +68,12 @@ def _draw_space(
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for spare in grid.flat[len(series) :]:
         spare.set_axis_off()
-    for place, (axes, panels) in enumerate(zip(grid.flat, series, strict=False)):
+    for index, (axes, panels) in enumerate(zip(grid.flat, series, strict=False)):
         _draw_panel(axes, panels, min_per_bin)
-        if place + columns >= len(series):
+        if index + columns >= len(series):
             axes.set_xlabel("visual change Δv")
             axes.tick_params(labelbottom=True)
-        if place % columns == 0:
+        if index % columns == 0:
             axes.set_ylabel("share of answers")
     figure.suptitle(textwrap.fill(title, int(width * LETTERS)), fontsize=11, x=0.01, ha="left")
     handles: dict[str, Artist] = {}
@@ -107,9 +107,9 @@ def _draw_panel(axes: "Axes", panels: Sequence[CurvePanel], min_per_bin: float |
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    by_model = [(own, panel) for panel in panels for own in panel.curves]
-    for own, panel in sorted(by_model, key=lambda pair: pair[0].model.place):
-        _draw_curve(axes, own, panel, min_per_bin)
+    by_model = [(curve, panel) for panel in panels for curve in panel.curves]
+    for series, panel in sorted(by_model, key=lambda pair: pair[0].model.place):
+        _draw_curve(axes, series, panel, min_per_bin)
     with_humans = next((panel for panel in panels if panel.humans is not None), None)
     if with_humans is not None and with_humans.humans is not None:
         line = with_humans.humans.line
@@ -133,20 +133,22 @@ def _name(panel: CurvePanel) -> str:
 
 
 def _draw_curve(
-    axes: "Axes", own: CurveSeries, panel: CurvePanel, min_per_bin: float | None
+    axes: "Axes", series: CurveSeries, panel: CurvePanel, min_per_bin: float | None
 ) -> None:
-    line, colour, style = own.line, own.model.colour, STYLES[panel.letter]
+    line, colour, style = series.line, series.model.colour, STYLES[panel.letter]
     change, values = np.array(line.delta_v, np.float64), np.array(line.values, np.float64)
     if min_per_bin is not None:
         low, high = np.array(line.low95, np.float64), np.array(line.high95, np.float64)
         axes.fill_between(change, low, high, color=colour, alpha=0.13, linewidth=0)
-    is_seen = np.any([(change >= start) & (change <= end) for start, end in own.observed], axis=0)
+    is_seen = np.any(
+        [(change >= start) & (change <= end) for start, end in series.observed], axis=0
+    )
     axes.plot(change, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
     axes.plot(
         change, np.where(is_seen, values, np.nan), color=colour, linewidth=1.7, linestyle=style,
-        label=f"{own.model.short}, {_name(panel)}",
+        label=f"{series.model.short}, {_name(panel)}",
     )  # fmt: skip
     # rates of bins are not corrected for chance
     if min_per_bin is not None and panel.letter == "a" and not panel.is_corrected:
-        x, y = np.transpose(own.rates(min_per_bin))
+        x, y = np.transpose(series.rates(min_per_bin))
         axes.plot(x, y, ".", color=colour, markersize=3, alpha=0.6)

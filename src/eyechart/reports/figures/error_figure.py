@@ -133,17 +133,17 @@ def draw_severity(series: Sequence[SeverityPanel], models: tuple[Shown, ...]) ->
     """Return a panel per corruption: the error of each model at each severity, in percent."""
     looks = looks_of(models)
     figure, axes = panels(len(series), HEIGHT)
-    for own, panel in zip(axes, series, strict=True):
-        own.set_title(drawable(panel.title, 20))
+    for panel_axes, panel in zip(axes, series, strict=True):
+        panel_axes.set_title(drawable(panel.title, 20))
         for line in panel.lines:
             look = looks[line.model.name]
-            own.plot(
+            panel_axes.plot(
                 line.severities, [100 * error for error in line.errors], color=look.colour,
                 marker=look.marker, markersize=2.8, linewidth=1, linestyle=look.dash,
             )  # fmt: skip
-            own.set_xticks(line.severities)
-        own.set_ylim(0, 102)
-        own.set_yticks([0, 50, 100])
+            panel_axes.set_xticks(line.severities)
+        panel_axes.set_ylim(0, 102)
+        panel_axes.set_yticks([0, 50, 100])
     label_outer(axes, "severity", "error (%)")
     handles = [
         key(look.name, look.colour, marker=look.marker, markersize=2.8, linestyle=look.dash)
@@ -162,20 +162,20 @@ def draw_error_bars(suite: str, rows: Sequence[ModelErrors]) -> Figure:
     axes = figure.subplots()
     looks = looks_of(tuple(row.model for row in rows))
     wide = WIDTH / len(rows)
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         values = [
             row.errors.mce if column is MEAN else row.errors.ce.get(column.corruption)
             for column in columns
         ]
-        shift = (place - (len(rows) - 1) / 2) * wide
-        look = {"width": 0.9 * wide, "color": looks[row.model.name].colour, "hatch": _hatch(place)}
+        shift = (index - (len(rows) - 1) / 2) * wide
+        look = {"width": 0.9 * wide, "color": looks[row.model.name].colour, "hatch": _hatch(index)}
         for middle, score in enumerate(values):
             if score is not None and score.is_known:
                 _draw_bar(axes, middle + shift, score, look)
     axes.axhline(100, **BASELINE)
-    for place in range(1, len(columns)):
-        if columns[place].group != columns[place - 1].group:
-            axes.axvline(place - 0.5, color=BASELINE["color"], linewidth=0.4)
+    for index in range(1, len(columns)):
+        if columns[index].group != columns[index - 1].group:
+            axes.axvline(index - 0.5, color=BASELINE["color"], linewidth=0.4)
     axes.set_xticks(range(len(columns)), [drawable(column.title, 18) for column in columns],
                     rotation=40, ha="right", rotation_mode="anchor")  # fmt: skip
     axes.set_xlim(-0.6, len(columns) - 0.4)
@@ -183,20 +183,20 @@ def draw_error_bars(suite: str, rows: Sequence[ModelErrors]) -> Figure:
     axes.grid(axis="x", visible=False)
     axes.set_ylabel("CE (%)")
     legend(figure, [
-        Patch(facecolor=look.colour, edgecolor="white", hatch=_hatch(place), linewidth=0,
+        Patch(facecolor=look.colour, edgecolor="white", hatch=_hatch(index), linewidth=0,
               label=look.name)
-        for place, look in enumerate(looks.values())
+        for index, look in enumerate(looks.values())
     ])  # fmt: skip
     return figure
 
 
-def _hatch(place: int) -> str:
+def _hatch(index: int) -> str:
     """Return what tells a model's bars from others without colour."""
-    return HATCHES[place % len(HATCHES)] * (DENSE // 2)
+    return HATCHES[index % len(HATCHES)] * (DENSE // 2)
 
 
-def _draw_bar(axes: Axes, place: float, score: Estimate, look: dict[str, Any]) -> None:
+def _draw_bar(axes: Axes, index: float, score: Estimate, look: dict[str, Any]) -> None:
     value = 100 * score.value
-    axes.bar(place, value, edgecolor="white", linewidth=0, **look)
+    axes.bar(index, value, edgecolor="white", linewidth=0, **look)
     ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
-    axes.plot([place, place], ends, color="black", linewidth=0.6)
+    axes.plot([index, index], ends, color="black", linewidth=0.6)

@@ -46,7 +46,7 @@ def make_table(suite: str, rows: Sequence[ModelErrors], relative: bool) -> str:
     lines = [
         f"{MADE} {plain(_caption(rows, relative))}",
         r"% It needs \usepackage{booktabs} and \usepackage{graphicx}.",
-        *([rf"% $^\dagger$: {MEANING}."] if any(own.model.model.marked for own in rows) else []),
+        *([rf"% $^\dagger$: {MEANING}."] if any(row.model.model.marked for row in rows) else []),
         *([f"% {QUERY}: {UNSURE}."] if _has_undetermined(rows, relative) else []),
         r"\begin{tabular}{" + " ".join(["lrr", *("r" * count for _, count in groups)]) + "}",
         r"\toprule",
@@ -54,13 +54,13 @@ def make_table(suite: str, rows: Sequence[ModelErrors], relative: bool) -> str:
         row([*head, *(upright(column.title) for column in columns)]),
         r"\midrule",
     ]
-    for own in rows:
+    for errors in rows:
         names = [column.corruption for column in columns]
-        trained_on = [name for name in names if name in own.model.model.marked]
-        scores = own.by_corruption(relative)
-        cells = [_cell(own.clean_error, 1), _number(own.mean(relative), 1, bool(trained_on))]
+        trained_on = [name for name in names if name in errors.model.model.marked]
+        scores = errors.by_corruption(relative)
+        cells = [_cell(errors.clean_error, 1), _number(errors.mean(relative), 1, bool(trained_on))]
         cells += [_number(scores.get(name), 0, name in trained_on) for name in names]
-        lines.append(row([tex(own.model.short), *cells]))
+        lines.append(row([tex(errors.model.short), *cells]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
@@ -100,6 +100,6 @@ def _is_undetermined(number: Estimate | None) -> bool:
 
 
 def _has_undetermined(rows: Sequence[ModelErrors], relative: bool) -> bool:
-    means = (own.mean(relative) for own in rows)
-    scores = (score for own in rows for score in own.by_corruption(relative).values())
+    means = (row.mean(relative) for row in rows)
+    scores = (score for row in rows for score in row.by_corruption(relative).values())
     return any(map(_is_undetermined, (*means, *scores)))

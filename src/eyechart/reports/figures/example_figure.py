@@ -60,15 +60,15 @@ def in_two_lines(name: str) -> str:
     """Return a long name in two lines, parted after one of its signs if there is one."""
     if len(name) <= FITS + 5:
         return name
-    signs = [place + 1 for place in range(4, FITS + 3) if not name[place].isalnum()]
-    place = max(signs, default=FITS + 3)
-    return f"{name[:place]}\n{name[place:]}"
+    signs = [index + 1 for index in range(4, FITS + 3) if not name[index].isalnum()]
+    index = max(signs, default=FITS + 3)
+    return f"{name[:index]}\n{name[index:]}"
 
 
 def draw_examples(models: Sequence[Shown], strip: ImageStrip) -> Figure:
     """Return the strip: pictures in a row, below them a row of answers for each model."""
     top = 2 * LINE
-    rows = [top + SIDE + (2.1 + 2.5 * place) * LINE for place in range(len(models))]
+    rows = [top + SIDE + (2.1 + 2.5 * index) * LINE for index in range(len(models))]
     height = rows[-1] + 1.9 * LINE
     figure = Figure(figsize=(PAGE, height))
     figure.set_layout_engine("none")
@@ -79,14 +79,14 @@ def draw_examples(models: Sequence[Shown], strip: ImageStrip) -> Figure:
     _text(axes, 0.02, top + SIDE + 0.75 * LINE, "shown", color=MUTED, style="italic")
     for model, y in zip(models, rows, strict=True):
         _text(axes, 0.02, y + 0.5 * LINE, in_two_lines(drawable(model.short, 2 * FITS)), color=INK)
-    for place, image in enumerate(strip.images):
-        _draw_image(axes, image, NAMES + place * (SIDE + GAP), top)
+    for index, image in enumerate(strip.images):
+        _draw_image(axes, image, NAMES + index * (SIDE + GAP), top)
     for model, y in zip(models, rows, strict=True):
         first = strip.first_failure(model)
-        for place, image in enumerate(strip.images):
-            x = NAMES + place * (SIDE + GAP)
+        for index, image in enumerate(strip.images):
+            x = NAMES + index * (SIDE + GAP)
             _draw_prediction(axes, image.predictions.get(model.name), x, y)
-            if place == first:
+            if index == first:
                 _frame(axes, x, y)
     return figure
 
@@ -112,16 +112,16 @@ def _draw_image(axes: Axes, image: StripImage, x: float, top: float) -> None:
     _text(axes, middle, top + SIDE + 0.75 * LINE, truth, ha="center", color=MUTED, style="italic")
 
 
-def _draw_prediction(axes: Axes, shown: ShownPrediction | None, x: float, y: float) -> None:
+def _draw_prediction(axes: Axes, prediction: ShownPrediction | None, x: float, y: float) -> None:
     middle = x + SIDE / 2
-    if shown is None:
+    if prediction is None:
         _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)
         return
-    failed = shown.has_failed
+    failed = prediction.has_failed
     colour = WRONG if failed else RIGHT
-    text = drawable(shown.prediction.said, FITS)
+    text = drawable(prediction.prediction.said, FITS)
     _text(axes, middle, y, text, ha="center", color=colour)
-    confidence = shown.prediction.confidence
+    confidence = prediction.prediction.confidence
     mark = "✗" if failed else "✓"
     sure = "" if confidence is None else f" {100 * confidence:.0f} %"
     _text(axes, middle, y + LINE, f"{mark}{sure}", ha="center", color=colour)

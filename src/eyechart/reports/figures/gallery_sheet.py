@@ -80,8 +80,8 @@ class _Sheet:
         self._text(after, row.summary, CAPTION, GREY, lower=NAME - CAPTION - 1)
         self.top += NAME + 14
         self._cell(MARGIN, self.gallery.clean, "clean", "")
-        for place, cell in enumerate(row.cells, start=1):
-            left = MARGIN + place * (self.side + GAP)
+        for index, cell in enumerate(row.cells, start=1):
+            left = MARGIN + index * (self.side + GAP)
             self._cell(left, cell.picture, _severity(cell), cell.parameter)
         self.top += self.side + 10 + CAPTION + 34
 

@@ -80,8 +80,8 @@ def draw_human_panels(
         axes.set_title(f"{letter} {drawable(panel.short_title)}")
         unit_square(axes)
         axes.set_xlabel(VISUAL_CHANGE)
-        for place, line in enumerate(panel.lines):
-            _draw_line(axes, line, place)
+        for index, line in enumerate(panel.lines):
+            _draw_line(axes, line, index)
         if chance is not None:
             _draw_chance(axes, chance)
         axes.legend(loc="lower left" if chance is None else (0.02, 0.1))
@@ -89,10 +89,10 @@ def draw_human_panels(
     return figure
 
 
-def _draw_line(axes: Axes, line: HumanLine, place: int) -> None:
+def _draw_line(axes: Axes, line: HumanLine, index: int) -> None:
     """Draw a curve with its band and rates, pale where it is known that nothing was observed."""
-    colour = COLOURS[place % len(COLOURS)]
-    dash, marker = DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]
+    colour = COLOURS[index % len(COLOURS)]
+    dash, marker = DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
     change, values = real(line.delta_v), real(line.values)
     axes.fill_between(
         change, real(line.low), real(line.high), color=colour, alpha=0.18, linewidth=0

@@ -80,9 +80,9 @@ def plan_people_index(report: Report) -> Plans:
 
 def _caption(part: Part, space: str, corruption: str) -> str:
     people = has_humans(part, space, corruption)
-    what = "HMRI, MRSI and curves next to people" if people else "robustness and curves"
+    title = "HMRI, MRSI and curves next to people" if people else "robustness and curves"
     return (
-        f"{corruption_title(corruption)}: {what}, {size(part, space)}; error bars: 95 %, bands:"
+        f"{corruption_title(corruption)}: {title}, {size(part, space)}; error bars: 95 %, bands:"
         " 83 %, pale lines: not observed."
     )
 
@@ -98,19 +98,19 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
     grid = figure.add_gridspec(len(rows), len(widths), width_ratios=widths)
     named = letters()
     has_gaps = False
-    for place, letter in enumerate(rows):
+    for index, letter in enumerate(rows):
         panel = curve_panel(part.models, space, corruption, letter, human_scale=True)
         bars = _bars(panel)
         for column, (score, sign) in enumerate(bars):
             # a single score takes the room of both
             cells = slice(column, column + 1) if len(bars) > 1 else slice(0, len(widths) - 1)
-            axes = figure.add_subplot(grid[place, cells], title=f"{next(named)} {sign}")
+            axes = figure.add_subplot(grid[index, cells], title=f"{next(named)} {sign}")
             series = score_bars(part.models, space, letter, corruption, score)
             _draw_bars(axes, series, looks, is_share=score != "mrsi")
             axes.tick_params(labelleft=column == 0)
         scale = ", less chance" if panel.is_corrected else ""
         title = f"{next(named)} {panel.property_name} $s_{letter}${scale}"
-        axes = figure.add_subplot(grid[place, -1], title=title)
+        axes = figure.add_subplot(grid[index, -1], title=title)
         _draw_curves(axes, panel, looks)
         has_gaps |= panel.has_gaps
     legend(figure, [*category_patches(part.models), *_keys(with_people, has_gaps)])
@@ -158,9 +158,9 @@ def _draw_bars(
     axes.set_yticks(places, [look.name for look in in_order])
     axes.tick_params(axis="y", length=0, pad=26)
     axes.grid(axis="y", visible=False)
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         axes.text(
-            1.02, place, "–" if np.isnan(value) else f"{value:.2f}",
+            1.02, index, "–" if np.isnan(value) else f"{value:.2f}",
             transform=axes.get_yaxis_transform(), fontsize=SMALL, va="center",
         )  # fmt: skip
     if is_share:
@@ -174,9 +174,9 @@ def thickness(bars: int) -> float:
 
 def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:
     """Draw each model's line between its name and its bar."""
-    for place, look in enumerate(looks):
+    for index, look in enumerate(looks):
         axes.annotate(
-            "", (-3, place), (-24, place),
+            "", (-3, index), (-24, index),
             xycoords=("axes points", "data"), textcoords=("axes points", "data"),
             arrowprops={
                 "arrowstyle": "-", "color": look.colour, "linestyle": look.dash, "linewidth": 1.2,
@@ -192,9 +192,9 @@ def _draw_curves(axes: Axes, panel: CurvePanel, looks: dict[str, Look]) -> None:
     axes.set_xlabel(VISUAL_CHANGE)
     if panel.humans is not None:
         draw_people(axes, panel.humans.line)
-    for own in panel.curves:
-        look = looks[own.model.name]
+    for curve in panel.curves:
+        look = looks[curve.model.name]
         draw_line(
-            axes, own.line, colour=look.colour, dash=look.dash, observed=own.observed,
+            axes, curve.line, colour=look.colour, dash=look.dash, observed=curve.observed,
             band=0.14 if len(looks) <= FEW else 0,
         )  # fmt: skip

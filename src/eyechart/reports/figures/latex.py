@@ -20,7 +20,10 @@ def latex_table(
 ) -> str:
     """Return a table of texts; see `lines_of_table` for cells that are LaTeX already."""
     return lines_of_table(
-        caption, columns, [row([tex(own) for own in head])], [[tex(own) for own in r] for r in rows]
+        caption,
+        columns,
+        [row([tex(cell) for cell in head])],
+        [[tex(cell) for cell in r] for r in rows],
     )
 
 
@@ -36,7 +39,7 @@ def lines_of_table(
             r"\toprule",
             *heads,
             r"\midrule",
-            *(row(list(own)) for own in rows),
+            *(row(list(line)) for line in rows),
             r"\bottomrule",
             r"\end{tabular}",
             "",

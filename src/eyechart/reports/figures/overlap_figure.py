@@ -104,10 +104,10 @@ def _heat_map(axes: Axes, overlap: Overlap, cell: float) -> None:
             axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL)
     _set_off(axes.get_xticklabels(), overlap)
     _set_off(axes.get_yticklabels(), overlap)
-    for place, name in enumerate(overlap.names):
+    for index, name in enumerate(overlap.names):
         if name in overlap.selected:
             axes.add_patch(
-                Rectangle((place - 0.5, place - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=1)
+                Rectangle((index - 0.5, index - 0.5), 1, 1, fill=False, edgecolor=INK, linewidth=1)
             )
 
 

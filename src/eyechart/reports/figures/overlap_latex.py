@@ -19,10 +19,10 @@ def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
             _errors_row("standard", test.clean[1], test.standard, standard),
             _errors_row(test.trained_on, test.clean[0], test.errors, mean),
         ]
-        what = "Relative CE" if test.relative else "CE"
+        title = "Relative CE" if test.relative else "CE"
         parts.append(
             _table(
-                f"{what} on {suite}, percent of {test.baseline.name}. {test.note}",
+                f"{title} on {suite}, percent of {test.baseline.name}. {test.note}",
                 ["", "Clean", *_heads(test.errors), _mean_title(test.relative)],
                 rows,
             )
@@ -33,27 +33,30 @@ def coverage_latex(tests: Sequence[tuple[str, DirectTest]]) -> str:
 def balance_latex(balances: Named) -> str:
     """Return two tables for each balance: the mCE of every model (Table 2), all errors (7, 8)."""
     parts = []
-    for suite, own in balances:
-        models = own.benchmark
-        means = [_mean_title(own.relative), *(_percent(own.means[name], 0) for name in models)]
+    for suite, balance in balances:
+        models = balance.benchmark
+        means = [
+            _mean_title(balance.relative),
+            *(_percent(balance.means[name], 0) for name in models),
+        ]
         parts.append(
             _table(
-                f"{own.title} on {suite} of models trained on one corruption each; standard"
-                f" deviation {_percent(own.spread.deviation, 1)},"
-                f" range {_percent(own.spread.range, 0)}.",
+                f"{balance.title} on {suite} of models trained on one corruption each; standard"
+                f" deviation {_percent(balance.spread.deviation, 1)},"
+                f" range {_percent(balance.spread.range, 0)}.",
                 ["", *_heads(models)],
                 [means],
             )
         )
         rows = [
-            _errors_row(model, own.clean[model], errors, own.means[model])
-            for model, errors in own.errors.items()
+            _errors_row(model, balance.clean[model], errors, balance.means[model])
+            for model, errors in balance.errors.items()
         ]
-        what = "Relative CE" if own.relative else "CE"
+        title = "Relative CE" if balance.relative else "CE"
         parts.append(
             _table(
-                f"{what} on {suite}, rows trained on, columns tested on. {own.note}",
-                ["", "Clean", *_heads(models), _mean_title(own.relative)],
+                f"{title} on {suite}, rows trained on, columns tested on. {balance.note}",
+                ["", "Clean", *_heads(models), _mean_title(balance.relative)],
                 rows,
             )
         )

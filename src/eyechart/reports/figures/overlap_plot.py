@@ -72,31 +72,31 @@ def draw_sizes(
 def draw_balance(balances: Mapping[str, Balance], path: Path) -> None:
     """Write the mean error of every single-corruption model, a panel per benchmark, as dots."""
     with paper_style():
-        counts = [len(own.benchmark) for own in balances.values()]
+        counts = [len(balance.benchmark) for balance in balances.values()]
         height = sum(ROW * count + 0.65 for count in counts) + 0.2
         figure = Figure(figsize=(PAGE if max(counts) > 30 else COLUMN * 1.35, height))
         grid = figure.subplots(len(balances), 1, squeeze=False, sharex=True, height_ratios=counts)
-        for axes, (name, own) in zip(grid[:, 0], balances.items(), strict=True):
-            means = [100 * own.means[each] for each in own.benchmark]
+        for axes, (name, balance) in zip(grid[:, 0], balances.items(), strict=True):
+            means = [100 * balance.means[item] for item in balance.benchmark]
             order = np.argsort(means, kind="stable")
-            titles = overlap_titles(own.benchmark)
-            names = [drawable(titles[place]) for place in order]
-            values = [means[place] for place in order]
+            titles = overlap_titles(balance.benchmark)
+            names = [drawable(titles[index]) for index in order]
+            values = [means[index] for index in order]
             places = np.arange(len(values))
-            middle, side = 100 * own.spread.mean, 100 * own.spread.deviation
+            middle, side = 100 * balance.spread.mean, 100 * balance.spread.deviation
             axes.axvspan(
                 middle - side, middle + side, color=MUTED, alpha=0.18, linewidth=0,
                 label="mean ± standard deviation",
             )  # fmt: skip
             axes.axvline(middle, color=INK, linewidth=0.8)
-            axes.axvline(100 * own.means[STANDARD], color=LINE, linewidth=0.8, linestyle="--",
+            axes.axvline(100 * balance.means[STANDARD], color=LINE, linewidth=0.8, linestyle="--",
                          label="standard model")  # fmt: skip
             axes.plot(values, places, "o", color=BARS, markersize=4)
             axes.set_yticks(places, names)
             axes.set_ylim(len(values) - 0.4, -0.6)
             axes.tick_params(axis="y", length=0)
             axes.set_title(
-                f"{drawable(name)}: deviation {side:.1f}, range {100 * own.spread.range:.0f}"
+                f"{drawable(name)}: deviation {side:.1f}, range {100 * balance.spread.range:.0f}"
             )
         figure.legend(
             *grid[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2,

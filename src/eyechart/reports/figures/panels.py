@@ -25,7 +25,7 @@ Real = NDArray[np.float64]
 
 def real(numbers: Sequence[float | None]) -> Real:
     """Return numbers as an array, NaN where there is none."""
-    return np.array([np.nan if own is None else own for own in numbers], dtype=np.float64)
+    return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
 
 def draw_line(
@@ -102,12 +102,12 @@ def label_outer(axes: Sequence[Axes], x: str, y: str, inner: bool = False) -> No
     `inner`: numbers beside every panel, as their heights differ.
     """
     columns = columns_for(len(axes))
-    for place, own in enumerate(axes):
-        own.tick_params(labelleft=inner or place % columns == 0)
-        lowest = place // columns == (len(axes) - 1) // columns
-        own.tick_params(labelbottom=lowest)
-        own.set_xlabel(x if lowest else "")
-        own.set_ylabel("" if place % columns else y)
+    for index, panel_axes in enumerate(axes):
+        panel_axes.tick_params(labelleft=inner or index % columns == 0)
+        lowest = index // columns == (len(axes) - 1) // columns
+        panel_axes.tick_params(labelbottom=lowest)
+        panel_axes.set_xlabel(x if lowest else "")
+        panel_axes.set_ylabel("" if index % columns else y)
 
 
 def letters() -> Iterator[str]:

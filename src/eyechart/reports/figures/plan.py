@@ -32,9 +32,9 @@ class Plans:
 
 def joined(several: Iterable[Plans]) -> Plans:
     """Return all plans and all notes, those said twice once."""
-    own = list(several)
-    notes = dict.fromkeys(note for each in own for note in each.notes)
-    return Plans(tuple(plan for each in own for plan in each.plans), tuple(notes))
+    groups = list(several)
+    notes = dict.fromkeys(note for item in groups for note in item.notes)
+    return Plans(tuple(plan for item in groups for plan in item.plans), tuple(notes))
 
 
 def file_stems(plans: Iterable[Plan]) -> list[str]:
@@ -46,12 +46,12 @@ def file_stems(plans: Iterable[Plan]) -> list[str]:
     stems = []
     for plan in plans:
         stem = safe_name("-".join(plan.words))
-        found, number = stem, 1
-        while found.lower() in taken:
+        unique, number = stem, 1
+        while unique.lower() in taken:
             number += 1
-            found = f"{stem}-{number}"
-        taken.add(found.lower())
-        stems.append(found)
+            unique = f"{stem}-{number}"
+        taken.add(unique.lower())
+        stems.append(unique)
     return stems
 
 

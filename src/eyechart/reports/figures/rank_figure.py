@@ -54,9 +54,9 @@ def draw_ranks(panel: RankPanel) -> Figure:
     looks = looks_of(panel.models, by_category=True)
     figure = Figure(figsize=(PAGE, max(1.2, ROW * len(panel.models) + 0.6)))
     axes = figure.subplots(1, len(panel.ways), sharey=True, squeeze=False)[0]
-    for own, letter, way in zip(axes, letters(), panel.ways, strict=False):
-        own.set_title(f"{letter} {TITLES.get(way, way)}")
-        _draw_way(own, panel, way, looks)
+    for panel_axes, letter, way in zip(axes, letters(), panel.ways, strict=False):
+        panel_axes.set_title(f"{letter} {TITLES.get(way, way)}")
+        _draw_way(panel_axes, panel, way, looks)
     triangles = _mark(axes[0], panel)
     interval = key("95 % interval", INK, linewidth=0.8)
     legend(figure, [*category_patches(panel.models), *triangles, interval])
@@ -82,9 +82,9 @@ def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) ->
     axes.set_yticks(places, [look.name for look in in_order])
     axes.tick_params(axis="y", length=0, pad=10)
     axes.grid(axis="y", visible=False)
-    for place, (model, score) in enumerate(zip(panel.models, scores, strict=True)):
+    for index, (model, score) in enumerate(zip(panel.models, scores, strict=True)):
         axes.text(
-            1.02, place, f"{score.value:.3f} ({panel.rank(way, model):g})",
+            1.02, index, f"{score.value:.3f} ({panel.rank(way, model):g})",
             transform=axes.get_yaxis_transform(), fontsize=SMALL, va="center",
         )  # fmt: skip
 
@@ -98,7 +98,7 @@ def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:
     handles = []
     for names, face, label in kinds:
         look = TRIANGLE | {"markerfacecolor": face}
-        places = [place for place, model in enumerate(panel.models) if model.name in names]
+        places = [index for index, model in enumerate(panel.models) if model.name in names]
         if places:
             axes.plot(
                 [-0.045] * len(places), places, transform=axes.get_yaxis_transform(),

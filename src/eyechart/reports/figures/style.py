@@ -109,31 +109,31 @@ def looks_of(models: tuple[Shown, ...], by_category: bool = False) -> dict[str, 
 
     Models none of which has a category keep their own colours.
     """
-    by_category = by_category and any(own.category for own in models)
-    found: dict[str, Look] = {}
-    for own in models:
-        before = models[: len(found)]
+    by_category = by_category and any(model.category for model in models)
+    collected: dict[str, Look] = {}
+    for model in models:
+        before = models[: len(collected)]
         if by_category:
-            place = sum(other.category == own.category for other in before)
-            colour = _category(own.category)[1]
+            index = sum(other.category == model.category for other in before)
+            colour = _category(model.category)[1]
         else:
             # its colour is the same in every figure of a report, and so are its dashes
-            colour = own.colour
-            place = COLOURS.index(colour) if colour in COLOURS else 0
-            place += sum(other.colour == colour for other in before)
-        dash, marker = DASHES[place % len(DASHES)], MARKERS[place % len(MARKERS)]
-        hatch = _hatch(own.category) if by_category else ""
-        label, number = drawable(own.short), 1
-        while any(label == look.name for look in found.values()):
+            colour = model.colour
+            index = COLOURS.index(colour) if colour in COLOURS else 0
+            index += sum(other.colour == colour for other in before)
+        dash, marker = DASHES[index % len(DASHES)], MARKERS[index % len(MARKERS)]
+        hatch = _hatch(model.category) if by_category else ""
+        label, number = drawable(model.short), 1
+        while any(label == look.name for look in collected.values()):
             number += 1
-            label = f"{drawable(own.short)} ({number})"
-        found[own.name] = Look(label, colour, dash, marker, hatch)
-    return found
+            label = f"{drawable(model.short)} ({number})"
+        collected[model.name] = Look(label, colour, dash, marker, hatch)
+    return collected
 
 
 def category_patches(models: tuple[Shown, ...]) -> list[Patch]:
     """Return the legend's entries of the categories that models have, if any has one."""
-    names = {own.category for own in models}
+    names = {model.category for model in models}
     if not any(names):
         return []
     return [
@@ -171,7 +171,7 @@ def legend(figure: Figure, handles: list[Any]) -> None:
     """Put a legend below a figure, in as many columns as fit, and make room for it."""
     if not handles:
         return
-    longest = max(len(str(each.get_label())) for each in handles)
+    longest = max(len(str(handle.get_label())) for handle in handles)
     columns = max(1, int(figure.get_figwidth() / (LETTER * longest + 0.5)))
     columns = min(columns, len(handles))
     figure.set_figheight(figure.get_figheight() + ENTRY * -(-len(handles) // columns))

@@ -57,8 +57,8 @@ def draw_superclasses(scatter: SuperclassScatter) -> Figure:
         _key(f"{kind} kinds", "o", colour, colour if is_filled else "white")
         for kind, (colour, is_filled) in (("seen", FILLED), ("unseen", OPEN))
     ]
-    for place, both in enumerate(zip(scatter.seen, scatter.unseen, strict=True)):
-        marker = MARKERS[place % len(MARKERS)]
+    for index, both in enumerate(zip(scatter.seen, scatter.unseen, strict=True)):
+        marker = MARKERS[index % len(MARKERS)]
         for point, (colour, is_filled) in zip(both, (FILLED, OPEN), strict=True):
             axes.errorbar(
                 [point.imagenet_accuracy],

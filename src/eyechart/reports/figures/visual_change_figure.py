@@ -55,14 +55,14 @@ def plan_visual_change(report: Report) -> Plans:
 def draw_histograms(grid: SpreadGrid) -> Figure:
     """Return a panel per corruption: the share of pictures in each bin, in percent."""
     figure, axes = panels(len(grid.corruptions), HEIGHT)
-    for own, (name, sets) in zip(axes, grid.corruptions.items(), strict=True):
-        own.set_title(drawable(corruption_title(name)))
-        own.set_xlim(0, 1)
-        own.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
-        own.locator_params(axis="y", nbins=3, integer=True)
+    for panel_axes, (name, sets) in zip(axes, grid.corruptions.items(), strict=True):
+        panel_axes.set_title(drawable(corruption_title(name)))
+        panel_axes.set_xlim(0, 1)
+        panel_axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+        panel_axes.locator_params(axis="y", nbins=3, integer=True)
         for title, spread in sets.items():
-            _draw_histogram(own, spread, _look(grid, title))
-        own.set_ylim(bottom=0)
+            _draw_histogram(panel_axes, spread, _look(grid, title))
+        panel_axes.set_ylim(bottom=0)
     label_outer(axes, VISUAL_CHANGE, "pictures (%)", inner=True)
     _legend(figure, grid)
     return figure
@@ -101,13 +101,13 @@ def draw_coverage(grid: SpreadGrid) -> Figure:
     figure = Figure(figsize=(COLUMN, ROW * count * (0.7 + 0.3 * sets) + 0.5))
     axes = figure.subplots()
     thick = 0.8 / sets
-    for place, own in enumerate(grid.corruptions.values()):
+    for place, score in enumerate(grid.corruptions.values()):
         for index, title in enumerate(grid.suites):
-            if title not in own:
+            if title not in score:
                 continue
             colour, hatch, dark = _look(grid, title)
             middle = place + (index - (sets - 1) / 2) * thick
-            share = 100 * own[title].coverage.paper
+            share = 100 * score[title].coverage.paper
             axes.barh(
                 middle, share, height=0.9 * thick, facecolor=(*to_rgb(colour), dark), hatch=hatch,
                 edgecolor=colour, linewidth=0.6,
@@ -125,7 +125,7 @@ def draw_coverage(grid: SpreadGrid) -> Figure:
 def coverage_table(grid: SpreadGrid, caption: str) -> str:
     """Return a LaTeX table: a row per corruption, a column per test set, shares of 39 bins."""
     rows = [
-        [corruption_title(name), *(f"{own[title].coverage.paper:.3f}" for title in grid.suites)]
-        for name, own in grid.corruptions.items()
+        [corruption_title(name), *(f"{score[title].coverage.paper:.3f}" for title in grid.suites)]
+        for name, score in grid.corruptions.items()
     ]
     return latex_table(caption, "l" + "r" * len(grid.suites), ["", *grid.suites], rows)

@@ -142,13 +142,13 @@ def _check(folder: Path, targets: Sequence[Path]) -> None:
 
 def _write(plan: Plan, paths: Sequence[Path]) -> None:
     with paper_style():
-        made = plan.make()
+        content = plan.make()
         for path in paths:
             with atomic_file(path) as temporary:
-                if isinstance(made, Figure):
-                    save(made, temporary, path.suffix.lower().removeprefix("."), plan.caption)
+                if isinstance(content, Figure):
+                    save(content, temporary, path.suffix.lower().removeprefix("."), plan.caption)
                 else:
-                    temporary.write_text(made, encoding="utf-8", newline="\n")
+                    temporary.write_text(content, encoding="utf-8", newline="\n")
 
 
 def save(figure: Figure, path: Path, kind: str, caption: str) -> None:

@@ -11,44 +11,44 @@ LEAST = 0.01
 """Share of wrong answers from which on a corruption is worth naming."""
 
 
-def without_people(part: Part, shown: Shown, numbers: Numbers) -> Markup:
+def without_people(part: Part, model: Shown, numbers: Numbers) -> Markup:
     """Return a verdict by the first score that there is: mCE, R_a, R_p or the error."""
     space = part.standings.space
-    own = shown.space(space)
-    path = ("models", shown.place, "spaces", space)
-    if own is None:
+    scores = model.space(space)
+    path = ("models", model.place, "spaces", space)
+    if scores is None:
         return Markup("has no scores in the label space of this test.")
     text = Markup("")
-    if own.verdict:
+    if scores.verdict:
         pictures = numbers.cell(count, *path, "pictures")
         text = Markup("cannot be judged: {} {} are too few for a claim. As far as they go, it ")
-        text = text.format(pictures, plural(own.pictures, "picture"))
-    errors = own.corruption_error
+        text = text.format(pictures, plural(scores.pictures, "picture"))
+    errors = scores.corruption_error
     # means over some of the corruptions are no score of the whole, and no board has them
-    there = part.standings.scores
-    if "mce" in there and errors is not None and errors.baseline == shown.name:
+    present = part.standings.scores
+    if "mce" in present and errors is not None and errors.baseline == model.name:
         said = Markup("is the model by whose errors those of the others are divided (mCE)")
     elif errors is not None and errors.mce is not None:
         mce = numbers.estimate(percent, *path, "corruption_error", "mce")
         baseline = short_names([errors.baseline])[0]
         said = Markup("makes {} of the errors of {} (mCE)").format(mce, baseline)
-    elif "r_a" in there and "r_a" in own.means:
+    elif "r_a" in present and "r_a" in scores.means:
         said = Markup(
             "is right in {} of its answers if every visual change is as likely as any other (Rₐ {})"
         )
         said = _mean(said, numbers, path, "r_a")
-    elif "r_p" in there and "r_p" in own.means:
+    elif "r_p" in present and "r_p" in scores.means:
         said = Markup(
             "gives the answer that it gave to the clean picture in {} of cases, if every visual"
             " change is as likely as any other (Rₚ {})"
         )
         said = _mean(said, numbers, path, "r_p")
-    elif "error" in own.means:
+    elif "error" in scores.means:
         error = numbers.estimate(percent, *path, "means", "error")
         said = Markup("is wrong in {} of its answers to corrupted pictures").format(error)
     else:
         said = Markup("has no score over all corruptions")
-    return text + said + _hardest(part, shown, numbers, space) + "."
+    return text + said + _hardest(part, model, numbers, space) + "."
 
 
 def _mean(text: Markup, numbers: Numbers, path: tuple[str | int, ...], name: str) -> Markup:
@@ -56,18 +56,18 @@ def _mean(text: Markup, numbers: Numbers, path: tuple[str | int, ...], name: str
     return text.format(estimate, numbers.cell(score, *path, "means", name, "value"))
 
 
-def _hardest(part: Part, shown: Shown, numbers: Numbers, space: str) -> Markup:
+def _hardest(part: Part, model: Shown, numbers: Numbers, space: str) -> Markup:
     """Return the corruption with the most wrong answers."""
-    own = shown.space(space)
-    assert own is not None
+    scores = model.space(space)
+    assert scores is not None
     errors = {
-        name: found.error.value
-        for name, found in own.corruptions.items()
-        if found.error is not None and found.error.is_known
+        name: score.error.value
+        for name, score in scores.corruptions.items()
+        if score.error is not None and score.error.is_known
     }
     worst = max(errors, key=lambda name: errors[name], default="")
     if len(errors) < 2 or errors[worst] < LEAST:
         return Markup("")
-    path = ("models", shown.place, "spaces", space, "corruptions", worst, "error", "value")
+    path = ("models", model.place, "spaces", space, "corruptions", worst, "error", "value")
     text = Markup("; it errs most under {} ({})")
     return text.format(corruption_words(worst), numbers.cell(percent, *path))

@@ -24,53 +24,55 @@ COLUMNS = (
 )
 
 
-def breakdowns(report: Report, part: Part, place: int) -> list[Choice]:
+def breakdowns(report: Report, part: Part, index: int) -> list[Choice]:
     """Return a table of classes for each model and label space that has any."""
-    found = []
+    collected = []
     for space in reversed(part.spaces):
-        for shown in part.models:
-            own = shown.space(space)
-            if own is not None and any(each.pictures >= ENOUGH for each in own.by_class):
-                title = f"{shown.short}, {space_title(space)}"
+        for model in part.models:
+            scores = model.space(space)
+            if scores is not None and any(index.pictures >= ENOUGH for index in scores.by_class):
+                title = f"{model.short}, {space_title(space)}"
                 most = MOST if len(part.models) <= MANY else FEWER
-                found.append(Choice(title, _table(report, shown, place, space, most)))
-    return found
+                collected.append(Choice(title, _table(report, model, index, space, most)))
+    return collected
 
 
-def _table(report: Report, shown: Shown, place: int, space: str, most: int) -> Table:
-    own = shown.space(space)
-    assert own is not None
-    numbers = Numbers(shown.run, report.runs[shown.run].results)
-    there = [place for place, each in enumerate(own.by_class) if each.pictures >= ENOUGH]
-    order = sorted(there, key=lambda each: _right(own.by_class[each]))
+def _table(report: Report, model: Shown, index: int, space: str, most: int) -> Table:
+    scores = model.space(space)
+    assert scores is not None
+    numbers = Numbers(model.run, report.runs[model.run].results)
+    present = [index for index, each in enumerate(scores.by_class) if each.pictures >= ENOUGH]
+    order = sorted(present, key=lambda index: _right(scores.by_class[index]))
     rows = tuple(
         _row(
-            numbers, own.by_class[each], ("models", shown.place, "spaces", space, "by_class", each)
+            numbers,
+            scores.by_class[index],
+            ("models", model.place, "spaces", space, "by_class", index),
         )
-        for each in order[:most]
+        for index in order[:most]
     )
-    total, fewer = len(there), len(own.by_class) - len(there)
-    which = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
-    caption = f"{shown.short} by class in {space_title(space)}: {which}"
+    total, fewer = len(present), len(scores.by_class) - len(present)
+    selection = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
+    caption = f"{model.short} by class in {space_title(space)}: {selection}"
     note = f"{fewer:,} more have fewer than {ENOUGH} pictures." if fewer else ""
-    name = f"classes-{place}-{space}-{shown.run}-{shown.place}"
+    name = f"classes-{index}-{space}-{model.run}-{model.place}"
     return Table(name, caption, COLUMNS, rows, True, note)
 
 
-def _right(own: ClassResults) -> float:
-    return own.corrupted.value if own.corrupted.is_known else 2.0
+def _right(row: ClassResults) -> float:
+    return row.corrupted.value if row.corrupted.is_known else 2.0
 
 
-def _row(numbers: Numbers, own: ClassResults, path: tuple[str | int, ...]) -> Row:
+def _row(numbers: Numbers, row: ClassResults, path: tuple[str | int, ...]) -> Row:
     right = numbers.estimate(hundredths, *path, "corrupted")
     return Row(
         (
-            own.name or own.label,
+            row.name or row.label,
             numbers.cell(count, *path, "pictures"),
             numbers.cell(hundredths, *path, "clean"),
-            Shaded(right, 1 - _right(own)) if own.corrupted.is_known else NOTHING,
-            _with(numbers, corruption_title(own.worst) if own.worst else "", *path, "worst_rate"),
-            _with(numbers, own.instead, *path, "instead_share"),
+            Shaded(right, 1 - _right(row)) if row.corrupted.is_known else NOTHING,
+            _with(numbers, corruption_title(row.worst) if row.worst else "", *path, "worst_rate"),
+            _with(numbers, row.instead, *path, "instead_share"),
         )
     )
 

@@ -30,23 +30,23 @@ from eyechart.scores.registry import PROPERTIES, SCORES
 LEVEL = 0.05
 
 
-def pair_table(part: Part, place: int) -> Table | None:
+def pair_table(part: Part, index: int) -> Table | None:
     """Return the paired tests of every two models, None where there is one only."""
     standings = part.standings
     if not standings.pairs:
         return None
-    short = {own.name: own.short for own in part.models}
+    short = {model.name: model.short for model in part.models}
     style = style_of(SCORES[standings.by])
     rows = []
     for pair in standings.pairs:
         clear = pair.corrected < LEVEL and not standings.verdict
-        said = "yes" if clear else "no claim" if standings.verdict else "no"
+        text = "yes" if clear else "no claim" if standings.verdict else "no"
         difference = Estimated(
             compared(style, pair.difference), *(compared(style, end) for end in pair.interval)
         )
         names = (short[pair.first], short[pair.second])
         chances = (compared(chance, pair.p_value), compared(chance, pair.corrected))
-        rows.append(Row((*names, difference, *chances, said)))
+        rows.append(Row((*names, difference, *chances, text)))
     unit = " (%)" if style is hundredths else ""
     columns = (
         Column("First", numeric=False),
@@ -57,20 +57,20 @@ def pair_table(part: Part, place: int) -> Table | None:
         Column("Different?", numeric=False),
     )
     caption = f"Paired tests by {SCORES[standings.by].symbol}, {suite_title(part.suite)}"
-    return Table(f"pairs-{place}", caption, columns, tuple(rows), True, standings.verdict)
+    return Table(f"pairs-{index}", caption, columns, tuple(rows), True, standings.verdict)
 
 
-def agreement_table(report: Report, part: Part, place: int) -> Table | None:
+def agreement_table(report: Report, part: Part, index: int) -> Table | None:
     """Return error consistency of every two models and of models with people, if it was found."""
-    short = {own.name: own.short for own in part.models}
+    short = {model.name: model.short for model in part.models}
     rows = []
     for run in part.runs:
         numbers = Numbers(report.runs.index(run), run.results)
-        for each, own in enumerate(run.results.agreements):
+        for each, agreement in enumerate(run.results.agreements):
             cells = (
-                short.get(own.first, own.first),
-                short.get(own.second, own.second),
-                space_title(own.space),
+                short.get(agreement.first, agreement.first),
+                short.get(agreement.second, agreement.second),
+                space_title(agreement.space),
                 numbers.estimate(delta, "agreements", each, "kappa"),
                 numbers.cell(count, "agreements", each, "trials"),
             )
@@ -85,7 +85,7 @@ def agreement_table(report: Report, part: Part, place: int) -> Table | None:
         Column("Answers"),
     )
     caption = f"Error consistency κ, {suite_title(part.suite)}: do two err on the same pictures?"
-    return Table(f"agreement-{place}", caption, columns, tuple(rows), True)
+    return Table(f"agreement-{index}", caption, columns, tuple(rows), True)
 
 
 def coverage_table(report: Report) -> Table | None:
@@ -93,12 +93,12 @@ def coverage_table(report: Report) -> Table | None:
     suites = [part for part in report.parts if part.runs[0].results.coverage]
     if not suites:
         return None
-    found: dict[str, dict[int, tuple[Numbers, str]]] = {}
-    for place, part in enumerate(suites):
+    collected: dict[str, dict[int, tuple[Numbers, str]]] = {}
+    for index, part in enumerate(suites):
         numbers = Numbers(report.runs.index(part.runs[0]), part.runs[0].results)
         for name in numbers.results.coverage:
-            own = found.setdefault(corruption_title(name), {})
-            own[place] = (numbers, name)
+            own = collected.setdefault(corruption_title(name), {})
+            own[index] = (numbers, name)
     columns = [Column("Corruption", numeric=False)]
     for part in suites:
         title = suite_title(part.suite) if len(suites) > 1 else ""
@@ -108,11 +108,11 @@ def coverage_table(report: Report) -> Table | None:
             Column("Pictures", group=title),
         ]
     rows = []
-    for title, own in found.items():
+    for title, own in collected.items():
         cells = [
             cell
-            for place in range(len(suites))
-            for cell in (_covered(*own[place]) if place in own else (NOTHING,) * 3)
+            for index in range(len(suites))
+            for cell in (_covered(*own[index]) if index in own else (NOTHING,) * 3)
         ]
         rows.append(Row((title, *cells)))
     least = listed(
@@ -127,38 +127,38 @@ def _covered(numbers: Numbers, name: str) -> tuple[object, ...]:
     return tuple(numbers.cell(style, "coverage", name, field) for style, field in styles)
 
 
-def similar_tables(report: Report, part: Part, place: int) -> list[Choice]:
+def similar_tables(report: Report, part: Part, index: int) -> list[Choice]:
     """Return for each model how its scores differ between corruptions that look alike."""
-    found = []
+    collected = []
     for space in part.spaces:
-        for shown in part.models:
-            own = shown.space(space)
-            if own is not None and own.similar:
+        for model in part.models:
+            scores = model.space(space)
+            if scores is not None and scores.similar:
                 few = len(part.models) <= MANY
-                found.append(Choice(shown.short, _similar(report, shown, space, place, few)))
-    return found
+                collected.append(Choice(model.short, _similar(report, model, space, index, few)))
+    return collected
 
 
-def _similar(report: Report, shown: Shown, space: str, place: int, has_all: bool) -> Table:
+def _similar(report: Report, model: Shown, space: str, index: int, has_all: bool) -> Table:
     """Return the table of a model: all pairs, or those that differ by more than chance."""
-    numbers = Numbers(shown.run, report.runs[shown.run].results)
-    own = shown.space(space)
-    assert own is not None
-    home = ("models", shown.place, "spaces", space, "similar")
+    numbers = Numbers(model.run, report.runs[model.run].results)
+    scores = model.space(space)
+    assert scores is not None
+    home = ("models", model.place, "spaces", space, "similar")
     rows = tuple(
         Row(
             (
-                corruption_title(each.first),
-                corruption_title(each.second),
-                PROPERTIES[each.property],
-                "one curve" if each.human_curves == 1 else "both corruptions",
+                corruption_title(pair.first),
+                corruption_title(pair.second),
+                PROPERTIES[pair.property],
+                "one curve" if pair.human_curves == 1 else "both corruptions",
                 _difference(numbers, (*home, number), "hmri"),
                 _difference(numbers, (*home, number), "mrsi"),
-                Markup("; ").join(_ranges(numbers, each, (*home, number))) or NOTHING,
+                Markup("; ").join(_ranges(numbers, pair, (*home, number))) or NOTHING,
             )
         )
-        for number, each in enumerate(own.similar)
-        if has_all or _is_clear(each)
+        for number, pair in enumerate(scores.similar)
+        if has_all or _is_clear(pair)
     )
     columns = (
         Column("First", numeric=False),
@@ -169,16 +169,16 @@ def _similar(report: Report, shown: Shown, space: str, place: int, has_all: bool
         Column("MRSI, first less second"),
         Column("Clearly apart at Δv", numeric=False),
     )
-    caption = f"{shown.short} under corruptions that look alike to people ({space_title(space)})"
-    left = len(own.similar) - len(rows)
+    caption = f"{model.short} under corruptions that look alike to people ({space_title(space)})"
+    left = len(scores.similar) - len(rows)
     note = f"{left} more pairs do not differ by more than chance." if left else ""
-    identity = f"similar-{place}-{space}-{shown.run}-{shown.place}"
+    identity = f"similar-{index}-{space}-{model.run}-{model.place}"
     return Table(identity, caption, columns, rows, True, note)
 
 
-def _is_clear(own: SimilarPair) -> bool:
+def _is_clear(pair: SimilarPair) -> bool:
     """Return whether no difference is outside of the interval of HMRI or of MRSI."""
-    ends = (own.hmri_interval, own.mrsi_interval)
+    ends = (pair.hmri_interval, pair.mrsi_interval)
     return any(low > 0 or high < 0 for low, high in ends)
 
 
@@ -188,7 +188,7 @@ def _difference(numbers: Numbers, path: tuple[str | int, ...], name: str) -> obj
     return Estimated(value, *ends)
 
 
-def _ranges(numbers: Numbers, own: SimilarPair, path: tuple[str | int, ...]) -> Iterator[Markup]:
-    for place, lead in enumerate(own.ranges):
-        ends = (numbers.cell(delta, *path, "ranges", place, end) for end in ("start", "end"))
+def _ranges(numbers: Numbers, pair: SimilarPair, path: tuple[str | int, ...]) -> Iterator[Markup]:
+    for index, lead in enumerate(pair.ranges):
+        ends = (numbers.cell(delta, *path, "ranges", index, end) for end in ("start", "end"))
         yield Markup("{}–{}: {} higher").format(*ends, lead.who)

@@ -27,12 +27,12 @@ def embedded(runs: Mapping[int, Run], wanted: Iterable[Key], most: int) -> dict[
         picture = _open(runs[key[0]].folder / EXAMPLES_FOLDER / Path(key[1]).name)
         if picture is not None:
             opened[key] = picture
-    found: dict[Key, str] = {}
+    collected: dict[Key, str] = {}
     for side, quality in SIDES:
-        found = {key: _uri(picture, side, quality) for key, picture in opened.items()}
-        if sum(map(len, found.values())) <= most:
+        collected = {key: _uri(picture, side, quality) for key, picture in opened.items()}
+        if sum(map(len, collected.values())) <= most:
             break
-    return found
+    return collected
 
 
 def _open(path: Path) -> Image.Image | None:

@@ -20,13 +20,13 @@ TABLES = {score.name: SCORES[score.mean] for score in DECLARED if score.mean}
 """The scores of a corruption that are divided by a baseline, each with its mean."""
 
 
-def error_tables(report: Report, part: Part, place: int) -> Iterator[Table]:
+def error_tables(report: Report, part: Part, index: int) -> Iterator[Table]:
     """Yield the tables of CE and of relative CE in each label space that has them."""
     for space in part.spaces:
         rows = errors_in(part, space)
         for name in TABLES:
             if any(row.by_corruption(name == "relative_ce") for row in rows):
-                yield _table(report, part, rows, name, f"{name.replace('_', '-')}-{place}-{space}")
+                yield _table(report, part, rows, name, f"{name.replace('_', '-')}-{index}-{space}")
 
 
 def _table(
@@ -41,39 +41,39 @@ def _table(
         *(Column(column.title, group=column.group.capitalize()) for column in order),
     )
     names = [column.corruption for column in order]
-    rows = tuple(_row(report, own, name, mean.name, names) for own in errors)
+    rows = tuple(_row(report, row, name, mean.name, names) for row in errors)
     first = errors[0].errors
     baseline = short_names([first.baseline])[0]
     caption = (
         f"{SCORES[name].symbol} in percent of the errors of {baseline}, and clean error in percent"
         f" ({space_title(errors[0].space)}); lower is better"
     )
-    note = f"{first.note} {note_on(own.model for own in part.models)}".strip()
+    note = f"{first.note} {note_on(model.model for model in part.models)}".strip()
     return Table(identity, caption, columns, rows, True, note, kind="dense stacked")
 
 
-def _row(report: Report, own: ModelErrors, name: str, mean: str, corruptions: Sequence[str]) -> Row:
-    model, run = own.model, report.runs[own.model.run]
+def _row(report: Report, row: ModelErrors, name: str, mean: str, corruptions: Sequence[str]) -> Row:
+    model, run = row.model, report.runs[row.model.run]
     numbers = Numbers(model.run, run.results)
-    home = ("models", model.place, "spaces", own.space)
-    table = own.by_corruption(name == "relative_ce")
-    has_mean = own.mean(name == "relative_ce") is not None
+    home = ("models", model.place, "spaces", row.space)
+    table = row.by_corruption(name == "relative_ce")
+    has_mean = row.mean(name == "relative_ce") is not None
     overall = numbers.estimate(hundredths, *home, "corruption_error", mean) if has_mean else NOTHING
-    is_marked = has_mean and is_mean_marked(run, model.model, own.space, mean)
+    is_marked = has_mean and is_mean_marked(run, model.model, row.space, mean)
     cells = (
         marked(
             _queried(
-                numbers.cell(hundredths, *home, "corruption_error", name, each, "value"),
-                not table[each].has_interval,
+                numbers.cell(hundredths, *home, "corruption_error", name, corruption, "value"),
+                not table[corruption].has_interval,
             ),
-            each in model.model.marked,
+            corruption in model.model.marked,
         )
-        if each in table
+        if corruption in table
         else NOTHING
-        for each in corruptions
+        for corruption in corruptions
     )
     overall = marked(overall, is_marked)
-    return Row((model_label(model), clean_error(model, own.space), overall, *cells), model.name)
+    return Row((model_label(model), clean_error(model, row.space), overall, *cells), model.name)
 
 
 def _queried(cell: Cell, is_undetermined: bool) -> Any:
@@ -84,14 +84,14 @@ def _queried(cell: Cell, is_undetermined: bool) -> Any:
     return Markup("{}{}").format(cell, mark.format(UNDETERMINED))
 
 
-def clean_error(shown: Shown, space: str) -> Cell:
+def clean_error(model: Shown, space: str) -> Cell:
     """Return the share of clean pictures that are not recognised, in percent.
 
     What clean accuracy leaves, so that the page has one clean error: those behind relative CE are
     of the pictures as often as each was drawn.
     """
-    own = shown.space(space)
-    if own is None or own.clean_accuracy is None or not own.clean_accuracy.is_known:
+    scores = model.space(space)
+    if scores is None or scores.clean_accuracy is None or not scores.clean_accuracy.is_known:
         return Cell(None, "")
-    value = 1 - own.clean_accuracy.value
+    value = 1 - scores.clean_accuracy.value
     return Cell(value, hundredths(value), origin="comparison")

@@ -88,7 +88,7 @@ def strip_of(report: Report, part: Part, corruption: str, images: Mapping[Key, s
         return Strip((), "The example pictures are no longer beside results.json.")
     failures = {model.name: strip.first_failure(model) for model in part.models}
     frames = tuple(
-        _frame(report, image, {name for name, place in failures.items() if place == number}, images)
+        _frame(report, image, {name for name, index in failures.items() if index == number}, images)
         for number, image in enumerate(strip.images)
     )
     notes = []
@@ -121,37 +121,37 @@ def _frame(
         _strength(numbers, example, image.index),
         tuple(
             Said(
-                own.model,
-                own.prediction.said,
-                Numbers(own.model.run, report.runs[own.model.run].results).cell(
-                    percent, "examples", own.index, "answers", name, "confidence"
+                prediction.model,
+                prediction.prediction.said,
+                Numbers(prediction.model.run, report.runs[prediction.model.run].results).cell(
+                    percent, "examples", prediction.index, "answers", name, "confidence"
                 ),
-                own.verdict,
+                prediction.verdict,
                 name in failing,
             )
-            for name, own in image.predictions.items()
+            for name, prediction in image.predictions.items()
         ),
     )
 
 
 def _alt(example: ExampleImage) -> str:
-    what = example.truth or "a picture without a label"
+    title = example.truth or "a picture without a label"
     if example.corruption == CLEAN:
-        return f"Clean picture: {what}"
+        return f"Clean picture: {title}"
     how = "not measurable" if example.delta_v is None else f"{example.delta_v:.2f}"
-    return f"{corruption_title(example.corruption)}, visual change {how}: {what}"
+    return f"{corruption_title(example.corruption)}, visual change {how}: {title}"
 
 
-def _strength(numbers: Numbers, example: ExampleImage, place: int) -> Markup:
+def _strength(numbers: Numbers, example: ExampleImage, index: int) -> Markup:
     """Return the severity, or the parameters, of a corrupted picture."""
     if example.corruption == CLEAN:
         return Markup("")
     parts = []
     if example.severity is not None:
-        cell = numbers.cell(_short, "examples", place, "severity")
+        cell = numbers.cell(_short, "examples", index, "severity")
         parts.append(Markup("severity {}").format(cell))
     for name in example.parameters:
-        cell = numbers.cell(_short, "examples", place, "parameters", name)
+        cell = numbers.cell(_short, "examples", index, "parameters", name)
         parts.append(Markup("{} {}").format(name.replace("_", " "), cell))
     return Markup(", ").join(parts)
 

@@ -48,13 +48,13 @@ class Table:
     @property
     def groups(self) -> list[tuple[str, int]]:
         """The groups of columns with how many each spans; none where no column has one."""
-        found: list[tuple[str, int]] = []
+        collected: list[tuple[str, int]] = []
         for column in self.columns:
-            if found and found[-1][0] == column.group:
-                found[-1] = (column.group, found[-1][1] + 1)
+            if collected and collected[-1][0] == column.group:
+                collected[-1] = (column.group, collected[-1][1] + 1)
             else:
-                found.append((column.group, 1))
-        return found if any(name for name, _ in found) else []
+                collected.append((column.group, 1))
+        return collected if any(name for name, _ in collected) else []
 
 
 @dataclass(frozen=True)

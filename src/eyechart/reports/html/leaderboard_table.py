@@ -22,7 +22,7 @@ from eyechart.reports.words import listed, space_title
 from eyechart.scores.registry import LEADERBOARD, SCORES, Score, find
 
 
-def leaderboard(report: Report, part: Part, place: int) -> Table:
+def leaderboard(report: Report, part: Part, index: int) -> Table:
     """Return the leaderboard of a part: one row per model, best first."""
     standings = part.standings
     scores = [score for score in LEADERBOARD if score.name in standings.scores]
@@ -33,21 +33,21 @@ def leaderboard(report: Report, part: Part, place: int) -> Table:
         *(Column(_head(part, score), hint=score.meaning) for score in scores),
         Column("Clearly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %"),
     )
-    if not any(shown.category for shown in part.models):
+    if not any(model.category for model in part.models):
         columns = tuple(column for column in columns if column.title != "Category")
-    rows = tuple(_row(report, part, shown, scores) for shown in part.models)
+    rows = tuple(_row(report, part, model, scores) for model in part.models)
     where = space_title(standings.space)
     caption = f"Models ranked by {SCORES[standings.by].symbol} in {where}"
     note = f"{standings.verdict.capitalize()}: no model is called ahead of another."
     note = note if standings.verdict else ""
-    note = f"{note} {note_on(own.model for own in part.models)}".strip()
-    return Table(f"leaderboard-{place}", caption, columns, rows, True, note, kind="stacked")
+    note = f"{note} {note_on(model.model for model in part.models)}".strip()
+    return Table(f"leaderboard-{index}", caption, columns, rows, True, note, kind="stacked")
 
 
-def model_label(shown: Shown) -> Markup:
+def model_label(model: Shown) -> Markup:
     """Return a model's short name after a swatch of its colour."""
     text = Markup('<span class="model"><span class="swatch" style="--colour: {}"></span>{}</span>')
-    return text.format(shown.colour, shown.short)
+    return text.format(model.colour, model.short)
 
 
 def _head(part: Part, score: Score) -> str:
@@ -57,58 +57,58 @@ def _head(part: Part, score: Score) -> str:
     return title if standings.homes[score.name] == standings.space else f"{title} (16 categories)"
 
 
-def _row(report: Report, part: Part, shown: Shown, scores: list[Score]) -> Row:
+def _row(report: Report, part: Part, model: Shown, scores: list[Score]) -> Row:
     standings = part.standings
-    low, high = standings.ranks.intervals[shown.name]
+    low, high = standings.ranks.intervals[model.name]
     rank = Estimated(
-        compared(count, standings.ranks.ranks[shown.name]),
+        compared(count, standings.ranks.ranks[model.name]),
         compared(count, low),
         compared(count, high),
     )
-    short = {own.name: own.short for own in part.models}
-    behind = [short[name] for name in standings.worse_than(shown.name)]
+    short = {model.name: model.short for model in part.models}
+    behind = [short[name] for name in standings.worse_than(model.name)]
     category: tuple[Any, ...] = ()
-    if any(own.category for own in part.models):
-        category = (_category(shown.category),)
-    cells = (_marked_score(report, part, shown, score.name) for score in scores)
+    if any(model.category for model in part.models):
+        category = (_category(model.category),)
+    cells = (_marked_score(report, part, model, score.name) for score in scores)
     ahead = listed(behind) or NOTHING
-    return Row((model_label(shown), rank, *category, *cells, ahead), shown.name)
+    return Row((model_label(model), rank, *category, *cells, ahead), model.name)
 
 
 def _category(name: str) -> str | Markup:
     return CATEGORY_COLOURS.get(name, (name, ""))[0] if name else NOTHING
 
 
-def _marked_score(report: Report, part: Part, shown: Shown, name: str) -> Any:
-    run, home = report.runs[shown.run], part.standings.homes[name]
-    own = _score(report, part, shown, name)
-    return marked(own, is_mean_marked(run, shown.model, home, name))
+def _marked_score(report: Report, part: Part, model: Shown, name: str) -> Any:
+    run, home = report.runs[model.run], part.standings.homes[name]
+    score = _score(report, part, model, name)
+    return marked(score, is_mean_marked(run, model.model, home, name))
 
 
-def _score(report: Report, part: Part, shown: Shown, name: str) -> Estimated:
+def _score(report: Report, part: Part, model: Shown, name: str) -> Estimated:
     """Return an overall score from the model's results, or from the comparison where they differ.
 
     They do where models have people's answers to different corruptions.
     """
     style = style_of(SCORES[name])
-    own = part.standings.scores[name][shown.name]
-    numbers = Numbers(shown.run, report.runs[shown.run].results)
-    path = _place(shown, part.standings.homes[name], name)
-    if path and numbers.get(*path, "value") == own.value:
+    score = part.standings.scores[name][model.name]
+    numbers = Numbers(model.run, report.runs[model.run].results)
+    path = _place(model, part.standings.homes[name], name)
+    if path and numbers.get(*path, "value") == score.value:
         return numbers.estimate(style, *path)
-    low, high = own.interval95
-    return _estimated(style, own.value, low, high)
+    low, high = score.interval95
+    return _estimated(style, score.value, low, high)
 
 
 def _estimated(style: Style, *values: float) -> Estimated:
     return Estimated(*(compared(style, value) for value in values))
 
 
-def _place(shown: Shown, space: str, name: str) -> tuple[str | int, ...]:
+def _place(model: Shown, space: str, name: str) -> tuple[str | int, ...]:
     """Return where a model's overall score stands in its results, () if nowhere."""
-    own = shown.space(space)
-    home: tuple[str | int, ...] = ("models", shown.place, "spaces", space)
-    if own is None:
+    scores = model.space(space)
+    home: tuple[str | int, ...] = ("models", model.place, "spaces", space)
+    if scores is None:
         return ()
     path = SCORES[name].overall_path
-    return (*home, *path) if find(own, path) is not None else ()
+    return (*home, *path) if find(scores, path) is not None else ()

@@ -14,9 +14,9 @@ from eyechart.scores.registry import BY_RELEVANCE, HUMANS, SCORES, Score, find
 Path = tuple[str | int, ...]
 
 
-def overviews(report: Report, part: Part, place: int) -> list[Choice]:
+def overviews(report: Report, part: Part, index: int) -> list[Choice]:
     """Return a table of each score that any corruption has, in each label space."""
-    found = []
+    collected = []
     for score in BY_RELEVANCE:
         name = score.name
         for space in part.spaces:
@@ -26,21 +26,21 @@ def overviews(report: Report, part: Part, place: int) -> list[Choice]:
             if any(cell is not NOTHING for row in rows for cell in row.cells[1:]):
                 title = f"{score.symbol}, {space_title(space)}"
                 table = Table(
-                    f"overview-{place}-{name}-{space}",
+                    f"overview-{index}-{name}-{space}",
                     f"{score.symbol} by corruption: {score.meaning} ({space_title(space)})",
                     _columns(part),
                     (*rows, _mean_row(report, part, space, name)),
                     True,
-                    note_on(own.model for own in part.models),
+                    note_on(model.model for model in part.models),
                     kind="stacked by-model",
                 )
-                found.append(Choice(title, table))
-    return found
+                collected.append(Choice(title, table))
+    return collected
 
 
-def bounds(report: Report, part: Part, place: int) -> list[Choice]:
+def bounds(report: Report, part: Part, index: int) -> list[Choice]:
     """Return tables of what scores may be whatever happens where nothing was observed."""
-    found = []
+    collected = []
     bounded = [score for score in BY_RELEVANCE if score.bounds]
     for score in sorted(bounded, key=lambda score: HUMANS not in score.needs):
         if len(part.models) > MANY and score.letter != "a":
@@ -53,38 +53,40 @@ def bounds(report: Report, part: Part, place: int) -> list[Choice]:
             if any(cell is not NOTHING for row in rows for cell in row.cells[1:]):
                 title = f"{score.symbol}, {space_title(space)}"
                 caption = f"Between what {title}, lies whatever happens where nothing was observed"
-                identity = f"bounds-{place}-{score.column}-{score.letter}-{space}"
+                identity = f"bounds-{index}-{score.column}-{score.letter}-{space}"
                 columns = _columns(part)
-                found.append(
+                collected.append(
                     Choice(title, Table(identity, caption, columns, rows, kind="by-model"))
                 )
-    return found
+    return collected
 
 
-def path_of(shown: Shown, space: str, corruption: str, name: str) -> Path:
+def path_of(model: Shown, space: str, corruption: str, name: str) -> Path:
     """Return where a model's score under a corruption stands in its results, () if nowhere."""
-    own = shown.space(space)
+    scores = model.space(space)
     path = SCORES[name].path(corruption)
-    return ("models", shown.place, "spaces", space, *path) if find(own, path) is not None else ()
+    return ("models", model.place, "spaces", space, *path) if find(scores, path) is not None else ()
 
 
 def _columns(part: Part) -> tuple[Column, ...]:
-    return (Column("Corruption", numeric=False), *(Column(own.short) for own in part.models))
+    return (Column("Corruption", numeric=False), *(Column(model.short) for model in part.models))
 
 
 def _row(report: Report, part: Part, space: str, corruption: str, name: str) -> Row:
-    cells = [_cell(report, part, own, path_of(own, space, corruption, name)) for own in part.models]
+    cells = [
+        _cell(report, part, model, path_of(model, space, corruption, name)) for model in part.models
+    ]
     shown = (
-        _shaded(cell, name, corruption in own.model.marked)
-        for cell, own in zip(cells, part.models, strict=True)
+        _shaded(cell, name, corruption in model.model.marked)
+        for cell, model in zip(cells, part.models, strict=True)
     )
     return Row((corruption_title(corruption), *shown))
 
 
-def _cell(report: Report, part: Part, shown: Shown, path: Path) -> Estimated | Cell | None:
+def _cell(report: Report, part: Part, model: Shown, path: Path) -> Estimated | Cell | None:
     if not path:
         return None
-    numbers = Numbers(shown.run, report.runs[shown.run].results)
+    numbers = Numbers(model.run, report.runs[model.run].results)
     if len(part.models) > MANY:
         return numbers.cell(score_style, *path, "value")
     return numbers.estimate(score_style, *path)
@@ -100,28 +102,28 @@ def _shaded(cell: Estimated | Cell | None, name: str, is_marked: bool) -> Any:
 
 def _mean_row(report: Report, part: Part, space: str, name: str) -> Row:
     cells = []
-    for shown in part.models:
-        own = shown.space(space)
-        has = own is not None and name in own.means
-        path = ("models", shown.place, "spaces", space, "means", name) if has else ()
-        is_marked = is_mean_marked(report.runs[shown.run], shown.model, space, name)
-        cell = _cell(report, part, shown, path)
+    for model in part.models:
+        scores = model.space(space)
+        has = scores is not None and name in scores.means
+        path = ("models", model.place, "spaces", space, "means", name) if has else ()
+        is_marked = is_mean_marked(report.runs[model.run], model.model, space, name)
+        cell = _cell(report, part, model, path)
         cells.append(NOTHING if cell is None else marked(cell, is_marked))
     has_all = all(
-        path_of(shown, space, corruption, name)
-        for shown in part.models
+        path_of(model, space, corruption, name)
+        for model in part.models
         for corruption in part.corruptions
     )
     return Row(("Mean" if has_all else "Mean of those known", *cells), is_total=True)
 
 
 def _spans(report: Report, part: Part, space: str, corruption: str, score: Score) -> Iterator[Any]:
-    for shown in part.models:
-        numbers = Numbers(shown.run, report.runs[shown.run].results)
-        if not path_of(shown, space, corruption, score.name):
+    for model in part.models:
+        numbers = Numbers(model.run, report.runs[model.run].results)
+        if not path_of(model, space, corruption, score.name):
             yield NOTHING
             continue
-        home = ("models", shown.place, "spaces", space, "corruptions", corruption)
+        home = ("models", model.place, "spaces", space, "corruptions", corruption)
         ends = numbers.get(*home, *score.bounds)
         known = ends is not None and None not in ends
         yield numbers.span(score_style, *home, *score.bounds) if known else NOTHING

@@ -37,28 +37,31 @@ class Provenance:
     where: str
 
 
-def provenance_of(report: Report, place: int) -> Provenance:
+def provenance_of(report: Report, index: int) -> Provenance:
     """Return how a run was made."""
-    run = report.runs[place]
-    numbers = Numbers(place, run.results)
+    run = report.runs[index]
+    numbers = Numbers(index, run.results)
     return Provenance(
-        f"Run {place + 1}: {suite_title(str(run.config['suite']))}",
+        f"Run {index + 1}: {suite_title(str(run.config['suite']))}",
         run.results.provenance.command,
         tuple(_facts(run, numbers)),
-        (_models(run, place), _versions(run, place), _settings(run, place), _files(run, place)),
+        (_models(run, index), _versions(run, index), _settings(run, index), _files(run, index)),
         tuple(_skipped(run, numbers)),
         str(run.folder / RESULTS_FILE),
     )
 
 
 def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, Any]]:
-    made, images = run.results.provenance, run.results.images
-    yield "Made", made.made or "not recorded"
-    yield "eyechart", made.versions.get("eyechart", "unknown")
-    yield "Source code", f"git {made.git}" if made.git else "installed without its history"
-    yield "Device", made.device
-    used, there = (numbers.cell(count, "images", name) for name in ("used", "pictures"))
-    yield "Pictures", Markup("{} of {} from {}").format(used, there, images.source)
+    provenance, images = run.results.provenance, run.results.images
+    yield "Made", provenance.made or "not recorded"
+    yield "eyechart", provenance.versions.get("eyechart", "unknown")
+    yield (
+        "Source code",
+        f"git {provenance.git}" if provenance.git else "installed without its history",
+    )
+    yield "Device", provenance.device
+    used, present = (numbers.cell(count, "images", name) for name in ("used", "pictures"))
+    yield "Pictures", Markup("{} of {} from {}").format(used, present, images.source)
     yield "Digest of the pictures", Markup("<code>{}</code>").format(images.digest)
     yield "Stimulus", _stimulus(images.stimulus)
     yield "Seed", str(run.config.get("seed", "not recorded"))
@@ -68,56 +71,56 @@ def _stimulus(name: str) -> str:
     return name if name == FILES else f"{name}: {find_stimulus(name).description}"
 
 
-def _models(run: Run, place: int) -> Table:
+def _models(run: Run, index: int) -> Table:
     columns = (
         Column("Model", numeric=False),
         Column("Classes"),
         Column("Weights", numeric=False),
         Column("Trained on", numeric=False, hint="corruptions that it is known to have met"),
     )
-    numbers = Numbers(place, run.results)
+    numbers = Numbers(index, run.results)
     rows = tuple(
         Row(
             (
-                own.name,
-                numbers.cell(count, "models", each, "classes"),
-                Markup("<code>{}</code>").format(own.identity or "no digest"),
-                ", ".join(own.trained_on) or NOTHING,
+                model.name,
+                numbers.cell(count, "models", index, "classes"),
+                Markup("<code>{}</code>").format(model.identity or "no digest"),
+                ", ".join(model.trained_on) or NOTHING,
             )
         )
-        for each, own in enumerate(run.results.models)
+        for index, model in enumerate(run.results.models)
     )
     return Table(
-        f"models-{place}",
-        f"Models of run {place + 1}, each with the digest of its weights",
+        f"models-{index}",
+        f"Models of run {index + 1}, each with the digest of its weights",
         columns,
         rows,
     )
 
 
-def _versions(run: Run, place: int) -> Table:
+def _versions(run: Run, index: int) -> Table:
     rows = tuple(Row(pair) for pair in run.results.provenance.versions.items())
     columns = (Column("Package", numeric=False), Column("Version", numeric=False))
     return Table(
-        f"versions-{place}",
-        f"Versions of what has a say in the numbers of run {place + 1}",
+        f"versions-{index}",
+        f"Versions of what has a say in the numbers of run {index + 1}",
         columns,
         rows,
     )
 
 
-def _settings(run: Run, place: int) -> Table:
-    config = {name: own for name, own in run.config.items() if name not in LEFT_OUT}
+def _settings(run: Run, index: int) -> Table:
+    config = {name: value for name, value in run.config.items() if name not in LEFT_OUT}
     config["n"] = run.shown
     fit = run.config.get("fit")
     if isinstance(fit, Mapping):
-        config |= {f"curve: {name}": own for name, own in fit.items()}
-    rows = tuple(Row((name.replace("_", " "), _plain(own))) for name, own in config.items())
+        config |= {f"curve: {name}": value for name, value in fit.items()}
+    rows = tuple(Row((name.replace("_", " "), _plain(value))) for name, value in config.items())
     columns = (Column("Setting", numeric=False), Column("Value", numeric=False))
-    return Table(f"settings-{place}", f"Settings of run {place + 1}", columns, rows)
+    return Table(f"settings-{index}", f"Settings of run {index + 1}", columns, rows)
 
 
-def _files(run: Run, place: int) -> Table:
+def _files(run: Run, index: int) -> Table:
     digests = run.results.images.digests
     rows = tuple(
         Row((name, Markup("<code>{}</code>").format(digest)))
@@ -126,14 +129,14 @@ def _files(run: Run, place: int) -> Table:
     columns = (Column("File", numeric=False), Column("SHA-256", numeric=False))
     more = max(0, len(digests) - FIRST)
     note = f"And {more:,} more in {RESULTS_FILE}." if more else ""
-    return Table(f"files-{place}", f"Pictures of run {place + 1}", columns, rows, False, note)
+    return Table(f"files-{index}", f"Pictures of run {index + 1}", columns, rows, False, note)
 
 
 def _skipped(run: Run, numbers: Numbers) -> Iterator[str | Markup]:
     """Yield what was left out, and why."""
     damaged = run.results.images.damaged
-    for own in damaged[:FIRST]:
-        yield f"{own.name} was left out: {own.why}."
+    for image in damaged[:FIRST]:
+        yield f"{image.name} was left out: {image.why}."
     if len(damaged) > FIRST:
         yield Markup("{} more damaged pictures were left out.").format(
             counted(len(damaged) - FIRST)
@@ -145,14 +148,14 @@ def _skipped(run: Run, numbers: Numbers) -> Iterator[str | Markup]:
 
 def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
     said = set()
-    for place, model in enumerate(run.results.models):
-        for space, own in model.spaces.items():
-            if own.left_out and (space, own.left_out) not in said:
-                said.add((space, own.left_out))
-                cell = numbers.cell(count, "models", place, "spaces", space, "left_out")
-                word = plural(own.left_out, "picture")
+    for index, model in enumerate(run.results.models):
+        for space, scores in model.spaces.items():
+            if scores.left_out and (space, scores.left_out) not in said:
+                said.add((space, scores.left_out))
+                cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
+                word = plural(scores.left_out, "picture")
                 text = Markup("{} {} left out in {}: of no class that it has.")
-                verb = "was" if own.left_out == 1 else "were"
+                verb = "was" if scores.left_out == 1 else "were"
                 yield text.format(cell, f"{word} {verb}", space_title(space))
 
 
@@ -160,9 +163,9 @@ def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
     """Yield how many answers have no visual change; the first model stands for all."""
     if not run.coverage:
         return  # without clean pictures none has
-    for space, own in run.results.models[0].spaces.items():
-        for name, found in own.corruptions.items():
-            if found.unmeasurable:
+    for space, scores in run.results.models[0].spaces.items():
+        for name, score in scores.corruptions.items():
+            if score.unmeasurable:
                 path = ("models", 0, "spaces", space, "corruptions", name, "unmeasurable")
                 text = Markup("{}: {} answers are to pictures too even for Δv ({}).")
                 yield text.format(
@@ -172,27 +175,27 @@ def _unmeasurable(run: Run, numbers: Numbers) -> Iterator[Markup]:
 
 def _reasons(run: Run) -> Iterator[str]:
     """Yield why there is no curve or no comparison with people, and for which corruptions."""
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    collected: dict[tuple[str, str], dict[str, list[str]]] = {}
     for model in run.results.models:
-        for space, own in model.spaces.items():
-            for name, corruption in own.corruptions.items():
+        for space, scores in model.spaces.items():
+            for name, corruption in scores.corruptions.items():
                 for letter, scored in corruption.properties.items():
                     # people are compared with in their own space, if the model is scored there
                     asked = space == PEOPLES or PEOPLES not in model.spaces
                     reason = scored.note or (scored.people_note if asked else "")
                     if reason:
-                        by_property = found.setdefault((reason.rstrip("."), space), {})
+                        by_property = collected.setdefault((reason.rstrip("."), space), {})
                         names = by_property.setdefault(PROPERTIES[letter], [])
                         title = corruption_title(name)
                         names += [] if title in names else [title]
-    for (reason, space), by_property in found.items():
+    for (reason, space), by_property in collected.items():
         alike = (
             len(by_property) == len(PROPERTIES) and len(set(map(tuple, by_property.values()))) == 1
         )
-        for which, names in list(by_property.items())[: 1 if alike else None]:
+        for selection, names in list(by_property.items())[: 1 if alike else None]:
             some = ", ".join(names[:FIRST])
             more = f" and {len(names) - FIRST} more" if len(names) > FIRST else ""
-            of = "" if alike else f"{which}: "
+            of = "" if alike else f"{selection}: "
             yield f"{some}{more}: {of}{reason} ({space_title(space)})."
 
 
@@ -202,5 +205,5 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(_plain(each) for each in value)
+        return ", ".join(_plain(item) for item in value)
     return str(value)

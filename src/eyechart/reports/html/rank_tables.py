@@ -23,8 +23,8 @@ def rank_tables(report: Report) -> Iterator[Table]:
 
 
 def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption: str) -> Table:
-    short = {own.name: own.short for own in report.models}
-    ways = list(dict.fromkeys(way for each in rankings for way in each.ranks))
+    short = {model.name: model.short for model in report.models}
+    ways = list(dict.fromkeys(way for comparison in rankings for way in comparison.ranks))
     models = list(next(iter(rankings[0].ranks.values())).ranks)
     columns = (
         Column("Corruption" if identity == "ranks-discrete" else "Score", numeric=False),
@@ -32,11 +32,17 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
         Column("Changes", hint="how often two ways put two models in opposite orders"),
     )
     rows = tuple(
-        Row((_title(each.what), *(_ranks(each, name) for name in models), _swaps(each)))
-        for each in rankings
+        Row(
+            (
+                _title(comparison.what),
+                *(_ranks(comparison, name) for name in models),
+                _swaps(comparison),
+            )
+        )
+        for comparison in rankings
     )
-    sure = [line for each in rankings for line in _sure(each, short)]
-    total = sum(len(each.swaps) for each in rankings)
+    sure = [line for comparison in rankings for line in _sure(comparison, short)]
+    total = sum(len(comparison.swaps) for comparison in rankings)
     text = Markup(
         "In each cell the ranks by {}, in this order. {} {} of two models’ order between two ways;"
         " {} of them by more than chance{}"
@@ -47,8 +53,8 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     return Table(identity, caption, columns, rows, False, note)
 
 
-def _title(what: str) -> str:
-    return SCORES[what].symbol if what in SCORES else corruption_title(what)
+def _title(title: str) -> str:
+    return SCORES[title].symbol if title in SCORES else corruption_title(title)
 
 
 def _way(name: str) -> str:
@@ -56,7 +62,7 @@ def _way(name: str) -> str:
 
 
 def _ranks(rankings: Rankings, model: str) -> Markup:
-    cells = [compared(count, own.ranks[model]) for own in rankings.ranks.values()]
+    cells = [compared(count, ranking.ranks[model]) for ranking in rankings.ranks.values()]
     return Markup(" / ").join(cell.__html__() for cell in cells)
 
 

@@ -32,7 +32,7 @@ def render_report(
 
     Pictures are made smaller where the page would be larger than can be sent about.
     """
-    charts = (*charts_of(report, overlap), *(own for view in structure for own in view.charts))
+    charts = (*charts_of(report, overlap), *(chart for view in structure for chart in view.charts))
     runs, keys = dict(enumerate(report.runs)), list(example_keys(report))
     images = embedded(runs, keys, MOST_PICTURES)
     text = _render(report, charts, images, structure)
@@ -51,14 +51,14 @@ def _render(
 ) -> str:
     placing = Placing(charts)
     placing.take("structure")
-    views = [part_view(report, place, placing, images) for place in range(len(report.parts))]
+    views = [part_view(report, index, placing, images) for index in range(len(report.parts))]
     return render_page(
         "report.html",
         charts,
         title=title_of(report),
         summary=summary_of(report),
         report=report,
-        places={shown.name: place for place, shown in enumerate(report.models)},
+        places={model.name: index for index, model in enumerate(report.models)},
         views=views,
         rank_tables=list(rank_tables(report)),
         rank_charts=placing.take("ranks"),
@@ -68,7 +68,7 @@ def _render(
         histograms=placing.take("histogram"),
         people_charts=placing.take("people"),
         other_charts=placing.take(),
-        runs=[provenance_of(report, place) for place in range(len(report.runs))],
+        runs=[provenance_of(report, index) for index in range(len(report.runs))],
         meanings=[(score.symbol, score.meaning) for score in _scores(report)],
         notes=_notes(report),
         structure=structure,
@@ -83,16 +83,16 @@ def write_report(
 
 
 def _scores(report: Report) -> list[Score]:
-    there = {name for part in report.parts for name in part.standings.scores}
-    return [score for score in LEADERBOARD if score.name in there]
+    present = {name for part in report.parts for name in part.standings.scores}
+    return [score for score in LEADERBOARD if score.name in present]
 
 
 def _notes(report: Report) -> list[str]:
     """Return what a reader must know before reading the scores, each sentence once."""
-    found = [*report.notes, *(note for run in report.runs for note in run.results.warnings)]
+    collected = [*report.notes, *(note for run in report.runs for note in run.results.warnings)]
     if report.discrete is not None and report.discrete.note:
-        found.append(report.discrete.note)
-    return list(dict.fromkeys(map(_in_words, found)))
+        collected.append(report.discrete.note)
+    return list(dict.fromkeys(map(_in_words, collected)))
 
 
 def _in_words(note: str) -> str:

@@ -62,40 +62,40 @@ class PartView:
     similar: tuple[Choice, ...]
 
 
-def part_view(report: Report, place: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
+def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
     """Return what the page says of a part."""
-    part = report.parts[place]
+    part = report.parts[index]
     return PartView(
-        place,
+        index,
         suite_title(part.suite),
         part,
-        tuple(verdict_on(report, part, shown) for shown in part.models),
+        tuple(verdict_on(report, part, model) for model in part.models),
         about_people(part),
-        leaderboard(report, part, place),
-        charts.take("people-index", "areas", part=place, corruption=""),
-        tuple(_panels(report, place, charts, images)),
-        tuple(overviews(report, part, place)),
-        tuple(error_tables(report, part, place)),
-        charts.take("mce", "severity", part=place),
-        tuple(breakdowns(report, part, place)),
-        pair_table(part, place),
-        agreement_table(report, part, place),
-        tuple(bounds(report, part, place)),
-        tuple(similar_tables(report, part, place)),
+        leaderboard(report, part, index),
+        charts.take("people-index", "areas", part=index, corruption=""),
+        tuple(_panels(report, index, charts, images)),
+        tuple(overviews(report, part, index)),
+        tuple(error_tables(report, part, index)),
+        charts.take("mce", "severity", part=index),
+        tuple(breakdowns(report, part, index)),
+        pair_table(part, index),
+        agreement_table(report, part, index),
+        tuple(bounds(report, part, index)),
+        tuple(similar_tables(report, part, index)),
     )
 
 
-def _panels(report: Report, place: int, charts: Placing, images: Mapping[Key, str]) -> list[Panel]:
-    part = report.parts[place]
+def _panels(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> list[Panel]:
+    part = report.parts[index]
     return [
         Panel(
-            f"corruption-{place}-{number}",
+            f"corruption-{index}-{number}",
             corruption_title(name),
             suite_title(part.suite),
-            charts.take("curves", part=place, corruption=name)
-            + charts.take("severity", part=place, corruption=name),
-            charts.take("people-index", part=place, corruption=name)
-            + charts.take("areas", part=place, corruption=name),
+            charts.take("curves", part=index, corruption=name)
+            + charts.take("severity", part=index, corruption=name),
+            charts.take("people-index", part=index, corruption=name)
+            + charts.take("areas", part=index, corruption=name),
             strip_of(report, part, name, images),
             _trained_on(part, name),
             _humans(part, name),
@@ -105,35 +105,35 @@ def _panels(report: Report, place: int, charts: Placing, images: Mapping[Key, st
 
 
 def _trained_on(part: Part, corruption: str) -> str:
-    names = [own.short for own in part.models if corruption in own.model.marked]
+    names = [model.short for model in part.models if corruption in model.model.marked]
     return f"{MARK} {listed(names)}: {MEANING}." if names else ""
 
 
 def _humans(part: Part, corruption: str) -> str:
     """Return whose responses models are compared with under a corruption."""
     compared = False
-    for shown in part.models:
-        for space in shown.model.spaces.values():
+    for model in part.models:
+        for space in model.model.spaces.values():
             compared = compared or any(
-                own.people
-                for each in space.corruptions.values()
-                for own in each.properties.values()
+                score.people
+                for results in space.corruptions.values()
+                for score in results.properties.values()
             )
             score = space.corruptions.get(corruption)
-            found = (
+            collected = (
                 [] if score is None else [(k, own.people) for k, own in score.properties.items()]
             )
-            if any(own is not None for _, own in found):
-                return f"Human reference: {source_in_words(found)}."
+            if any(own is not None for _, own in collected):
+                return f"Human reference: {source_in_words(collected)}."
     return f"{NONE.capitalize()}." if compared else ""
 
 
 def title_of(report: Report) -> str:
     """Return the question that the report answers."""
     models = report.models
-    who = models[0].short if len(models) == 1 else f"{len(models)} models"
+    side = models[0].short if len(models) == 1 else f"{len(models)} models"
     do = "does" if len(models) == 1 else "do"
-    return f"How well {do} {who} see as pictures degrade?"
+    return f"How well {do} {side} see as pictures degrade?"
 
 
 def summary_of(report: Report) -> Markup:
@@ -146,7 +146,7 @@ def summary_of(report: Report) -> Markup:
         )
         for part in report.parts
     ]
-    models = listed([own.short for own in report.models[:4]])
+    models = listed([model.short for model in report.models[:4]])
     if len(report.models) > 4:
         models = f"{len(report.models)} models"
     text = Markup('{}; {}; {}; made <span class="whole">{}</span>')
@@ -155,8 +155,8 @@ def summary_of(report: Report) -> Markup:
 
 def _pictures(report: Report) -> Markup:
     cells: dict[float | None, Cell] = {}
-    for place, run in enumerate(report.runs):
-        cell = Numbers(place, run.results).cell(count, "images", "used")
+    for index, run in enumerate(report.runs):
+        cell = Numbers(index, run.results).cell(count, "images", "used")
         cells.setdefault(cell.value, cell)
     joined = Markup(" and ").join(cell.__html__() for cell in cells.values())
     last = int(list(cells)[-1] or 0)

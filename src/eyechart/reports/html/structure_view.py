@@ -83,13 +83,13 @@ class View:
 
 def structure_views(folders: Sequence[Path]) -> list[View]:
     """Return the studies in these folders, in order."""
-    found = []
+    collected = []
     for number, folder in enumerate(dict.fromkeys(folders)):
         if is_superclass_study(folder):
-            found.append(_superclasses(read_superclass_results(folder), number))
+            collected.append(_superclasses(read_superclass_results(folder), number))
         else:
-            found.append(_held_out(read_holdout_results(folder), folder, number))
-    return found
+            collected.append(_held_out(read_holdout_results(folder), folder, number))
+    return collected
 
 
 def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
@@ -126,7 +126,7 @@ def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
         )
     grids = tuple(_grid(fold, folder, what) for fold in order[:MOST_GRIDS] if fold.examples)
     confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
-        (fold, each) for fold in order for each in fold.confusions
+        (fold, confusion) for fold in order for confusion in fold.confusions
     ]
     return View(
         title,
@@ -145,8 +145,8 @@ def _percent(share: AccuracyEstimate) -> str:
 
 def _cells(*shares: AccuracyEstimate) -> tuple[str, ...]:
     return tuple(
-        f"{hundredths(own.value)} [{', '.join(hundredths(end) for end in own.interval)}]"
-        for own in shares
+        f"{hundredths(share.value)} [{', '.join(hundredths(end) for end in share.interval)}]"
+        for share in shares
     )
 
 
@@ -172,8 +172,8 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
     ]
     if len(order) > 1:
         means = _cells(results.held_out, results.familiar, results.gap)
-        counts = (sum(fold.pictures[which] for fold in order) for which in (0, 1))
-        rows.append(Row(("Mean", *means, *(f"{own:,}" for own in counts), ""), is_total=True))
+        counts = (sum(fold.pictures[index] for fold in order) for index in (0, 1))
+        rows.append(Row(("Mean", *means, *(f"{count:,}" for count in counts), ""), is_total=True))
     missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
     note = (
         f"95 % intervals, from resampled {results.resampled}; of the mean also over what is held"
@@ -240,12 +240,12 @@ def _dots(
 
 def _grid(fold: FoldScore, folder: Path, what: str) -> Grid:
     cells = []
-    for own in fold.examples:
+    for example in fold.examples:
         try:
-            image = _thumbnail(folder / own.picture)
+            image = _thumbnail(folder / example.picture)
         except OSError:
             continue
-        cells.append(Cell(image, own.label, own.answer, own.is_right))
+        cells.append(Cell(image, example.label, example.answer, example.is_right))
     title = (
         f"{fold.name}: {100 * fold.held_out.value:.0f} % right" if what == "style" else fold.name
     )
@@ -268,7 +268,9 @@ def _thumbnail(path: Path) -> str:
 def _confusions(
     confused: Sequence[tuple[FoldScore | SuperclassModelScore, Confusion]], number: int, whose: str
 ) -> Table:
-    most = sorted(confused, key=lambda each: -each[1].share * each[1].pictures)[:MOST_CONFUSIONS]
+    most = sorted(confused, key=lambda confusion: -confusion[1].share * confusion[1].pictures)[
+        :MOST_CONFUSIONS
+    ]
     columns = (
         Column("Shows", numeric=False),
         Column("Taken for", numeric=False),
@@ -279,23 +281,23 @@ def _confusions(
     rows = tuple(
         Row(
             (
-                own.label,
-                own.answer,
+                confusion.label,
+                confusion.answer,
                 fold.name,
-                Shaded(f"{100 * own.share:.0f}", own.share),
-                f"{own.pictures:,}",
+                Shaded(f"{100 * confusion.share:.0f}", confusion.share),
+                f"{confusion.pictures:,}",
             )
         )
-        for fold, own in most
+        for fold, confusion in most
     )
     return Table(f"confusions-{number}", "What is taken for what most often", columns, rows)
 
 
 def _superclasses(results: SuperclassResults, number: int) -> View:
-    names = short_names([own.name for own in results.models])
+    names = short_names([model.name for model in results.models])
     models = [
-        own.model_copy(update={"name": name})
-        for own, name in zip(results.models, names, strict=True)
+        model.model_copy(update={"name": name})
+        for model, name in zip(results.models, names, strict=True)
     ]
     columns = (
         Column("Model", numeric=False),
@@ -308,12 +310,12 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     rows = tuple(
         Row(
             (
-                own.name,
-                "–" if own.imagenet_accuracy is None else hundredths(own.imagenet_accuracy),
-                *_cells(own.seen, own.unseen, own.gap, own.mean_gap),
+                model.name,
+                "–" if model.imagenet_accuracy is None else hundredths(model.imagenet_accuracy),
+                *_cells(model.seen, model.unseen, model.gap, model.mean_gap),
             )
         )
-        for own in models
+        for model in models
     )
     text = (
         "Networks that know ImageNet-1K learnt superclasses from kinds"
@@ -326,7 +328,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     scatter = superclass_scatter(results.models)
     charts = () if scatter is None else (_scatter_chart(scatter, number),)
     confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
-        (own, each) for own in models for each in own.confusions
+        (model, confusion) for model in models for confusion in model.confusions
     ]
     return View(
         "Kinds that were never met",
@@ -344,14 +346,14 @@ def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table
         Column("Seen kinds"),
         Column("Unseen kinds"),
     ]
-    for own in models:
-        columns += [Column(f"{kind} (%)", group=own.name) for kind in ("Seen", "Unseen")]
+    for model in models:
+        columns += [Column(f"{kind} (%)", group=model.name) for kind in ("Seen", "Unseen")]
     rows = []
-    for place, first in enumerate(models[0].superclasses):
+    for index, first in enumerate(models[0].superclasses):
         shares = [
             share
-            for own in models
-            for share in (own.superclasses[place].seen, own.superclasses[place].unseen)
+            for model in models
+            for share in (model.superclasses[index].seen, model.superclasses[index].unseen)
         ]
         cells = ["–" if share is None else _cells(share)[0] for share in shares]
         rows.append(Row((first.name, *(f"{count:,}" for count in first.synsets), *cells)))

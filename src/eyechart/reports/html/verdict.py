@@ -75,60 +75,62 @@ class Near:
     path: tuple[str | int, ...]
 
 
-def verdict_on(report: Report, part: Part, shown: Shown) -> Verdict:
+def verdict_on(report: Report, part: Part, model: Shown) -> Verdict:
     """Return the verdict on a model of a part, and what of it it was trained for."""
-    verdict = _verdict(report, part, shown)
-    details = Markup("{} {}").format(verdict.details, _trained_on(part, shown)).strip()
+    verdict = _verdict(report, part, model)
+    details = Markup("{} {}").format(verdict.details, _trained_on(part, model)).strip()
     return replace(verdict, details=details)
 
 
-def _verdict(report: Report, part: Part, shown: Shown) -> Verdict:
-    numbers = Numbers(shown.run, report.runs[shown.run].results)
-    home = ("models", shown.place, "spaces")
+def _verdict(report: Report, part: Part, model: Shown) -> Verdict:
+    numbers = Numbers(model.run, report.runs[model.run].results)
+    home = ("models", model.place, "spaces")
     for space, letter in ((space, letter) for letter in "ap" for space in part.spaces):
-        own = shown.space(space)
-        if own is not None and f"hmri_{letter}" in own.means:
-            near = list(_near(part, shown, space, letter))
+        scores = model.space(space)
+        if scores is not None and f"hmri_{letter}" in scores.means:
+            near = list(_near(part, model, space, letter))
             path = (*home, space)
-            if not own.means[f"hmri_{letter}"].is_known:
-                return Verdict(shown, *NO_PEOPLE, NO_AREA)
-            if own.verdict:
-                return Verdict(shown, *NO_CLAIM, _no_claim(numbers, path, letter, near))
+            if not scores.means[f"hmri_{letter}"].is_known:
+                return Verdict(model, *NO_PEOPLE, NO_AREA)
+            if scores.verdict:
+                return Verdict(model, *NO_CLAIM, _no_claim(numbers, path, letter, near))
             tone, badge = BADGES[_ahead(near, "people") > 0, _ahead(near, "model") > 0]
-            said = _next_to_people(numbers, path, letter, near)
-            return Verdict(shown, tone, badge, said, _details(numbers, near))
-    return Verdict(shown, *NO_PEOPLE, without_people(part, shown, numbers))
+            text = _next_to_people(numbers, path, letter, near)
+            return Verdict(model, tone, badge, text, _details(numbers, near))
+    return Verdict(model, *NO_PEOPLE, without_people(part, model, numbers))
 
 
-def _trained_on(part: Part, shown: Shown) -> Markup:
+def _trained_on(part: Part, model: Shown) -> Markup:
     """Return which corruptions of the test a model was trained on, if any."""
-    if not shown.model.marked:
+    if not model.model.marked:
         return Markup("")
     text = Markup(
         "{} It was trained on {} of the {} {}, {}: scores there, and means over them, are no test"
         " of unforeseen corruption."
     )
-    names = listed([corruption_words(name) for name in shown.model.marked])
-    known, total = len(shown.model.marked), len(part.corruptions)
+    names = listed([corruption_words(name) for name in model.model.marked])
+    known, total = len(model.model.marked), len(part.corruptions)
     return text.format(MARK, counted(known), counted(total), plural(total, "corruption"), names)
 
 
 def about_people(part: Part) -> str:
     """Return a sentence on how a part's models were compared with people, or why they were not."""
     scores = [
-        own
-        for shown in part.models
-        for space in shown.model.spaces.values()
+        score
+        for model in part.models
+        for space in model.model.spaces.values()
         for corruption in space.corruptions.values()
-        for own in corruption.properties.values()
+        for score in corruption.properties.values()
     ]
-    people = [own.people for own in scores if own.people is not None]
+    people = [score.people for score in scores if score.people is not None]
     if people:
         # without how each is used: shown directly, or transferred
-        whose = dict.fromkeys(own.about.split("), ")[0].removesuffix(")") + ")" for own in people)
-        alike = any(own.kind != "direct" for own in people)
+        whose = dict.fromkeys(
+            comparison.about.split("), ")[0].removesuffix(")") + ")" for comparison in people
+        )
+        alike = any(comparison.kind != "direct" for comparison in people)
         more = "; they also stand for corruptions that look alike" if alike else ""
-        corrected = any(own.corrected_for_chance for own in people)
+        corrected = any(comparison.corrected_for_chance for comparison in people)
         chance = " Both sides are corrected for chance." if corrected else ""
         how = "".join(text for name, text in HOW_SHOWN.items() if name in _references(part))
         return f"People’s answers are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
@@ -148,12 +150,12 @@ def _references(part: Part) -> list[str]:
 def _caution(part: Part) -> str:
     """Return how the packaged reference compares with the published crowd, where it is used."""
     areas = {
-        name: own.accuracy.people.areas.human
-        for shown in part.models
-        for space in shown.model.spaces.values()
-        for name, own in space.corruptions.items()
-        if own.accuracy is not None and own.accuracy.people is not None
-        if is_packaged(own.accuracy.people.reference)
+        name: score.accuracy.people.areas.human
+        for model in part.models
+        for space in model.model.spaces.values()
+        for name, score in space.corruptions.items()
+        if score.accuracy is not None and score.accuracy.people is not None
+        if is_packaged(score.accuracy.people.reference)
     }
     if not areas:
         return ""
@@ -161,26 +163,26 @@ def _caution(part: Part) -> str:
     return f" {packaged_caution(areas if uniform else {})}"
 
 
-def _near(part: Part, shown: Shown, space: str, letter: str) -> Iterator[Near]:
-    own = shown.space(space)
-    assert own is not None
+def _near(part: Part, model: Shown, space: str, letter: str) -> Iterator[Near]:
+    scores = model.space(space)
+    assert scores is not None
     name = PROPERTIES[letter]
-    for corruption, found in own.corruptions.items():
-        people = found.properties[letter].people if letter in found.properties else None
+    for corruption, results in scores.corruptions.items():
+        people = results.properties[letter].people if letter in results.properties else None
         if people is not None and corruption in part.standings.board.counted:
-            path = ("models", shown.place, "spaces", space, "corruptions", corruption, name)
+            path = ("models", model.place, "spaces", space, "corruptions", corruption, name)
             yield Near(corruption, people, (*path, "people"))
 
 
-def _ahead(near: list[Near], who: str) -> int:
+def _ahead(near: list[Near], side: str) -> int:
     """Return under how many corruptions one is clearly ahead, somewhere along visual change."""
-    return sum(_is_ahead(own, who) for own in near)
+    return sum(_is_ahead(comparison, side) for comparison in near)
 
 
-def _is_ahead(own: Near, who: str) -> bool:
+def _is_ahead(comparison: Near, side: str) -> bool:
     """Whether one is ahead by more than chance, however many corruptions there are."""
-    p_value = own.people.p_people if who == "people" else own.people.p_model
-    return p_value < LEVEL and any(lead.who == who for lead in own.people.tested)
+    p_value = comparison.people.p_people if side == "people" else comparison.people.p_model
+    return p_value < LEVEL and any(lead.who == side for lead in comparison.people.tested)
 
 
 def _reach(numbers: Numbers, path: tuple[str | int, ...], letter: str) -> tuple[Estimated, ...]:
@@ -211,7 +213,7 @@ def _next_to_people(
 
 def _which(near: list[Near]) -> Markup:
     """Return how many corruptions there are, and how many of them people saw themselves."""
-    direct = sum(own.people.kind == "direct" for own in near)
+    direct = sum(comparison.people.kind == "direct" for comparison in near)
     text = Markup("{} {}").format(counted(len(near)), plural(len(near), "corruption"))
     if direct == len(near):
         return text + " that people saw"
@@ -229,7 +231,7 @@ def _details(numbers: Numbers, near: list[Near]) -> Markup:
             "Somewhere along visual change people lead under {} of the {}, by more than chance and"
             " corrected for their number; the model leads under {} (both can). "
         )
-        people, model = (_some(_ahead(near, who)) for who in ("people", "model"))
+        people, model = (_some(_ahead(near, side)) for side in ("people", "model"))
         text += said.format(people, counted(len(near)), model) + _first_behind(numbers, near)
     return Markup((text + _open(numbers, near) + _below_crowd(numbers, near)).rstrip())
 
@@ -237,24 +239,24 @@ def _details(numbers: Numbers, near: list[Near]) -> Markup:
 def _below_crowd(numbers: Numbers, near: list[Near]) -> Markup:
     """Return where the packaged human area is below the one that the VCR paper implies."""
     implied = implied_areas()
-    found = [
+    collected = [
         Markup("{} {} against {}").format(
-            corruption_words(own.corruption),
-            numbers.cell(score, *own.path, "areas", "human"),
-            f"{implied[bare_name(own.corruption)]:.3f}",
+            corruption_words(comparison.corruption),
+            numbers.cell(score, *comparison.path, "areas", "human"),
+            f"{implied[bare_name(comparison.corruption)]:.3f}",
         )
-        for own in near
-        if is_packaged(own.people.reference)
-        and bare_name(own.corruption) in implied
-        and own.path[-2] == PROPERTIES["a"]
+        for comparison in near
+        if is_packaged(comparison.people.reference)
+        and bare_name(comparison.corruption) in implied
+        and comparison.path[-2] == PROPERTIES["a"]
     ]
-    if not found:
+    if not collected:
         return Markup("")
     text = Markup(
         " Its humans, the packaged reference, are below the crowd that the VCR paper implies (area:"
         " {}), against which it would as a rule score lower."
     )
-    return text.format(Markup("; ").join(found))
+    return text.format(Markup("; ").join(collected))
 
 
 def _some(number: int) -> Cell | str:
@@ -265,66 +267,68 @@ def _farthest_behind(numbers: Numbers, near: list[Near], letter: str) -> Markup:
     """Return where people are farthest ahead, within ranges where they clearly are."""
     if not _ahead(near, "people") and not _ahead(near, "model"):
         return Markup("; under none of them is the difference more than chance")
-    found = [
-        (theirs - mine, own, place)
-        for own in near
-        if _is_ahead(own, "people")
-        for place, (change, theirs, mine) in enumerate(
+    collected = [
+        (value - mine, comparison, index)
+        for comparison in near
+        if _is_ahead(comparison, "people")
+        for index, (change, value, mine) in enumerate(
             zip(
-                own.people.line.delta_v,
-                own.people.line.values,
-                own.people.model_line.values,
+                comparison.people.line.delta_v,
+                comparison.people.line.values,
+                comparison.people.model_line.values,
                 strict=True,
             )
         )
-        if change is not None and theirs is not None and mine is not None
+        if change is not None and value is not None and mine is not None
         if any(
-            lead.who == "people" and lead.start <= change <= lead.end for lead in own.people.tested
+            lead.who == "people" and lead.start <= change <= lead.end
+            for lead in comparison.people.tested
         )
     ]
-    if not found:
+    if not collected:
         return Markup("")
-    _, own, place = max(found, key=lambda each: each[0])
-    change = numbers.cell(delta, *own.path, "line", "delta_v", place)
-    mine, theirs = (
-        numbers.cell(percent, *own.path, line, "values", place) for line in ("model_line", "line")
+    _, comparison, place = max(collected, key=lambda candidate: candidate[0])
+    change = numbers.cell(delta, *comparison.path, "line", "delta_v", place)
+    mine, human = (
+        numbers.cell(percent, *comparison.path, line, "values", place)
+        for line in ("model_line", "line")
     )
     text = Markup(
         "; it is farthest behind under {} at a visual change (Δv) of {}, where {} of its answers"
         " are {} and {} of people’s"
     )
     word = "right" if letter == "a" else "unchanged"
-    return text.format(corruption_words(own.corruption), change, mine, word, theirs)
+    return text.format(corruption_words(comparison.corruption), change, mine, word, human)
 
 
 def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
     """Return where the model falls behind first, by visual change, if it clearly does."""
-    found = [
-        (lead.start, own, place)
-        for own in near
-        if _is_ahead(own, "people")
-        for place, lead in enumerate(own.people.tested)
+    collected = [
+        (lead.start, comparison, index)
+        for comparison in near
+        if _is_ahead(comparison, "people")
+        for index, lead in enumerate(comparison.people.tested)
         if lead.who == "people"
     ]
-    if not found:
+    if not collected:
         return Markup("")
-    _, own, place = min(found, key=lambda each: each[0])
-    lead = (*own.path, "tested", place)
+    _, comparison, place = min(collected, key=lambda candidate: candidate[0])
+    lead = (*comparison.path, "tested", place)
     start, end = (numbers.cell(delta, *lead, name) for name in ("start", "end"))
     text = Markup("It clearly falls behind first under {}, at Δv {} to {}. ")
-    return text.format(corruption_words(own.corruption), start, end)
+    return text.format(corruption_words(comparison.corruption), start, end)
 
 
 def _open(numbers: Numbers, near: list[Near]) -> Markup:
     """Return how much unobserved ranges leave open, where that is much."""
     widths = {
-        own.corruption: own.people.hmri_bounds[1] - own.people.hmri_bounds[0]
-        for own in near
-        if not any(isnan(end) for end in own.people.hmri_bounds)
+        comparison.corruption: comparison.people.hmri_bounds[1] - comparison.people.hmri_bounds[0]
+        for comparison in near
+        if not any(isnan(end) for end in comparison.people.hmri_bounds)
     }
     if not widths or max(widths.values()) < WIDE:
         return Markup("")
-    widest = max(near, key=lambda own: widths.get(own.corruption, -1))
+    widest = max(near, key=lambda comparison: widths.get(comparison.corruption, -1))
     span = numbers.span(delta, *widest.path, "hmri_bounds")
     text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
     return text.format(corruption_words(widest.corruption), span)

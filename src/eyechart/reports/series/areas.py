@@ -66,19 +66,19 @@ class AreaPanel:
             ("MRSI", known(self.comparison.mrsi.value)),
         )
 
-    def significant(self, who: str) -> list[Range]:
+    def significant(self, side: str) -> list[Range]:
         """Return where "people" or "model" is ahead by more than the 83 % bands."""
-        return [(own.start, own.end) for own in self.comparison.significant if own.who == who]
+        return [(lead.start, lead.end) for lead in self.comparison.significant if lead.who == side]
 
     def in_words(self) -> str:
         """Return who is ahead where."""
         leads = {
-            who: [(own.start, own.end) for own in self.comparison.leads if own.who == who]
-            for who in ("people", "model")
+            side: [(lead.start, lead.end) for lead in self.comparison.leads if lead.who == side]
+            for side in ("people", "model")
         }
         sentences = [
-            f"{'people are' if who == 'people' else 'the model is'} ahead at Δv {places(ranges)}"
-            for who, ranges in leads.items()
+            f"{'people are' if side == 'people' else 'the model is'} ahead at Δv {places(ranges)}"
+            for side, ranges in leads.items()
             if ranges
         ]
         return f"{self.model.short}: {listed(sentences) or 'nobody is ahead'}"
@@ -87,9 +87,9 @@ class AreaPanel:
 def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[AreaPanel]:
     """Return a panel for each model that is compared with humans under a corruption."""
     return [
-        AreaPanel(own.model, space, corruption, letter, own.score.people, (*own.at, "people"))
-        for own in curve_panel(part.models, space, corruption, letter).curves
-        if own.score.people is not None
+        AreaPanel(curve.model, space, corruption, letter, curve.score.people, (*curve.at, "people"))
+        for curve in curve_panel(part.models, space, corruption, letter).curves
+        if curve.score.people is not None
     ]
 
 

@@ -109,7 +109,9 @@ class CurvePanel:
     @property
     def has_gaps(self) -> bool:
         """Whether for any model a part of visual change was hardly observed."""
-        return any(sum(end - start for start, end in own.observed) < 0.98 for own in self.curves)
+        return any(
+            sum(end - start for start, end in curve.observed) < 0.98 for curve in self.curves
+        )
 
     def in_words(self) -> str:
         """Return what the panel shows: who is best, where curves cross, what is missing."""
@@ -174,7 +176,7 @@ def run_panels(models: Sequence[Shown], space: str, corruption: str) -> list[Cur
         panel = curve_panel(models, space, corruption, letter, human_scale=True)
         if panel.humans is None:
             elsewhere = (curve_panel(models, name, corruption, letter) for name in spaces)
-            humans = next((own.humans for own in elsewhere if own.humans is not None), None)
+            humans = next((panel.humans for panel in elsewhere if panel.humans is not None), None)
             panel = replace(panel, humans=humans)
         panels.append(panel)
     return panels
@@ -241,7 +243,7 @@ def crossings(delta_v: Numbers, first: Numbers, second: Numbers) -> list[float]:
 
 
 def _order(panel: CurvePanel) -> str:
-    areas = [(own.area, own.model.short) for own in panel.curves if own.area is not None]
+    areas = [(curve.area, curve.model.short) for curve in panel.curves if curve.area is not None]
     if not areas:
         return ""
     (most, best), (least, worst) = max(areas), min(areas)
@@ -256,8 +258,8 @@ def _order(panel: CurvePanel) -> str:
 
 def _crossing(panel: CurvePanel) -> str:
     """Return where the curves of the two models with the largest areas cross."""
-    ranked = [own for own in panel.curves if own.area is not None]
-    ranked.sort(key=lambda own: (own.area, own.model.short), reverse=True)
+    ranked = [curve for curve in panel.curves if curve.area is not None]
+    ranked.sort(key=lambda series: (series.area, series.model.short), reverse=True)
     if len(ranked) < 2:
         return ""
     first, second = ranked[0], ranked[1]

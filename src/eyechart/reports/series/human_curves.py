@@ -122,16 +122,19 @@ def human_experiments(report: Report) -> list[FoundExperiment]:
     for place, part in enumerate(report.parts):
         for run in part.runs:
             at = report.runs.index(run)
-            for index, own in enumerate(run.results.people):
-                first.setdefault((own.name, own.size), FoundExperiment(place, at, index, own))
+            for index, experiment in enumerate(run.results.people):
+                first.setdefault(
+                    (experiment.name, experiment.size),
+                    FoundExperiment(place, at, index, experiment),
+                )
     return list(first.values())
 
 
 def human_panels(experiments: Iterable[FoundExperiment], letter: str) -> list[HumanPanel]:
     """Return the panels of a property with bands of 83 %."""
     members = []
-    for found in experiments:
-        own, name = found.experiment, PROPERTIES[letter]
+    for found_experiment in experiments:
+        own, name = found_experiment.experiment, PROPERTIES[letter]
         curve = own.accuracy if letter == "a" else own.consistency
         if curve is not None:
             line = HumanLine(
@@ -145,7 +148,7 @@ def human_panels(experiments: Iterable[FoundExperiment], letter: str) -> list[Hu
                     RatePoint(point.delta_v, point.rate, point.interval83, point.answers)
                     for point in curve.points
                 ),
-                at=pointer(found.run, "people", found.index, name),
+                at=pointer(found_experiment.run, "people", found_experiment.index, name),
             )
             members.append((own.kind, bool(own.kind) or own.tested, line))
     return _panels(members, letter)

@@ -77,14 +77,14 @@ class ImageStrip:
 
     def spread_over(self, count: int) -> "ImageStrip":
         """Return at most so many corrupted images that exist, evenly from mild to strong."""
-        there = [
+        present = [
             (image.example.delta_v, image)
             for image in self.images
             if not image.is_clean and image.example.delta_v is not None and image.path.is_file()
         ]
-        there.sort(key=lambda pair: pair[0])
-        places = np.linspace(0, len(there) - 1, min(count, len(there))).round().astype(int)
-        return ImageStrip(tuple(there[place][1] for place in places))
+        present.sort(key=lambda pair: pair[0])
+        places = np.linspace(0, len(present) - 1, min(count, len(present))).round().astype(int)
+        return ImageStrip(tuple(present[index][1] for index in places))
 
 
 def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
@@ -123,8 +123,8 @@ def _predictions(
         for place in (index,) if model.run == run else range(len(examples)):
             other = examples[place]
             if _key(other) == _key(example) and model.name in other.answers:
-                shown = ShownPrediction(model, other.answers[model.name], place)
-                predictions[model.name] = shown
+                prediction = ShownPrediction(model, other.answers[model.name], place)
+                predictions[model.name] = prediction
                 break
     return predictions
 

@@ -70,12 +70,12 @@ def errors_of(part: Part) -> list[ModelErrors]:
     A model that has none there is in the first label space in which it has some.
     """
     spaces = dict.fromkeys((part.standings.space, *part.spaces))
-    found: dict[str, ModelErrors] = {}
+    collected: dict[str, ModelErrors] = {}
     for space in spaces:
         for row in errors_in(part, space):
             if row.errors.ce:
-                found.setdefault(row.model.name, row)
-    return [found[model.name] for model in part.models if model.name in found]
+                collected.setdefault(row.model.name, row)
+    return [collected[model.name] for model in part.models if model.name in collected]
 
 
 def why_no_mce(part: Part) -> str:

@@ -58,12 +58,12 @@ def as_overlap(
 def clustered(overlap: Overlap) -> Overlap:
     """Return the same scores in an order in which corruptions that overlap are neighbours."""
     order = cluster_order(np.array(overlap.scores))
-    return in_order(overlap, [overlap.names[place] for place in order])
+    return in_order(overlap, [overlap.names[index] for index in order])
 
 
 def in_order(overlap: Overlap, names: Sequence[str]) -> Overlap:
     """Return the scores of these corruptions alone, in this order; all must have scores."""
-    at = {name: place for place, name in enumerate(overlap.names)}
+    at = {name: index for index, name in enumerate(overlap.names)}
     order = [at[name] for name in names]
     return replace(
         overlap,
@@ -117,7 +117,7 @@ def overlap_in_words(overlap: Overlap) -> str:
 
 def _highest(overlap: Overlap, names: Sequence[str]) -> tuple[float, str, str] | None:
     """Return the highest score of two of these corruptions, and which two; None if none has one."""
-    at = {name: place for place, name in enumerate(overlap.names)}
+    at = {name: index for index, name in enumerate(overlap.names)}
     known = []
     for one, two in combinations(names, 2):
         both = (overlap.scores[at[one]][at[two]], overlap.scores[at[two]][at[one]])

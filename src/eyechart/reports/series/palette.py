@@ -54,4 +54,4 @@ CHANGE = "#C1272D"
 
 def dashes_of(names: Iterable[str]) -> dict[str, str]:
     """Return the dash pattern of each model."""
-    return {name: DASHES[place % len(DASHES)] for place, name in enumerate(names)}
+    return {name: DASHES[index % len(DASHES)] for index, name in enumerate(names)}

@@ -93,19 +93,19 @@ class Report:
     @property
     def models(self) -> tuple[Shown, ...]:
         """Every model once."""
-        found: dict[str, Shown] = {}
+        collected: dict[str, Shown] = {}
         for part in self.parts:
-            for own in part.models:
-                found.setdefault(own.name, own)
-        return tuple(found.values())
+            for model in part.models:
+                collected.setdefault(model.name, model)
+        return tuple(collected.values())
 
 
 def models_of(results: Results) -> tuple[Shown, ...]:
     """Return the models of one run in their order, each in its colour."""
     names = [model.name for model in results.models]
     return tuple(
-        Shown(model.name, short, COLOURS[place % len(COLOURS)], model.category, 0, place, model)
-        for place, (short, model) in enumerate(zip(short_names(names), results.models, strict=True))
+        Shown(model.name, short, COLOURS[index % len(COLOURS)], model.category, 0, index, model)
+        for index, (short, model) in enumerate(zip(short_names(names), results.models, strict=True))
     )
 
 
@@ -126,8 +126,8 @@ def load_report(folders: Sequence[Path], categories: Mapping[str, str] | None = 
         if name not in names:
             raise UsageError(f"No model is called {name}; there are {', '.join(names)}.")
     looks = {
-        name: (short, COLOURS[place % len(COLOURS)])
-        for place, (name, short) in enumerate(zip(names, short_names(names), strict=True))
+        name: (short, COLOURS[index % len(COLOURS)])
+        for index, (name, short) in enumerate(zip(names, short_names(names), strict=True))
     }
     notes: list[str] = []
     parts = tuple(_part(board, runs, looks, categories or {}) for board in boards)
@@ -147,13 +147,13 @@ def _part(
     categories: Mapping[str, str],
 ) -> Part:
     standings = stand(board)
-    shown = []
+    entries = []
     for name in standings.order:
-        run = next(own for own in board.runs if name in own.models)
-        place = run.models.index(name)
-        model = run.results.models[place]
+        run = next(run for run in board.runs if name in run.models)
+        index = run.models.index(name)
+        model = run.results.models[index]
         short, colour = looks[name]
         category = categories.get(name, model.category)
         category = category if category in CATEGORIES else ""
-        shown.append(Shown(name, short, colour, category, runs.index(run), place, model))
-    return Part(standings, tuple(shown), board.runs)
+        entries.append(Shown(name, short, colour, category, runs.index(run), index, model))
+    return Part(standings, tuple(entries), board.runs)

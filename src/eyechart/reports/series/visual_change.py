@@ -57,20 +57,20 @@ class Spread:
         )
 
 
-def histogram_of(report: Report, place: int, corruption: str) -> list[Spread]:
+def histogram_of(report: Report, index: int, corruption: str) -> list[Spread]:
     """Return a corruption of a part, ImageNet-C's before VCR's; none if VCR's part shows both."""
-    spread = _spread(report, report.parts[place], corruption)
+    spread = _spread(report, report.parts[index], corruption)
     if spread is None or not spread.coverage.rows:
         return []
     partner = _partner(report, spread)
     if partner and spread.suite in FIXED:
         return []
-    return sorted([spread, *partner], key=lambda each: each.suite in CONTINUOUS)
+    return sorted([spread, *partner], key=lambda spread: spread.suite in CONTINUOUS)
 
 
-def covered_in(report: Report, place: int) -> list[list[Spread]]:
+def covered_in(report: Report, index: int) -> list[list[Spread]]:
     """Return what a part's corruptions cover, for VCR after ImageNet-C's; none if shown there."""
-    part = report.parts[place]
+    part = report.parts[index]
     spreads = [_spread(report, part, name) for name in part.corruptions]
     measured = [spread for spread in spreads if spread is not None]
     partners = [partner for spread in measured for partner in _partner(report, spread)]
@@ -147,7 +147,7 @@ def _grid(report: Report, parts: tuple[Part, ...]) -> SpreadGrid:
             if spread is not None:
                 spreads.setdefault(bare_name(name), {})[titles[id(part)]] = spread
     suites = tuple(dict.fromkeys(titles.values()))
-    shared = {name: own for name, own in spreads.items() if len(own) == len(suites)}
+    shared = {name: by_suite for name, by_suite in spreads.items() if len(by_suite) == len(suites)}
     return SpreadGrid(parts, suites, shared)
 
 

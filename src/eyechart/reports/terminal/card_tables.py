@@ -30,43 +30,43 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
         ranked = space == standings.space
         rows = [
             [
-                str(place),
-                escape(shown.short),
-                *([_span(standings.ranks.intervals[shown.name])] if ranked else []),
+                str(index),
+                escape(model.short),
+                *([_span(standings.ranks.intervals[model.name])] if ranked else []),
                 *(
-                    in_words(overall(own)[name], SCORES[name])
-                    + _mark(is_mean_marked(report.runs[shown.run], shown.model, space, name))
+                    in_words(overall(scores)[name], SCORES[name])
+                    + _mark(is_mean_marked(report.runs[model.run], model.model, space, name))
                     for name in columns
                 ),
             ]
-            for place, (shown, own) in enumerate(models, start=1)
+            for index, (model, scores) in enumerate(models, start=1)
         ]
         yield f"### {heading(part, space)}"
         yield order
         head = ["#", "model", *(["rank, 95 %"] if ranked else []), *columns.values()]
         yield table(head, rows, left=2)
-        if note := note_on(shown.model for shown, _ in models):
+        if note := note_on(model.model for model, _ in models):
             yield note
 
 
-def by_corruption(part: Part, shown: Shown) -> Iterator[str]:
+def by_corruption(part: Part, model: Shown) -> Iterator[str]:
     """Yield a heading and a table for each label space of a model: a line for each corruption."""
-    for name, space in shown.model.spaces.items():
-        found = {corruption: _cells(space, corruption) for corruption in space.corruptions}
-        there = {title for cells in found.values() for title in cells}
-        columns = [title for score in DECLARED if (title := _title(score)) in there]
+    for name, space in model.model.spaces.items():
+        collected = {corruption: _cells(space, corruption) for corruption in space.corruptions}
+        present = {title for cells in collected.values() for title in cells}
+        columns = [title for score in DECLARED if (title := _title(score)) in present]
         if not columns:
             continue
         rows = [
             [
-                escape(corruption_title(key)) + _mark(key in shown.model.marked),
-                *(own.get(column, "–") for column in columns),
+                escape(corruption_title(key)) + _mark(key in model.model.marked),
+                *(cells.get(column, "–") for column in columns),
             ]
-            for key, own in found.items()
+            for key, cells in collected.items()
         ]
-        yield f"### {escape(shown.short)}, {heading(part, name)}"
+        yield f"### {escape(model.short)}, {heading(part, name)}"
         yield table(["corruption", *map(escape, columns)], rows)
-        if note := note_on([shown.model]):
+        if note := note_on([model.model]):
             yield note
 
 
@@ -91,7 +91,7 @@ def heading(part: Part, space: str) -> str:
 
 
 def _scored(part: Part, space: str) -> list[Scored]:
-    return [(shown, own) for shown in part.models if (own := shown.space(space)) is not None]
+    return [(model, scores) for model in part.models if (scores := model.space(space)) is not None]
 
 
 def _span(ends: tuple[float, float]) -> str:
@@ -105,21 +105,23 @@ def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, st
         name = score.name
         if not all(name in overall(space) for _, space in models):
             continue
-        over = {averaged(report.runs[shown.run], space, name) for shown, space in models}
+        over = {averaged(report.runs[model.run], space, name) for model, space in models}
         if len(over) > 1:
             continue
         wanted = len(report.runs[models[0][0].run].config["means_over"])
         count = len(over.pop())
         some = 0 < count < wanted
-        few = f" ({count} of {wanted} corruptions)" if some else ""
-        yield name, escape(_title(score)) + few
+        note = f" ({count} of {wanted} corruptions)" if some else ""
+        yield name, escape(_title(score)) + note
 
 
 def _cells(space: SpaceResults, corruption: str) -> dict[str, str]:
     """Return all scores under one corruption, by the titles of their columns."""
-    found = {score: find(space, score.path(corruption)) for score in DECLARED if not score.of_test}
+    collected = {
+        score: find(space, score.path(corruption)) for score in DECLARED if not score.of_test
+    }
     return {
         _title(score): in_words(number, score)
-        for score, number in found.items()
+        for score, number in collected.items()
         if number is not None
     }

@@ -31,20 +31,20 @@ def stacked(
     from rich.text import Text
 
     sizes = [
-        max(Text.from_markup(text).cell_len for text in (title, *(row[place] for row in rows)))
+        max(Text.from_markup(text).cell_len for text in (title, *(row[index] for row in rows)))
         + PADDING
-        for place, title in enumerate(head)
+        for index, title in enumerate(head)
     ]
     room = width - sum(sizes[:kept])
     group: list[int] = []
     groups = []
     for place in range(kept, len(head)):
-        if group and not markdown and sum(sizes[own] for own in group) + sizes[place] > room:
+        if group and not markdown and sum(sizes[column] for column in group) + sizes[place] > room:
             groups.append(group)
             group = []
         group.append(place)
-    for own in [*groups, group]:
-        places = [*range(kept), *own]
+    for columns in [*groups, group]:
+        places = [*range(kept), *columns]
         yield _table(head, rows, places, left, markdown, last_apart)
 
 
@@ -60,11 +60,11 @@ def _table(
     from rich.table import Table
 
     table = Table(box=box.MARKDOWN if markdown else box.SIMPLE_HEAD)
-    for place in places:
-        side: Literal["left", "right"] = "left" if place in left else "right"
-        table.add_column(head[place], justify=side, overflow="fold")
+    for index in places:
+        side: Literal["left", "right"] = "left" if index in left else "right"
+        table.add_column(head[index], justify=side, overflow="fold")
     for number, row in enumerate(rows):
         if last_apart and number == len(rows) - 1:
             table.add_section()
-        table.add_row(*(row[place] for place in places))
+        table.add_row(*(row[index] for index in places))
     return table

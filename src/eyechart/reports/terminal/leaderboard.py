@@ -45,7 +45,7 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
     columns = [
         score for score in LEADERBOARD if score.name in standings.scores and score.name in wanted
     ]
-    places = {name: str(place + 1) for place, name in enumerate(standings.order)}
+    places = {name: str(index + 1) for index, name in enumerate(standings.order)}
     short = dict(zip(standings.order, short_names(standings.order), strict=True))
     rows = []
     for model in standings.order:
@@ -72,14 +72,15 @@ def rankings_tables(
     """Yield every model's rank in each way of ranking, a line per corruption or metric."""
     from rich.markup import escape
 
-    ways = list(dict.fromkeys(way for each in rankings for way in each.ranks))
+    ways = list(dict.fromkeys(way for comparison in rankings for way in comparison.ranks))
     models = list(rankings[0].ranks[ways[0]].ranks)
     rows = []
-    for each in rankings:
+    for comparison in rankings:
         cells = [
-            " / ".join(f"{own.ranks[model]:g}" for own in each.ranks.values()) for model in models
+            " / ".join(f"{ranking.ranks[model]:g}" for ranking in comparison.ranks.values())
+            for model in models
         ]
-        rows.append((_ranked_by(each), *cells, str(len(each.swaps))))
+        rows.append((_ranked_by(comparison), *cells, str(len(comparison.swaps))))
     head = (f"rank by {' / '.join(ways)}", *map(escape, short_names(models)), "pairs swapped")
     return stacked(head, rows, width=width, markdown=markdown)
 
@@ -87,15 +88,17 @@ def rankings_tables(
 def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
     """Return a sentence for each two models that two ways put in opposite orders beyond chance."""
     models = dict.fromkeys(
-        name for each in rankings for name in each.ranks[next(iter(each.ranks))].ranks
+        name
+        for comparison in rankings
+        for name in comparison.ranks[next(iter(comparison.ranks))].ranks
     )
     short = dict(zip(models, short_names(list(models)), strict=True))
     return [
-        f"{_ranked_by(each)}: {one} puts {short[swap.first]} before"
+        f"{_ranked_by(comparison)}: {one} puts {short[swap.first]} before"
         f" {short[swap.second]}, {two} behind it."
-        for each in rankings
-        for one, two, swap in each.swaps
-        if each.is_sure(swap)
+        for comparison in rankings
+        for one, two, swap in comparison.swaps
+        if comparison.is_sure(swap)
     ]
 
 
@@ -104,11 +107,11 @@ def _ranked_by(rankings: Rankings) -> str:
     return SCORES[rankings.what].title if rankings.what in SCORES else rankings.what
 
 
-def coverage_table(found: Discrete, markdown: bool = False) -> "Table":
+def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
     """Return the share of Δv that both test sets cover, by corruption."""
     rows = [
         (name, _share(fixed), _share(continuous))
-        for name, (fixed, continuous) in found.coverage.items()
+        for name, (fixed, continuous) in discrete.coverage.items()
     ]
     head = ("Δv covered", "ImageNet-C", "VCR")
     return next(stacked(head, rows, width=80, markdown=markdown))
@@ -127,12 +130,12 @@ def comparison_texts(
         "pairs.csv": csv_text(_pairs(boards)),
     }
     if discrete is not None or benchmarks:
-        found = {
+        collected = {
             "corruptions": [] if discrete is None else list(map(_plain, discrete.corruptions)),
             "coverage": {} if discrete is None else _coverage(discrete),
             "benchmarks": list(map(_plain, benchmarks)),
         }
-        texts["rankings.json"] = json.dumps(found, indent=1, allow_nan=False) + "\n"
+        texts["rankings.json"] = json.dumps(collected, indent=1, allow_nan=False) + "\n"
     return texts
 
 
@@ -186,10 +189,10 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
     for standings in boards:
         for pair in standings.pairs:
             low, high = map(known, pair.interval)
-            own = {name: value for name, value in asdict(pair).items() if name != "interval"}
+            values = {name: value for name, value in asdict(pair).items() if name != "interval"}
             yield {
                 "suite": standings.board.suite, "space": standings.space, "score": standings.by,
-                **own, "low95": low, "high95": high, "note": standings.verdict,
+                **values, "low95": low, "high95": high, "note": standings.verdict,
             }  # fmt: skip
 
 
@@ -208,8 +211,8 @@ def _plain(rankings: Rankings) -> dict[str, Any]:
         "what": rankings.what,
         "ways": {
             way: {
-                model: {"value": own.value, "rank": rankings.ranks[way].ranks[model]}
-                for model, own in scores.items()
+                model: {"value": estimate.value, "rank": rankings.ranks[way].ranks[model]}
+                for model, estimate in scores.items()
             }
             for way, scores in rankings.scores.items()
         },

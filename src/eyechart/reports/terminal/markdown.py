@@ -7,7 +7,11 @@ SPECIAL = re.compile(r"[\\`*{}\[\]#]|(?<![^\W_])_|_(?![^\W_])")
 """What Markdown may take for mark-up, as all its kinds escape it; of underscores those at the ends
 of words."""
 
-ENTITIES = {own: f"&#{ord(own)};" for own in "|~$@"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+ENTITIES = {character: f"&#{ord(character)};" for character in "|~$@"} | {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+}
 """What only some kinds of Markdown take for mark-up, and HTML."""
 
 LINE_START = re.compile(r"^(\d*)([-+.)])")
@@ -16,7 +20,9 @@ LINE_START = re.compile(r"^(\d*)([-+.)])")
 
 def one_line(text: str) -> str:
     """Return text without what cannot be printed, such as line ends, and without double spaces."""
-    return " ".join("".join(own if own.isprintable() else " " for own in text).split())
+    return " ".join(
+        "".join(character if character.isprintable() else " " for character in text).split()
+    )
 
 
 def escape(text: str) -> str:
@@ -24,13 +30,13 @@ def escape(text: str) -> str:
     line = "".join(ENTITIES.get(letter, letter) for letter in one_line(text))
     # in entities, # is at home
     line = re.sub(r"&#\d+;|" + SPECIAL.pattern, _literal, line)
-    line = LINE_START.sub(lambda found: f"{found[1]}\\{found[2]}", line)
+    line = LINE_START.sub(lambda match: f"{match[1]}\\{match[2]}", line)
     # bare addresses become links without being asked to
     return line.replace("://", "&#58;//").replace("www.", "www&#46;")
 
 
-def _literal(found: re.Match[str]) -> str:
-    return found[0] if len(found[0]) > 1 else f"\\{found[0]}"
+def _literal(match: re.Match[str]) -> str:
+    return match[0] if len(match[0]) > 1 else f"\\{match[0]}"
 
 
 def code(text: str) -> str:
@@ -54,7 +60,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """Return a table of cells that are Markdown already; the first `left` columns flush left."""
-    rule = [":--" if place < left else "--:" for place in range(len(head))]
+    rule = [":--" if index < left else "--:" for index in range(len(head))]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 

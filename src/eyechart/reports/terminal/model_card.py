@@ -59,10 +59,10 @@ def card_of(report: Report) -> str:
 
 
 def _sections(report: Report) -> Iterator[str]:
-    names = [escape(shown.short) for shown in report.models]
-    which = names[0] if len(names) == 1 else f"{len(names)} models"
+    names = [escape(model.short) for model in report.models]
+    selection = names[0] if len(names) == 1 else f"{len(names)} models"
     verb = "sees" if len(names) == 1 else "see"
-    yield f"# How well {which} {verb} as pictures degrade"
+    yield f"# How well {selection} {verb} as pictures degrade"
     yield bullets(_sentences(report))
     yield "## Leaderboard"
     for part in report.parts:
@@ -70,8 +70,8 @@ def _sections(report: Report) -> Iterator[str]:
     yield bullets(_meanings(report))
     yield "## By corruption"
     for part in report.parts:
-        for shown in part.models:
-            yield from by_corruption(part, shown)
+        for model in part.models:
+            yield from by_corruption(part, model)
     yield "## How it was measured"
     for run in report.runs:
         yield from _measured(run)
@@ -85,31 +85,34 @@ def _sections(report: Report) -> Iterator[str]:
 def _sentences(report: Report) -> Iterator[str]:
     """Yield the page's verdict on each model of each test."""
     for part in report.parts:
-        for shown in part.models:
-            verdict = verdict_on(report, part, shown)
+        for model in part.models:
+            verdict = verdict_on(report, part, model)
             text = Markup(" ").join([verdict.text, verdict.details]).striptags()
             suite = f" ({escape(suite_title(part.suite))})" if len(report.parts) > 1 else ""
-            yield f"**{escape(shown.short)}**{suite} {escape(text)}"
+            yield f"**{escape(model.short)}**{suite} {escape(text)}"
 
 
 def _meanings(report: Report) -> Iterator[str]:
     """Yield what each score is that there is, and what stands in brackets."""
-    there = {
+    present = {
         name
         for part in report.parts
-        for shown in part.models
-        for space in shown.model.spaces.values()
+        for model in part.models
+        for space in model.model.spaces.values()
         for name in overall(space)
     }
     for score in OVERALL:
-        if score.name in there:
+        if score.name in present:
             yield f"{escape(score.title)}: {escape(score.meaning)}."
     yield INTERVALS
 
 
 def _measured(run: Run) -> Iterator[str]:
     images, config, fit = run.results.images, run.config, run.config["fit"]
-    people = [f"{escape(own.title)} ({escape(own.size)})" for own in run.results.people]
+    people = [
+        f"{escape(experiment.title)} ({escape(experiment.size)})"
+        for experiment in run.results.people
+    ]
     yield f"### {_title(run)}"
     yield bullets(
         [
@@ -129,14 +132,14 @@ def _stimulus(name: str) -> str:
 
 
 def _limits(report: Report) -> Iterator[str]:
-    said = [*report.notes]
+    text = [*report.notes]
     if report.discrete is not None and report.discrete.note:
-        said.append(report.discrete.note)
+        text.append(report.discrete.note)
     for part in report.parts:
         for run in part.runs:
-            said += [f"{suite_title(part.suite)}: {own}" for own in run.results.warnings]
-    if said:
-        yield bullets(escape(own) for own in dict.fromkeys(said))
+            text += [f"{suite_title(part.suite)}: {warning}" for warning in run.results.warnings]
+    if text:
+        yield bullets(escape(note) for note in dict.fromkeys(text))
     for part in report.parts:
         for name in part.spaces:
             rows = list(_unobserved(part, name))
@@ -147,22 +150,26 @@ def _limits(report: Report) -> Iterator[str]:
 
 def _unobserved(part: Part, name: str) -> Iterator[list[str]]:
     """Yield each corruption with the ranges of Δv that no model's curve was observed in."""
-    spaces = [own for shown in part.models if (own := shown.space(name)) is not None]
+    spaces = [scores for model in part.models if (scores := model.space(name)) is not None]
     for corruption in part.corruptions:
-        missing = {_gaps(own, corruption) for own in spaces} - {""}
+        missing = {_gaps(space, corruption) for space in spaces} - {""}
         if missing:
             yield [escape(corruption_title(corruption)), listed(sorted(missing))]
 
 
 def _reproduce(run: Run) -> Iterator[str]:
-    own = run.results.provenance
+    provenance = run.results.provenance
     yield f"### {_title(run)}"
-    if own.command:
-        yield block(own.command, "sh")
-    versions = ", ".join(code(f"{name} {text}") for name, text in own.versions.items())
+    if provenance.command:
+        yield block(provenance.command, "sh")
+    versions = ", ".join(code(f"{name} {text}") for name, text in provenance.versions.items())
     lines = [
-        *([f"Made on {escape(own.made)}, on {escape(own.device)}."] if own.made else []),
-        f"With {versions}" + (f", commit {code(own.git)}." if own.git else "."),
+        *(
+            [f"Made on {escape(provenance.made)}, on {escape(provenance.device)}."]
+            if provenance.made
+            else []
+        ),
+        f"With {versions}" + (f", commit {code(provenance.git)}." if provenance.git else "."),
         f"Pictures: {code(run.results.images.digest)} (digest of all).",
     ]
     for model in run.results.models:
@@ -179,11 +186,11 @@ def _title(run: Run) -> str:
 
 def _gaps(space: SpaceResults, corruption: str) -> str:
     """Return the ranges of Δv without enough pictures under a corruption, "" if there are none."""
-    found = []
-    for own in space.corruptions[corruption].properties.values():
-        if own.curve is None:
+    collected = []
+    for score in space.corruptions[corruption].properties.values():
+        if score.curve is None:
             continue
-        edges = [0.0, *(end for both in own.observed for end in both), 1.0]
+        edges = [0.0, *(end for both in score.observed for end in both), 1.0]
         pairs = zip(edges[::2], edges[1::2], strict=True)
-        found += [f"{low:.2f}–{high:.2f}" for low, high in pairs if high - low > 0.005]
-    return listed(list(dict.fromkeys(found)))
+        collected += [f"{low:.2f}–{high:.2f}" for low, high in pairs if high - low > 0.005]
+    return listed(list(dict.fromkeys(collected)))

@@ -21,26 +21,26 @@ def model_index(report: Report) -> list[dict[str, Any]]:
     """Return the block: an entry for each model, with a result for each test and label space."""
     return [
         {
-            "name": one_line(shown.short),
+            "name": one_line(model.short),
             "results": [
-                _result(report.runs[own.run], part, space, own, scores)
+                _result(report.runs[model.run], part, space, model, scores)
                 for part in report.parts
-                for own in part.models
-                if own.name == shown.name
-                for space, scores in _scored(own)
+                for model in part.models
+                if model.name == model.name
+                for space, scores in _scored(model)
             ],
         }
-        for shown in report.models
+        for model in report.models
     ]
 
 
 def overall(space: SpaceResults) -> dict[str, Estimate]:
     """Return the scores over a whole test that exist, by name, in the order of a card."""
-    found: dict[str, Estimate | None] = {
+    collected: dict[str, Estimate | None] = {
         score.name: find(space, score.overall_path) for score in OVERALL
     }
     return {
-        name: number for name, number in found.items() if number is not None and number.is_known
+        name: number for name, number in collected.items() if number is not None and number.is_known
     }
 
 
@@ -49,16 +49,16 @@ def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
     counted, score = tuple(run.config["means_over"]), SCORES[name]
     if score.of_test:
         return counted if BASELINE in score.needs else ()
-    return tuple(each for each in counted if find(space, score.path(each)) is not None)
+    return tuple(name for name in counted if find(space, score.path(name)) is not None)
 
 
-def _scored(shown: Shown) -> Iterator[tuple[str, SpaceResults]]:
-    for name, space in shown.model.spaces.items():
+def _scored(model: Shown) -> Iterator[tuple[str, SpaceResults]]:
+    for name, space in model.model.spaces.items():
         if overall(space):
             yield name, space
 
 
-def _result(run: Run, part: Part, name: str, shown: Shown, space: SpaceResults) -> dict[str, Any]:
+def _result(run: Run, part: Part, name: str, model: Shown, space: SpaceResults) -> dict[str, Any]:
     images, config = run.results.images, run.config
     # a card travels, and folders of this machine mean nothing elsewhere
     source = PurePath(images.source).name or "pictures"
@@ -76,25 +76,27 @@ def _result(run: Run, part: Part, name: str, shown: Shown, space: SpaceResults) 
                 "seed": config.get("seed"),
                 "stimulus": images.stimulus,
                 "corruptions": list(map(one_line, part.corruptions)),
-                "trained_on": list(map(one_line, shown.model.marked)),
+                "trained_on": list(map(one_line, model.model.marked)),
             },
         },
-        "metrics": [_metric(run, space, own, number) for own, number in overall(space).items()],
+        "metrics": [
+            _metric(run, space, metric, number) for metric, number in overall(space).items()
+        ],
     }
 
 
 def _metric(run: Run, space: SpaceResults, name: str, number: Estimate) -> dict[str, Any]:
-    about: dict[str, Any] = {"interval95": [known(end) for end in number.interval95]}
+    details: dict[str, Any] = {"interval95": [known(end) for end in number.interval95]}
     score = SCORES[name]
     if over := averaged(run, space, name):
-        about["mean_over"] = len(over)
+        details["mean_over"] = len(over)
     if score.is_percent:
-        about["baseline"] = one_line(run.baseline)
+        details["baseline"] = one_line(run.baseline)
     if space.verdict:
-        about["note"] = space.verdict
+        details["note"] = space.verdict
     return {
         "type": name,
         "value": number.value,
         "name": score.title + (" as a share, 1 is the baseline" if score.is_percent else ""),
-        "args": about,
+        "args": details,
     }

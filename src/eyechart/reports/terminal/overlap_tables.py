@@ -30,8 +30,8 @@ Table = tuple[tuple[str, ...], Rows]
 def matrix_table(matrix: OverlapMatrix) -> Table:
     """Return all scores."""
     rows: Rows = [
-        (name, *(score_text(score) for score in own))
-        for name, own in zip(matrix.names, matrix.scores, strict=True)
+        (name, *(score_text(score) for score in row))
+        for name, row in zip(matrix.names, matrix.scores, strict=True)
     ]
     return ("overlap", *matrix.names), rows
 
@@ -48,18 +48,18 @@ def nearest_table(
     sure = [] if intervals is None else [f"{100 * intervals.level:g} %"]
     sure += [] if seed_deviation is None else ["sd of seeds"]
     rows: Rows = []
-    for place, name in enumerate(matrix.names):
-        own = np.where(np.arange(len(matrix)) == place, np.nan, matrix.scores[place])
+    for index, name in enumerate(matrix.names):
+        row = np.where(np.arange(len(matrix)) == index, np.nan, matrix.scores[index])
         cells = [UNKNOWN] * (3 + len(sure))
-        if not np.isnan(own).all():
-            near = int(np.nanargmax(own))
-            cells = [matrix.names[near], score_text(own[near])]
+        if not np.isnan(row).all():
+            near = int(np.nanargmax(row))
+            cells = [matrix.names[near], score_text(row[near])]
             if intervals is not None:
-                cells.append(_range(intervals.low[place, near], intervals.high[place, near]))
+                cells.append(_range(intervals.low[index, near], intervals.high[index, near]))
             if seed_deviation is not None:
-                cells.append(score_text(seed_deviation[place, near]))
-            cells.append(score_text(float(np.nanmean(own))))
-        gain = UNKNOWN if matrix.gains is None else f"{matrix.gains[place]:.3f}"
+                cells.append(score_text(seed_deviation[index, near]))
+            cells.append(score_text(float(np.nanmean(row))))
+        gain = UNKNOWN if matrix.gains is None else f"{matrix.gains[index]:.3f}"
         rows.append((name, gain, *cells))
     return ("corruption", "own gain", "overlaps most with", "by", *sure, "mean overlap"), rows
 
@@ -77,7 +77,7 @@ def interval_cells(intervals: OverlapIntervals) -> list[list[str]]:
             intervals.matrix.scores, intervals.low, intervals.high, intervals.seed_deviation,
             intervals.undetermined,
         )  # fmt: skip
-        cells = [float(own[one, two]) for own in values]
+        cells = [float(value[one, two]) for value in values]
         rows.append([names[one], names[two], *map(_cell, cells)])
     return rows
 
@@ -90,14 +90,16 @@ def step_table(steps: Sequence[ThresholdRange[str]]) -> Table:
     rows: Rows = []
     before: tuple[str, ...] = ()
     for step in steps:
-        own = step.selection
-        ties = f"{len(own.ties)}{'+' if own.more_ties else ''}" if own.ties else ""
-        changes = [f"+{name}" for name in own.members if name not in before]
-        changes += [f"−{name}" for name in before if name not in own.members]
-        before = own.members
+        selection = step.selection
+        ties = (
+            f"{len(selection.ties)}{'+' if selection.more_ties else ''}" if selection.ties else ""
+        )
+        changes = [f"+{name}" for name in selection.members if name not in before]
+        changes += [f"−{name}" for name in before if name not in selection.members]
+        before = selection.members
         until = "" if math.isinf(step.high) else up(step.high)
-        mean = f"{own.mean_overlap:.4f}"
-        rows.append((up(step.low), until, str(len(own)), mean, ties, " ".join(changes)))
+        mean = f"{selection.mean_overlap:.4f}"
+        rows.append((up(step.low), until, str(len(selection)), mean, ties, " ".join(changes)))
     return ("threshold from", "below", "size", "mean overlap", "ties", "changes"), rows
 
 
@@ -109,9 +111,9 @@ def up(threshold: float) -> str:
 def balance_table(balance: "Balance") -> Table:
     """Return all corruption errors in percent; rows trained on, columns tested on."""
     rows: Rows = []
-    for model, own in balance.errors.items():
+    for model, errors in balance.errors.items():
         mean = f"{100 * balance.means[model]:.1f}"
-        rows.append((model, mean, *(f"{100 * value:.0f}" for value in own.values())))
+        rows.append((model, mean, *(f"{100 * value:.0f}" for value in errors.values())))
     name = "relative mCE" if balance.relative else "mCE"
     return (f"{'relative CE' if balance.relative else 'CE'}, %", name, *balance.benchmark), rows
 
@@ -121,8 +123,8 @@ def balance_cells(name: str, balance: "Balance") -> list[list[str]]:
     form = "relative" if balance.relative else "plain"
     start = [name, form, balance.baseline.name]
     rows = []
-    for model, own in balance.errors.items():
-        for corruption, value in own.items():
+    for model, errors in balance.errors.items():
+        for corruption, value in errors.items():
             rows.append([*start, model, corruption, _cell(value)])
         rows.append([*start, model, "mean", _cell(balance.means[model])])
     return rows
@@ -134,10 +136,10 @@ BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "cor
 def coverage_table(coverage: "BenchmarkCoverage") -> Table:
     """Return for each corruption of a benchmark which one of the other covers it, if any."""
     rows: Rows = []
-    for own in coverage.each:
-        verdict = "yes" if own.corruption in coverage.covered else "no"
-        verdict = "undetermined" if own.corruption in coverage.undetermined else verdict
-        rows.append((own.corruption, own.nearest or UNKNOWN, score_text(own.score), verdict))
+    for test in coverage.each:
+        verdict = "yes" if test.corruption in coverage.covered else "no"
+        verdict = "undetermined" if test.corruption in coverage.undetermined else verdict
+        rows.append((test.corruption, test.nearest or UNKNOWN, score_text(test.score), verdict))
     return ("corruption", "overlaps most with", "by", "covered"), rows
 
 
@@ -150,9 +152,9 @@ def direct_table(
     """
     rows: Rows = []
     sure = {name: (percent_range(ends),) for name, ends in (intervals or {}).items()}
-    for name, own in test.errors.items():
+    for name, errors in test.errors.items():
         helped = "yes" if name in test.helped else "no"
-        cells = f"{100 * test.standard[name]:.0f}", f"{100 * own:.0f}"
+        cells = f"{100 * test.standard[name]:.0f}", f"{100 * errors:.0f}"
         rows.append((name, *cells, *sure.get(name, ()), helped))
     mean, standard = test.means
     rows.append(("mean", f"{100 * standard:.1f}", f"{100 * mean:.1f}", *sure.get("mean", ()), ""))

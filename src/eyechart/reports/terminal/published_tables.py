@@ -65,13 +65,13 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
 
     by = ranked.standings.by
     rows = []
-    for own in ranked.rows:
-        if own.table is None or own.row is None:
-            score = shown(ranked.standings.scores[by][own.model], SCORES[by])
+    for row in ranked.rows:
+        if row.table is None or row.row is None:
+            score = shown(ranked.standings.scores[by][row.model], SCORES[by])
         else:
-            score = _cell(own.row, by, own.table.is_computed)
-        where = "this run" if own.table is None else f"published: {own.table.name}"
-        rows.append([str(own.rank), escape(own.model), score, where])
+            score = _cell(row.row, by, row.table.is_computed)
+        where = "this run" if row.table is None else f"published: {row.table.name}"
+        rows.append([str(row.rank), escape(row.model), score, where])
     head = ("#", "model", SCORES[by].title, "from")
     return stacked(head, rows, width=width, kept=2, left=(1, 3), markdown=markdown)
 
@@ -81,10 +81,10 @@ def published_lines(
 ) -> Iterator[dict[str, Any]]:
     """Yield a line for each published row; `rank` where it is ranked with runs."""
     ranks = {
-        (own.table.name, own.model): own.rank
+        (row.table.name, row.model): row.rank
         for board in boards
-        for own in board.rows
-        if own.table is not None
+        for row in board.rows
+        if row.table is not None
     }
     for table in tables:
         for row in table.models:

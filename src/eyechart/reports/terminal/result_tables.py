@@ -34,7 +34,9 @@ def _tables(
 
     scores = _columns(space)
     has_verdict = any(
-        own.people for score in space.corruptions.values() for own in score.properties.values()
+        property_score.people
+        for score in space.corruptions.values()
+        for property_score in score.properties.values()
     )
     rows = [
         [
@@ -61,17 +63,17 @@ def _space_title(name: str, space: SpaceResults) -> str:
 def _columns(space: SpaceResults) -> list[Score]:
     """Return the main scores that any corruption has, in the order of their columns."""
     records = space.corruptions.values()
-    there = {name for record in records for name in record.scores}
+    present = {name for record in records for name in record.scores}
     if space.corruption_error is not None:
-        there |= {"ce"} | ({"relative_ce"} if space.corruption_error.relative_ce else set())
+        present |= {"ce"} | ({"relative_ce"} if space.corruption_error.relative_ce else set())
     # an error rate where there are levels, or where it is all there is
     is_bare = any(
         record.error_by_severity or record.consistency is None or record.consistency.curve is None
         for record in records
     )
     if not is_bare:
-        there.discard("error")
-    return [score for score in DECLARED if score.is_main and score.name in there]
+        present.discard("error")
+    return [score for score in DECLARED if score.is_main and score.name in present]
 
 
 def _mean_cell(space: SpaceResults, score: Score) -> str:
@@ -92,10 +94,14 @@ def _cells(space: SpaceResults, corruption: str, columns: list[Score]) -> Iterat
 
 
 def _verdict(space: SpaceResults, score: CorruptionResults) -> str:
-    found = [own.people.scenario for own in score.properties.values() if own.people is not None]
-    if not found:
+    collected = [
+        property_score.people.scenario
+        for property_score in score.properties.values()
+        if property_score.people is not None
+    ]
+    if not collected:
         return "no human reference"
-    return "too few photographs" if space.verdict else " / ".join(found)
+    return "too few photographs" if space.verdict else " / ".join(collected)
 
 
 def _number(estimate: Estimate, score: Score) -> str:

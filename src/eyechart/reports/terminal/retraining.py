@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 HEAD = ("corruption", "score", "before", "after", "after − before", "p, Holm", "95 % intervals")
 
 
-def retraining_tables(found: Retrained, width: int) -> Iterator[tuple[str, list["Table"]]]:
+def retraining_tables(retrained: Retrained, width: int) -> Iterator[tuple[str, list["Table"]]]:
     """Yield a title and tables no wider than `width` for each label space."""
-    marked = found.evaluation.models[1].marked
-    for space in dict.fromkeys(change.space for change in found.changes):
-        own = found.evaluation.models[0].spaces.get(space)
-        assert own is not None
-        changes = [change for change in found.changes if change.space == space]
-        rows = [_row(change, change.corruption in marked, own.verdict) for change in changes]
-        title = f"Before and after retraining, {space_title(space)} ({own.pictures} pictures)"
+    marked = retrained.evaluation.models[1].marked
+    for space in dict.fromkeys(change.space for change in retrained.changes):
+        scores = retrained.evaluation.models[0].spaces.get(space)
+        assert scores is not None
+        changes = [change for change in retrained.changes if change.space == space]
+        rows = [_row(change, change.corruption in marked, scores.verdict) for change in changes]
+        title = f"Before and after retraining, {space_title(space)} ({scores.pictures} pictures)"
         yield title, list(stacked(HEAD, rows, width=width, kept=2, left=(0, 1, 6)))
 
 
@@ -62,9 +62,9 @@ def _chance(p_value: float) -> str:
     return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
-def write_changes(found: Retrained, path: Path) -> Path:
+def write_changes(retrained: Retrained, path: Path) -> Path:
     """Write one line per label space, corruption and score, and return the path."""
-    rows = [_line(found, change) for change in found.changes]
+    rows = [_line(retrained, change) for change in retrained.changes]
     file = StringIO()
     writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
@@ -77,8 +77,8 @@ def write_changes(found: Retrained, path: Path) -> Path:
     return path
 
 
-def _line(found: Retrained, change: ScoreChange) -> dict[str, Any]:
-    before, after = found.evaluation.models
+def _line(retrained: Retrained, change: ScoreChange) -> dict[str, Any]:
+    before, after = retrained.evaluation.models
     line: dict[str, Any] = {
         "before": before.name,
         "after": after.name,
@@ -87,12 +87,14 @@ def _line(found: Retrained, change: ScoreChange) -> dict[str, Any]:
         "trained_on": "yes" if change.corruption in after.marked else "no",
         "score": change.score,
     }
-    for when, own in (("before", change.before), ("after", change.after)):
-        line |= {f"{when}_value": own.value}
-        line |= dict(zip((f"{when}_low95", f"{when}_high95"), own.interval95, strict=True))
+    for when, estimate in (("before", change.before), ("after", change.after)):
+        line |= {f"{when}_value": estimate.value}
+        line |= dict(zip((f"{when}_low95", f"{when}_high95"), estimate.interval95, strict=True))
     low, high = change.difference.interval
     line |= {"difference": change.difference.difference, "low95": low, "high95": high}
     line |= {"p_value": change.difference.p_value, "p_corrected": change.corrected}
-    line = {name: round(own, 6) if isinstance(own, float) else own for name, own in line.items()}
+    line = {
+        name: round(value, 6) if isinstance(value, float) else value for name, value in line.items()
+    }
     note = before.spaces[change.space].verdict
     return {**line, "intervals_overlap": "no" if change.is_apart else "yes", "note": note}

@@ -44,19 +44,19 @@ def read_retrainings(paths: Sequence[Path]) -> list[RetrainedRow]:
     Raises:
         UsageError: a file is missing, or is no table that `eyechart train retrain` wrote.
     """
-    found: dict[tuple[str, str, str], dict[str, BeforeAfter]] = {}
+    collected: dict[tuple[str, str, str], dict[str, BeforeAfter]] = {}
     for path in paths:
         for line in _lines(path):
             if line["corruption"] == CLEAN or line["trained_on"] != "yes":
                 continue
-            place = (line["before"], line["space"], line["corruption"])
-            scores = found.setdefault(place, {})
+            index = (line["before"], line["space"], line["corruption"])
+            scores = collected.setdefault(index, {})
             if line["score"] in scores:
                 raise UsageError(
-                    f"{place[0]} was retrained on {place[2]} in two of the folders: give one."
+                    f"{index[0]} was retrained on {index[2]} in two of the folders: give one."
                 )
             scores[line["score"]] = _score(line, path)
-    return [RetrainedRow(*place, scores) for place, scores in found.items()]
+    return [RetrainedRow(*index, scores) for index, scores in collected.items()]
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
@@ -86,16 +86,16 @@ def _score(line: dict[str, str], path: Path) -> BeforeAfter:
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
     """Return the scores of Table 3 that any row has: without human data there are two."""
-    return [score for score in CURVE_SCORES if any(score.name in own.scores for own in rows)]
+    return [score for score in CURVE_SCORES if any(score.name in row.scores for row in rows)]
 
 
 def retrained_cells(rows: Sequence[RetrainedRow]) -> list[list[str]]:
     """Return the cells of each row as text, scores first before, then after retraining."""
     names = [score.name for score in shown_scores(rows)]
     return [
-        [_label(own, rows), own.corruption, *(_cell(own.scores.get(name), when)
+        [_label(row, rows), row.corruption, *(_cell(row.scores.get(name), when)
                                               for when in (0, 1) for name in names)]
-        for own in rows
+        for row in rows
     ]  # fmt: skip
 
 
@@ -111,19 +111,19 @@ def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
     ]  # fmt: skip
     cells = [
         [
-            tex(_label(own, rows)),
-            tex(corruption_title(own.corruption)),
-            *(_cell(own.scores.get(name), 0) for name in names),
-            *(_bold(own.scores.get(name)) for name in names),
+            tex(_label(row, rows)),
+            tex(corruption_title(row.corruption)),
+            *(_cell(row.scores.get(name), 0) for name in names),
+            *(_bold(row.scores.get(name)) for name in names),
         ]
-        for own in rows
+        for row in rows
     ]
     return lines_of_table(CAPTION, "ll" + "r" * 2 * count, heads, cells)
 
 
 def _label(own: RetrainedRow, rows: Sequence[RetrainedRow]) -> str:
     """Return what a row is called: the model, and its label space where rows have several."""
-    several = len({each.space for each in rows}) > 1
+    several = len({row.space for row in rows}) > 1
     return f"{own.model} ({own.space})" if several else own.model
 
 

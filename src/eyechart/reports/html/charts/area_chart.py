@@ -37,7 +37,7 @@ SURE = 1.04
 """Where ranges are marked in which 83 % bands are apart: above all curves."""
 
 
-def area_charts(part: Part, place: int) -> Iterator[Chart]:
+def area_charts(part: Part, index: int) -> Iterator[Chart]:
     """Yield a chart for each corruption and property that humans are compared in."""
     for space in part.spaces:
         for corruption in part.corruptions:
@@ -46,9 +46,9 @@ def area_charts(part: Part, place: int) -> Iterator[Chart]:
                 if panels:
                     first = panels[:MOST]
                     yield Chart(
-                        slug("areas", place, space, corruption, letter),
+                        slug("areas", index, space, corruption, letter),
                         "areas",
-                        place,
+                        index,
                         space,
                         corruption,
                         _title(first, len(panels)),
@@ -59,10 +59,10 @@ def area_charts(part: Part, place: int) -> Iterator[Chart]:
 
 
 def _title(panels: Sequence[AreaPanel], n_models: int) -> str:
-    which = f", the first {len(panels)} of {n_models} models" if len(panels) < n_models else ""
+    selection = f", the first {len(panels)} of {n_models} models" if len(panels) < n_models else ""
     return (
         f"{panels[0].title}: areas of {PROPERTIES[panels[0].letter]} between people and"
-        f" model{which}"
+        f" model{selection}"
     )
 
 
@@ -97,10 +97,10 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
 
 def _significant(panel: AreaPanel) -> Iterator[Spec]:
     """Yield a line above the curves for the ranges in which bands of 83 % are apart."""
-    for who in ("people", "model"):
-        ranges = panel.significant(who)
+    for side in ("people", "model"):
+        ranges = panel.significant(side)
         if ranges:
-            name = f"{who} ahead by more than the 83 % bands"
+            name = f"{side} ahead by more than the 83 % bands"
             yield {
                 "type": "scatter",
                 "mode": "lines",
@@ -108,7 +108,7 @@ def _significant(panel: AreaPanel) -> Iterator[Spec]:
                 "legendgroup": name,
                 "x": [x for start, end in ranges for x in (*numbers((start, end)), None)],
                 "y": [y for _ in ranges for y in (SURE, SURE, None)],
-                "line": {"color": AREAS[who][1], "width": 6},
+                "line": {"color": AREAS[side][1], "width": 6},
                 "hoverinfo": "name",
                 "meta": {"model": panel.model.name},
             }
@@ -122,30 +122,30 @@ def _layout(panels: Sequence[AreaPanel], letter: str) -> Spec:
     layout: Spec = {"height": PANEL * rows + 60, "annotations": []}
     narrow: Spec = {"height": PANEL * len(panels) + 60}
     for number, panel in enumerate(panels):
-        own = f"axis{number + 1}" if number else "axis"
+        axis_name = f"axis{number + 1}" if number else "axis"
         row, column = divmod(number, columns)
         last = number + columns >= len(panels)
-        layout[f"x{own}"] = axis(
+        layout[f"x{axis_name}"] = axis(
             "visual change Δv" if last else "", range=[0, 1], anchor=f"y{number + 1}",
             domain=_slot(column, columns, 0.15),
         )  # fmt: skip
-        layout[f"y{own}"] = axis(
+        layout[f"y{axis_name}"] = axis(
             title if column == 0 else "", range=[0, 1.08], anchor=f"x{number + 1}",
             domain=_slot(rows - 1 - row, rows, 0.2), tickvals=[0, 0.25, 0.5, 0.75, 1],
         )  # fmt: skip
-        narrow[f"x{own}.domain"] = [0, 1]
-        narrow[f"x{own}.title.text"] = "visual change Δv" if number == len(panels) - 1 else ""
-        narrow[f"y{own}.domain"] = _slot(len(panels) - 1 - number, len(panels), 0.2)
-        narrow[f"y{own}.title.text"] = title
+        narrow[f"x{axis_name}.domain"] = [0, 1]
+        narrow[f"x{axis_name}.title.text"] = "visual change Δv" if number == len(panels) - 1 else ""
+        narrow[f"y{axis_name}.domain"] = _slot(len(panels) - 1 - number, len(panels), 0.2)
+        narrow[f"y{axis_name}.title.text"] = title
         layout["annotations"] += _notes(panel, number + 1)
-    layout["meta"] = {"narrow": narrow, "areas": {who: list(own) for who, own in AREAS.items()}}
+    layout["meta"] = {"narrow": narrow, "areas": {side: list(look) for side, look in AREAS.items()}}
     return layout
 
 
-def _slot(place: int, count: int, between: float) -> list[float | None]:
+def _slot(index: int, count: int, between: float) -> list[float | None]:
     """Return the part of 0…1 that is the place-th of so many, with so much of it between."""
     size = 1 / (count - between) if count > 1 else 1
-    return numbers((place * size, min(1.0, place * size + size * (1 - between))))
+    return numbers((index * size, min(1.0, index * size + size * (1 - between))))
 
 
 def _notes(panel: AreaPanel, number: int) -> list[Spec]:
@@ -163,9 +163,9 @@ def _notes(panel: AreaPanel, number: int) -> list[Spec]:
 
 
 def _alt(panels: Sequence[AreaPanel], n_models: int) -> str:
-    which = f" ({len(panels)} of {n_models} models)" if len(panels) < n_models else ""
+    selection = f" ({len(panels)} of {n_models} models)" if len(panels) < n_models else ""
     return (
         f"People's and models' curves of {PROPERTIES[panels[0].letter]} under"
-        f" {corruption_words(panels[0].corruption)}{which}, shaded where one is ahead:"
+        f" {corruption_words(panels[0].corruption)}{selection}, shaded where one is ahead:"
         f" {'; '.join(panel.in_words() for panel in panels)}."
     )

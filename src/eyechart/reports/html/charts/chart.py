@@ -94,10 +94,10 @@ def numbers(values: Iterable[float | None]) -> list[float | None]:
 
 def grid(places: Sequence[float | None]) -> Spec:
     """Return the x of a trace: start and step if it is even, which is short, else all places."""
-    known = [place for place in places if place is not None]
+    known = [index for index in places if index is not None]
     if len(known) == len(places) > 1:
         step = (known[-1] - known[0]) / (len(known) - 1)
-        if all(abs(known[0] + step * n - own) < 1e-9 for n, own in enumerate(known)):
+        if all(abs(known[0] + step * n - value) < 1e-9 for n, value in enumerate(known)):
             return {"x0": rounded(known[0]), "dx": rounded(step)}
     return {"x": numbers(places)}
 
@@ -120,7 +120,7 @@ def error_bar(values: Sequence[float], ends: Sequence[tuple[float, float]]) -> S
 
 def template(**traces: Spec) -> Spec:
     """Return what all traces of a type have in common, which need not be said for each."""
-    return {"data": {kind: [own] for kind, own in traces.items()}}
+    return {"data": {kind: [trace] for kind, trace in traces.items()}}
 
 
 def axis(title: str, **more: Any) -> Spec:
@@ -140,15 +140,15 @@ def note(text: str, x: float, y: float, **more: Any) -> Spec:
 
 def labels(models: Iterable[Shown]) -> dict[str, str]:
     """Return what to write beside the bars of models: short, escaped, each another."""
-    found: dict[str, str] = {}
-    for shown in models:
-        text = shortened(shown.short)
+    collected: dict[str, str] = {}
+    for model in models:
+        text = shortened(model.short)
         count = 1
-        while escape(text) in found.values():
+        while escape(text) in collected.values():
             count += 1
-            text = f"{shortened(shown.short)} ({count})"
-        found[shown.name] = escape(text)
-    return found
+            text = f"{shortened(model.short)} ({count})"
+        collected[model.name] = escape(text)
+    return collected
 
 
 def shortened(text: str) -> str:

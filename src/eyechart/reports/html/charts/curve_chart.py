@@ -40,7 +40,7 @@ WIDE = 0.06
 """Of a range without observations, for words that stand upright to fit into."""
 
 
-def curve_charts(part: Part, place: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
+def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space, corruption and property that has a curve."""
     min_per_bin = float(part.runs[0].config["fit"]["least"])
     for space in part.spaces:
@@ -49,9 +49,9 @@ def curve_charts(part: Part, place: int, dashes: Mapping[str, str]) -> Iterator[
                 panel = curve_panel(part.models, space, corruption, letter)
                 if panel.curves:
                     yield Chart(
-                        slug("curves", place, space, corruption, letter),
+                        slug("curves", index, space, corruption, letter),
                         "curves",
-                        place,
+                        index,
                         space,
                         corruption,
                         f"{panel.title}: {panel.property_name} among {space_title(space)}",
@@ -96,22 +96,24 @@ def line_trace(name: str, delta_v: Numbers, values: Numbers, look: Spec, meta: S
 
 def _traces(panel: CurvePanel, dashes: Mapping[str, str]) -> list[Spec]:
     return [
-        *(_model_trace(own, dashes[own.model.name]) for own in panel.curves),
+        *(_model_trace(curve, dashes[curve.model.name]) for curve in panel.curves),
         *([_human_trace(panel.humans)] if panel.humans is not None else []),
         _counts_trace(panel.curves[0]),
     ]
 
 
-def _model_trace(own: CurveSeries, dash: str) -> Spec:
+def _model_trace(series: CurveSeries, dash: str) -> Spec:
     meta = {
-        "model": own.model.name,
-        "at": own.model.pointer(*own.at, "curve", "values"),
-        "observed": [numbers(ends) for ends in own.observed],
-        "bands": both_bands(own.line),
-        "rates": whole(own.curve.bin_rates),
+        "model": series.model.name,
+        "at": series.model.pointer(*series.at, "curve", "values"),
+        "observed": [numbers(ends) for ends in series.observed],
+        "bands": both_bands(series.line),
+        "rates": whole(series.curve.bin_rates),
     }
-    look = {"color": own.model.colour, "dash": dash}
-    return line_trace(escape(own.model.short), own.line.delta_v, own.line.values, look, meta)
+    look = {"color": series.model.colour, "dash": dash}
+    return line_trace(
+        escape(series.model.short), series.line.delta_v, series.line.values, look, meta
+    )
 
 
 def _human_trace(humans: HumanSeries) -> Spec:
@@ -124,19 +126,19 @@ def _human_trace(humans: HumanSeries) -> Spec:
     return line_trace(PEOPLE, humans.line.delta_v, humans.line.values, look, meta)
 
 
-def _counts_trace(own: CurveSeries) -> Spec:
-    edges = [edge for edge in own.curve.bin_edges if edge is not None]
+def _counts_trace(series: CurveSeries) -> Spec:
+    edges = [edge for edge in series.curve.bin_edges if edge is not None]
     return {
         "type": "bar",
         "name": "answers",
         "x": numbers((low + high) / 2 for low, high in pairwise(edges)),
-        "y": numbers(own.curve.bin_counts),
+        "y": numbers(series.curve.bin_counts),
         "width": numbers(high - low for low, high in pairwise(edges)),
         "yaxis": "y2",
         "showlegend": False,
         "marker": {"color": MUTED},
         "hovertemplate": "Δv %{x:.2f}: %{y:,} answers<extra></extra>",
-        "meta": {"model": "", "at": own.model.pointer(*own.at, "curve", "bin_counts")},
+        "meta": {"model": "", "at": series.model.pointer(*series.at, "curve", "bin_counts")},
     }
 
 

@@ -29,7 +29,7 @@ from eyechart.reports.series.palette import SYMBOLS
 from eyechart.reports.series.report import Part
 
 
-def mce_charts(part: Part, place: int) -> Iterator[Chart]:
+def mce_charts(part: Part, index: int) -> Iterator[Chart]:
     """Yield a chart for each label space in which models have an mCE."""
     for space in part.spaces:
         rows = errors_in(part, space)
@@ -39,9 +39,9 @@ def mce_charts(part: Part, place: int) -> Iterator[Chart]:
         baseline = escape(shortened(part.standings.board.baseline))
         highest = max(_highest(point) for points in panels.values() for point in points)
         yield Chart(
-            slug("mce", place, space),
+            slug("mce", index, space),
             "mce",
-            place,
+            index,
             space,
             "",
             "Errors under corruption against errors on clean pictures",
@@ -114,14 +114,14 @@ def _mce_layout(names: Sequence[Mean], baseline: str, highest: float) -> Spec:
     return layout
 
 
-def severity_charts(part: Part, place: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
+def severity_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space and corruption with levels."""
     for space in part.spaces:
         for panel in severity_panels(part, space):
             yield Chart(
-                slug("severity", place, space, panel.corruption),
+                slug("severity", index, space, panel.corruption),
                 "severity",
-                place,
+                index,
                 space,
                 panel.corruption,
                 f"{panel.title}: errors by severity",

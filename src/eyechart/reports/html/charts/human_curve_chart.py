@@ -31,20 +31,20 @@ from eyechart.scores.registry import PROPERTIES
 def people_charts(report: Report) -> Iterator[Chart]:
     """Yield charts of the human responses that the runs were compared with, each once."""
     found = human_experiments(report)
-    for (place, run), experiments in groupby(found, key=lambda own: (own.part, own.run)):
-        yield from experiment_charts(list(experiments), place, run)
+    for (index, run), experiments in groupby(found, key=lambda own: (own.part, own.run)):
+        yield from experiment_charts(list(experiments), index, run)
 
 
 def experiment_charts(
-    experiments: Iterable[FoundExperiment], place: int, run: int
+    experiments: Iterable[FoundExperiment], index: int, run: int
 ) -> Iterator[Chart]:
     """Yield a chart for each property and class of corruptions that look alike."""
     for letter, name in PROPERTIES.items():
         for panel in human_panels(experiments, letter):
             yield Chart(
-                slug("people", place, run, panel.key, letter),
+                slug("people", index, run, panel.key, letter),
                 "people",
-                place,
+                index,
                 "",
                 "",
                 f"People under {panel.title}: {name}",
@@ -88,7 +88,7 @@ def _line_traces(line: HumanLine, number: int) -> list[Spec]:
         "<extra>%{fullData.name}</extra>",
         "meta": {
             "model": PEOPLE,
-            "each": [f"{line.at}/points/{place}/rate" for place in range(len(points))],
+            "each": [f"{line.at}/points/{index}/rate" for index in range(len(points))],
         },
     }
     return [{**curve, "legendgroup": line.name}, dots]

@@ -21,7 +21,9 @@ def overlap_chart(overlap: Overlap) -> Chart:
         "type": "heatmap",
         "x": names,
         "y": names,
-        "z": [numbers(None if math.isnan(own) else own for own in row) for row in overlap.scores],
+        "z": [
+            numbers(None if math.isnan(score) else score for score in row) for row in overlap.scores
+        ],
         "zmin": 0,
         "zmax": 1,
         "colorscale": [[0, PAPER], [1, DEEP]],
@@ -56,7 +58,7 @@ def _unknown_cells(overlap: Overlap, names: Sequence[str]) -> Spec:
         "type": "heatmap",
         "x": list(names),
         "y": list(names),
-        "z": [[1 if math.isnan(own) else None for own in row] for row in overlap.scores],
+        "z": [[1 if math.isnan(score) else None for score in row] for row in overlap.scores],
         "zmin": 0,
         "zmax": 1,
         "colorscale": [[0, GREY], [1, GREY]],
@@ -85,7 +87,7 @@ def _labels(overlap: Overlap) -> list[str]:
 
 def _layout(overlap: Overlap) -> Spec:
     size = len(overlap.names)
-    selected = [place for place, name in enumerate(overlap.names) if name in overlap.selected]
+    selected = [index for index, name in enumerate(overlap.names) if name in overlap.selected]
     return {
         "height": 160 + max(22, min(40, 640 // size)) * size,
         "xaxis": {"type": "category", "tickangle": -60, "showgrid": False, "ticks": ""},

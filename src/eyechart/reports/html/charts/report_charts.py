@@ -24,14 +24,14 @@ def charts_of(report: Report, overlap: Overlap | None = None) -> tuple[Chart, ..
 
 def _charts(report: Report, overlap: Overlap | None) -> Iterator[Chart]:
     dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
-    for place, part in enumerate(report.parts):
-        yield from index_charts(part, place)
-        yield from curve_charts(part, place, dashes)
-        yield from area_charts(part, place)
-        yield from severity_charts(part, place, dashes)
-        yield from mce_charts(part, place)
-        yield from histogram_charts(report, place)
-        yield from coverage_charts(report, place)
+    for index, part in enumerate(report.parts):
+        yield from index_charts(part, index)
+        yield from curve_charts(part, index, dashes)
+        yield from area_charts(part, index)
+        yield from severity_charts(part, index, dashes)
+        yield from mce_charts(part, index)
+        yield from histogram_charts(report, index)
+        yield from coverage_charts(report, index)
     yield from people_charts(report)
     yield from rank_charts(report)
     if overlap is not None:
@@ -42,12 +42,12 @@ def _with_own_ids(charts: Iterable[Chart]) -> Iterator[Chart]:
     """Yield charts under ids that differ even where names differ only in signs."""
     taken: set[str] = set()
     for chart in charts:
-        own, count = chart.id, 1
-        while own in taken:
+        identity, count = chart.id, 1
+        while identity in taken:
             count += 1
-            own = f"{chart.id}-{count}"
-        taken.add(own)
-        yield replace(chart, id=own)
+            identity = f"{chart.id}-{count}"
+        taken.add(identity)
+        yield replace(chart, id=identity)
 
 
 class Placing:
@@ -60,15 +60,15 @@ class Placing:
         self, *kinds: str, part: int | None = None, corruption: str | None = None
     ) -> tuple[Chart, ...]:
         """Return the charts of some kinds (of any, if none is named) that have no place yet."""
-        found = [
+        collected = [
             chart
             for chart in self._left
             if (not kinds or chart.kind in kinds)
             and (part is None or chart.part == part)
             and (corruption is None or chart.corruption == corruption)
         ]
-        self._left = [chart for chart in self._left if chart not in found]
-        return tuple(sorted(found, key=_order))
+        self._left = [chart for chart in self._left if chart not in collected]
+        return tuple(sorted(collected, key=_order))
 
 
 def _order(chart: Chart) -> tuple[str, int]:

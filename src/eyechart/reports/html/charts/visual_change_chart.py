@@ -28,17 +28,17 @@ PANEL, ROW, AROUND = 170, 30, 120
 """Heights of a panel, of a bar, and of what is around, in pixels."""
 
 
-def histogram_charts(report: Report, place: int) -> Iterator[Chart]:
+def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
     """Yield a chart for each corruption of a part, unless VCR's shows both."""
-    for corruption in report.parts[place].corruptions:
-        spreads = histogram_of(report, place, corruption)
+    for corruption in report.parts[index].corruptions:
+        spreads = histogram_of(report, index, corruption)
         if not spreads:
             continue
         words = "; ".join(spread.in_words() for spread in spreads)
         yield Chart(
-            slug("histogram", place, corruption),
+            slug("histogram", index, corruption),
             "histogram",
-            place,
+            index,
             "",
             corruption,
             f"{corruption_title(corruption)}: visual change in the test set",
@@ -51,15 +51,15 @@ def histogram_charts(report: Report, place: int) -> Iterator[Chart]:
         )
 
 
-def coverage_charts(report: Report, place: int) -> Iterator[Chart]:
+def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
     """Yield a chart of what a part's corruptions cover, VCR's next to ImageNet-C's if any."""
-    sets = covered_in(report, place)
+    sets = covered_in(report, index)
     if sets:
         suites = [spreads[0].suite_title for spreads in sets]
         yield Chart(
-            slug("coverage", place),
+            slug("coverage", index),
             "coverage",
-            place,
+            index,
             "",
             "",
             f"How much of visual change is covered: {' and '.join(suites)}",
@@ -107,9 +107,9 @@ def _layout(spreads: Sequence[Spread]) -> Spec:
         "annotations": [],
     }
     for panel, spread in enumerate(spreads):
-        own = "yaxis" if panel == 0 else "yaxis2"
+        axis_name = "yaxis" if panel == 0 else "yaxis2"
         domain = [0, 1] if count == 1 else [[0.56, 1], [0, 0.44]][panel]
-        layout[own] = axis(
+        layout[axis_name] = axis(
             "% of pictures", range=[0, rounded(high * 1.12)], domain=domain, nticks=4
         )
         text = f"<b>{escape(spread.suite_title)}</b>, {spread.coverage.rows:,} pictures"
@@ -126,15 +126,15 @@ def _bars(spreads: Sequence[Spread]) -> Spec:
         "type": "bar",
         "orientation": "h",
         "name": escape(spreads[0].suite_title),
-        "x": numbers(each.coverage.paper for each in spreads),
-        "y": [escape(each.title) for each in spreads],
+        "x": numbers(spread.coverage.paper for spread in spreads),
+        "y": [escape(spread.title) for spread in spreads],
         "marker": _look(suite),
         "texttemplate": "%{x:.1%}",
         "textposition": "auto",
         "hovertemplate": "%{y}: %{x:.1%} of Δv<extra>%{fullData.name}</extra>",
         "meta": {
             "model": "",
-            "each": [each.pointer("paper") for each in spreads],
+            "each": [spread.pointer("paper") for spread in spreads],
             "of": "x",
         },
     }
