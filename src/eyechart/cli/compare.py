@@ -192,7 +192,7 @@ def print_board(
     console: "Console", standings: "Standings", markdown: bool = False, by: str | None = None
 ) -> None:
     """Print one board, and what its last column means."""
-    from eyechart.pipeline.trained_on import MARK
+    from eyechart.pipeline.caveats import MARK
     from eyechart.reports.terminal.leaderboard import board_tables, board_title
 
     print(board_title(standings))

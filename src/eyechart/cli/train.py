@@ -19,7 +19,9 @@ from eyechart.cli.training_options import (
     Stimulus,
     TrainImages,
 )
+from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
+from eyechart.testsets.testset_settings import N_SAMPLES
 from eyechart.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -74,7 +76,9 @@ def retrain(
     ] = 12_000,
     severity: Severity = None,
     delta_v: DeltaV = None,
-    n: Annotated[int, typer.Option("--n", help="Pictures per corruption to test with.")] = 50_000,
+    n: Annotated[
+        int, typer.Option("--n", help="Pictures per corruption to test with.")
+    ] = N_SAMPLES,
     labels: Annotated[
         str, typer.Option(help="Test by native (own classes) or entry16 (people's 16 categories).")
     ] = "native",
@@ -82,9 +86,9 @@ def retrain(
         str, typer.Option(help="Whose answers to compare with: geirhos, a file, or none.")
     ] = "geirhos",
     stimulus: Stimulus = "224",
-    bins: Annotated[int | None, typer.Option(help="Bins of visual change, 40.")] = None,
-    least: Annotated[int, typer.Option(help="Answers that a bin needs.")] = 20,
-    replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
+    bins: Annotated[int | None, typer.Option(help=f"Bins of visual change, {BINS}.")] = None,
+    least: Annotated[int, typer.Option(help="Answers that a bin needs.")] = LEAST,
+    replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = REPLICATES,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     label_map: Annotated[
         list[str] | None,

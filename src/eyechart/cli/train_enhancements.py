@@ -15,6 +15,7 @@ from eyechart.cli.training_options import (
     TrainImages,
 )
 from eyechart.core.errors import UsageError
+from eyechart.curves.curve_settings import REPLICATES
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
 from eyechart.testsets.testset_settings import TestsetSettings
 from eyechart.training.recipe import Recipe
@@ -74,7 +75,7 @@ def enhancements(
     weight: Annotated[
         list[float] | None, typer.Option(help="Weight of stability training; repeatable; 0.05.")
     ] = None,
-    replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = 1000,
+    replicates: Annotated[int, typer.Option(help="Resampled sets behind intervals.")] = REPLICATES,
     stimulus: Stimulus = "224",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     out: Annotated[

@@ -15,6 +15,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
 from eyechart.curves.curve_samples import Anchor, read_samples
+from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
 from eyechart.curves.density import AnyDensity, Density, area_bounds, areas_under, to_density
 from eyechart.curves.methods import CHOICES, METHODS, refit
 from eyechart.curves.pieces import stacked
@@ -159,11 +160,11 @@ def fit_curve(
     right_anchor: Anchor = None,
     clusters: ArrayLike | None = None,
     binning: str = "paper",
-    bins: int = 40,
-    least: float = 20,
+    bins: int = BINS,
+    least: float = LEAST,
     method: str = "least-squares",
     smoothing: float | None = None,
-    replicates: int = 1000,
+    replicates: int = REPLICATES,
     seed: int = 0,
     density: AnyDensity = None,
     weights: ArrayLike | None = None,

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from eyechart.curves.bins import Numbers
+from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable, read_hits
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.benchmark_coverage import DirectTest
@@ -51,7 +52,7 @@ class StudyErrors:
 
 
 def resample_errors(
-    folder: Path, table: AccuracyTable, replicates: int = 1000, seed: int = 0
+    folder: Path, table: AccuracyTable, replicates: int = REPLICATES, seed: int = 0
 ) -> StudyErrors | None:
     """Return the errors of a study's folder resampled; None if it keeps no single answers."""
     hits = read_hits(folder, table, with_benchmarks=True) if folder.is_dir() else None

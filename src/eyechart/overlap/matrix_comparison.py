@@ -7,6 +7,7 @@ from scipy.stats import pearsonr, spearmanr
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
+from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.stats.bootstrap import check_replicates, draw_weights
 from eyechart.stats.intervals import percentile_interval
@@ -34,7 +35,7 @@ class MatrixAgreement:
 
 
 def compare_matrices(
-    one: OverlapMatrix, two: OverlapMatrix, replicates: int = 1000, seed: int = 0
+    one: OverlapMatrix, two: OverlapMatrix, replicates: int = REPLICATES, seed: int = 0
 ) -> MatrixAgreement:
     """Return how alike two matrices are over the corruptions that both have."""
     replicates, seed = check_replicates(replicates, seed)

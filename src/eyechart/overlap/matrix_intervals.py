@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
+from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.matrix import (
     LEAST_GAIN,
     Hits,
@@ -54,7 +55,7 @@ def overlap_intervals(
     names: Sequence[str] | None = None,
     *,
     level: float = 0.95,
-    replicates: int = 1000,
+    replicates: int = REPLICATES,
     seed: int = 0,
     least_gain: float = LEAST_GAIN,
 ) -> OverlapIntervals:

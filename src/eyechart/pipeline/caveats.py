@@ -1,16 +1,21 @@
 """What a reader must know before reading the scores: one sentence each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 
 from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.baseline import Choice
-from eyechart.pipeline.trained_on import MARK
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.schema import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.human_caution import is_packaged, packaged_caution
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
+from eyechart.suites.suite import Entry, all_entries
 from eyechart.testsets.plan import Plan
+
+MARK = "†"
+"""Beside every score under a corruption that a model was trained on, and every mean over one."""
+
+MEANING = "trained on this corruption: not a test of unforeseen corruption"
 
 
 def left_out_notes(plan: Plan) -> list[str]:
@@ -171,3 +176,25 @@ def _count(number: int, what: str) -> str:
     if number == 1:
         return f"1 {what}"
     return f"{number} {what}{'es' if what.endswith('s') else 's'}"
+
+
+def met_in_training(entries: Iterable[Entry], trained_on: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of those entries that count as trained on, in their order.
+
+    An entry does if a corruption of the same name was trained on, in whichever suite (`frost` and
+    `vcr/frost`), or one that the same function makes (`impulse_noise` and `noc/salt_pepper`), as
+    strong as it may have been. What function a name of nobody's published suite has is known only
+    where the test has that very corruption.
+    """
+    tested = list(entries)
+    known = {**all_entries(), **{entry.name: entry for entry in tested}}
+    names = {_bare(name) for name in trained_on}
+    functions = {known[name].function for name in trained_on if name in known}
+    return tuple(
+        entry.name for entry in tested if _bare(entry.name) in names or entry.function in functions
+    )
+
+
+def _bare(name: str) -> str:
+    """Return a corruption's name without its suite's."""
+    return name.rpartition("/")[2]

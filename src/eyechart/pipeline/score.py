@@ -24,7 +24,7 @@ from eyechart.models.published_study import category_of_model
 from eyechart.pipeline.agreement import agreements
 from eyechart.pipeline.baseline import PEOPLE, choose_baseline
 from eyechart.pipeline.by_class import ByClass
-from eyechart.pipeline.caveats import caveats_of
+from eyechart.pipeline.caveats import caveats_of, met_in_training
 from eyechart.pipeline.corruption_scores import (
     correct_for_number,
     score_corruption,
@@ -34,7 +34,6 @@ from eyechart.pipeline.examples import Answered
 from eyechart.pipeline.normalise import Divisor, normalise, people_error
 from eyechart.pipeline.prepare import people_of
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.pipeline.trained_on import met_in_training
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows

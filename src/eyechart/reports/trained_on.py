@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from eyechart.pipeline.trained_on import MARK, MEANING
+from eyechart.pipeline.caveats import MARK, MEANING
 from eyechart.reports.terminal.model_index import averaged
 from eyechart.results.runs import Run
 from eyechart.results.schema import ModelResults

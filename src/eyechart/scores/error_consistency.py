@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 from eyechart.core.arguments import as_list
 from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
+from eyechart.curves.curve_settings import REPLICATES
 from eyechart.stats.bootstrap import check_replicates, weight_blocks
 from eyechart.stats.estimate import LEVELS, Estimate
 from eyechart.stats.intervals import percentile_interval
@@ -45,7 +46,7 @@ def error_consistency(
     second: ArrayLike,
     clusters: Labels = None,
     conditions: Labels = None,
-    replicates: int = 1000,
+    replicates: int = REPLICATES,
     seed: int = 0,
 ) -> ErrorConsistency:
     """Return the error consistency of two observers: whether each was right, 0 or 1 by trial.
@@ -64,7 +65,7 @@ def error_consistency_with_people(
     people: Sequence[ArrayLike] | NDArray[Any],
     clusters: Labels = None,
     conditions: Labels = None,
-    replicates: int = 1000,
+    replicates: int = REPLICATES,
     seed: int = 0,
 ) -> ErrorConsistency:
     """Return the mean error consistency of a model and each of several people.
@@ -81,7 +82,7 @@ def error_consistency_of_people(
     people: Sequence[ArrayLike] | NDArray[Any],
     clusters: Labels = None,
     conditions: Labels = None,
-    replicates: int = 1000,
+    replicates: int = REPLICATES,
     seed: int = 0,
 ) -> ErrorConsistency:
     """Return the mean error consistency of all pairs of people: what a model can hope to reach."""

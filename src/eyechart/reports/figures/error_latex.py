@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import groupby
 
-from eyechart.pipeline.trained_on import MEANING
+from eyechart.pipeline.caveats import MEANING
 from eyechart.reports.figures.latex import MADE, plain, row, tex, upright
 from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.series.model_errors import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.pipeline.trained_on import MARK, MEANING
+from eyechart.pipeline.caveats import MARK, MEANING
 from eyechart.reports.html.breakdown import breakdowns
 from eyechart.reports.html.cells import Cell, Numbers, count, counted
 from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables

@@ -10,7 +10,7 @@ from math import isnan
 from markupsafe import Markup
 
 from eyechart.humans.transfer import bare_name
-from eyechart.pipeline.trained_on import MARK
+from eyechart.pipeline.caveats import MARK
 from eyechart.reports.html.alone import without_people
 from eyechart.reports.html.cells import (
     Cell,

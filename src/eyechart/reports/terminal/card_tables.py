@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from eyechart.pipeline.trained_on import MARK
+from eyechart.pipeline.caveats import MARK
 from eyechart.reports.interval_text import interval_text
 from eyechart.reports.series.report import Part, Report, Shown
 from eyechart.reports.terminal.markdown import escape, table

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.pipeline.trained_on import MARK
+from eyechart.pipeline.caveats import MARK
 from eyechart.reports.interval_text import interval_text, known
 from eyechart.reports.names import short_names
 from eyechart.reports.terminal.columns import stacked

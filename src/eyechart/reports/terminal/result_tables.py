@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from eyechart.pipeline.trained_on import MARK
+from eyechart.pipeline.caveats import MARK
 from eyechart.reports.interval_text import interval_text
 from eyechart.reports.terminal.columns import stacked
 from eyechart.results.schema import CorruptionResults, Results, SpaceResults

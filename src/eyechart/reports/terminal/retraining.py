@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
-from eyechart.pipeline.trained_on import MARK
+from eyechart.pipeline.caveats import MARK
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.words import space_title
 from eyechart.scores.registry import SCORES
