@@ -1,6 +1,7 @@
 """Scores are declared once: no other module lists them, and all that reads them agrees."""
 
 import ast
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -34,6 +35,7 @@ def names(scores):
     return [score.name for score in scores]
 
 
+@cache
 def literals(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {
