@@ -127,8 +127,8 @@ def test_every_number_of_the_index_is_that_of_results(card, folders):
             kinds = {metric["type"] for metric in result["metrics"]}
             assert kinds == {"clean_accuracy", *own["means"]}
             assert result["dataset"]["args"]["pictures"] == own["pictures"]
-    # three models: clean accuracy, R_a, R_p and error thrice, HMRI_a and MRSI_a once
-    assert count == 3 * (3 * 4 + 2)
+    # three models: clean accuracy, R_a, R_p, error, top-5 and ECE thrice, HMRI_a and MRSI_a once
+    assert count == 3 * (3 * 6 + 2)
 
 
 def test_the_index_names_the_pictures_by_their_digest(card, folders):
