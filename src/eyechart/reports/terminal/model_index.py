@@ -23,11 +23,11 @@ def model_index(report: Report) -> list[dict[str, Any]]:
         {
             "name": one_line(model.short),
             "results": [
-                _result(report.runs[model.run], part, space, model, scores)
+                _result(report.runs[tested.run], part, space, tested, scores)
                 for part in report.parts
-                for model in part.models
-                if model.name == model.name
-                for space, scores in _scored(model)
+                for tested in part.models
+                if tested.name == model.name
+                for space, scores in _scored(tested)
             ],
         }
         for model in report.models
