@@ -24,7 +24,7 @@ def leaderboard(shelf, table, part):
 
 
 def overview(shelf, table, part):
-    title, space = re.fullmatch(r"(\w+) by corruption: .+ \((.+)\)", table.caption).groups()
+    title, space = re.fullmatch(r"(.+?) by corruption: .+ \((.+)\)", table.caption).groups()
     assert table.choice in ("", f"{title}, {space}")
     for row in table.rows:
         for head, cell in zip(table.heads[1:], row.cells[1:], strict=True):

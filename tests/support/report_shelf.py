@@ -5,12 +5,13 @@ from report_pages import at, files_of
 SCORES = {
     "Clean accuracy": "clean_accuracy", "Error": "error", "mCE": "mce",
     "Relative mCE": "relative_mce", "Rₐ": "r_a", "Rₚ": "r_p", "HMRIₐ": "hmri_a", "MRSIₐ": "mrsi_a",
-    "HMRIₚ": "hmri_p", "MRSIₚ": "mrsi_p",
+    "HMRIₚ": "hmri_p", "MRSIₚ": "mrsi_p", "Top-5 accuracy": "top5_accuracy", "ECE": "ece",
 }  # fmt: skip
 UNDER = {
     "Error": "error", "Rₐ": "accuracy/robustness", "Rₚ": "consistency/robustness",
     "HMRIₐ": "accuracy/people/hmri", "MRSIₐ": "accuracy/people/mrsi",
     "HMRIₚ": "consistency/people/hmri", "MRSIₚ": "consistency/people/mrsi",
+    "Top-5 accuracy": "computed_scores/top5_accuracy", "ECE": "computed_scores/ece",
 }  # fmt: skip
 """Where a score under one corruption stands."""
 

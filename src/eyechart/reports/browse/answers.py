@@ -26,7 +26,7 @@ from eyechart.testsets.samples import IntArray
 KEPT = 4
 """So many corruptions of a run stay in memory."""
 
-COLUMNS = ("row", "picture", "delta_v", "severity", "model", "answer", "confidence")
+COLUMNS = ("row", "picture", "delta_v", "severity", "model", "answer", "confidence", "rank")
 OF_CATEGORIES = ("category_max", "category_sum")
 
 Tables = dict[tuple[str, str], pa.Table]
