@@ -1,9 +1,5 @@
 """Engines: whoever does the work items, in whatever order and process, gets the same files."""
 
-import pickle
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-
 import numpy as np
 import pytest
 import torch
@@ -16,42 +12,10 @@ from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from eyechart.testsets.stimuli import group_by_size
+from other_engines import OTHERS
 from small_models import save_pictures
 
 CPU = torch.device("cpu")
-
-
-class Backwards:
-    """Does one item after the other, the last one first."""
-
-    def run(self, task, items, folder, advance):
-        for item in reversed(items):
-            predict_items(task, [item], part_files(task, folder), advance)
-
-
-class TwoProcesses:
-    """Every other item in a process of its own; task and items get there pickled."""
-
-    def run(self, task, items, folder, advance):
-        with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-            parts = [
-                pool.submit(do_items, pickle.dumps((task, items[writer::2], folder, writer)))
-                for writer in range(2)
-            ]
-            for part in parts:
-                advance(part.result(), "")
-
-
-def do_items(pickled):
-    """Do work items in another process and return how many samples that were."""
-    task, items, folder, writer = pickle.loads(pickled)
-    told = []
-    advance = lambda count, message: told.append(count)  # noqa: E731
-    predict_items(task, items, part_files(task, folder, writer), advance)
-    return sum(told)
-
-
-OTHERS = {"backwards": Backwards(), "two-processes": TwoProcesses()}
 
 
 @pytest.fixture(scope="module", autouse=True)
