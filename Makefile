@@ -27,13 +27,14 @@ WIRE := frontend/src/wire.ts
 PAGE_SOURCES := $(shell find frontend/src frontend/test -type f) $(addprefix frontend/, \
     build.js build.sh NOTICES.txt package.json package-lock.json tsconfig.json)
 
-.PHONY: help install demo test beside validate leaderboard lint format browser frontend docs clean
+.PHONY: help install demo test beside validate bench leaderboard lint format browser frontend docs clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo      how well three models see as 20 photographs degrade, next to people"
 	@echo "make test      lint, tests, docs"
-	@echo "make validate  the long tests, and the timing of every step"
+	@echo "make validate  the long tests, then make bench"
+	@echo "make bench     every step timed, next to named rivals in the same run"
 	@echo "make leaderboard PHOTOS=list.csv  models side by side on ImageNet-C and VCR"
 	@echo "make lint      ruff, mypy, import layers"
 	@echo "make format    let ruff rewrite the files"
@@ -97,15 +98,19 @@ test: $(STAMP) browser frontend
 beside: $(STAMP)
 	$(PYTEST) $(BESIDE)
 
-# RIVAL=FOLDER: the folder of an imagecorruptions to measure against
+# RIVAL=FOLDER: the folder of an imagecorruptions to measure against (make bench)
 validate: $(STAMP) browser frontend
 	$(PYTEST) -m "slow or not slow" $(BESIDE)
 	$(PYTEST) -n 0 -m "slow or not slow" $(ALONE)
 	PYTHON=$(PYTHON) sh tests/support/adapters_check.sh
-	$(BIN)/eyechart bench corruptions $(if $(RIVAL),--rival $(RIVAL))
-	$(BIN)/eyechart bench vif
-	$(BIN)/eyechart bench curves
-	$(BIN)/eyechart bench loop --n 64 --pictures 32
+	$(MAKE) bench
+
+# Every step of the work, timed next to named rivals in the same run
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks corruptions $(if $(RIVAL),--rival $(RIVAL))
+	$(BIN)/python -m benchmarks vif
+	$(BIN)/python -m benchmarks curves
+	$(BIN)/python -m benchmarks loop --n 64 --pictures 32
 
 # 80 photographs at every level of ImageNet-C, in 400 rows per corruption of VCR; 300 next to people
 leaderboard: $(STAMP)

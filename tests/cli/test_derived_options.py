@@ -8,7 +8,7 @@ import typer
 import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.app import app
-from eyechart.cli.derived_options import read_typed
+from eyechart.cli.shared.derived_options import read_typed
 from eyechart.core.options import GROUPS, fields_of
 from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
 from eyechart.pipeline import settings as declared

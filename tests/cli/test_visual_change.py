@@ -1,20 +1,16 @@
-"""`eyechart visual-change` and `eyechart bench vif`: what they print, write, keep and refuse."""
+"""`eyechart visual-change`: what it prints, writes, keeps and refuses."""
 
 import csv
-import json
 import os
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from PIL import Image
 
 import eyechart as ec
 from commands import assert_refused, picture
-from eyechart.reports.vif_rival import load_vif_rival
 from eyechart.visual_change import pairs
-from photographs import photographs
 
 
 @pytest.fixture
@@ -243,32 +239,3 @@ def test_two_files_of_one_name_are_asked_about(run, folders):
     clean, noisy = folders
     picture(clean / "a.bmp")
     assert_refused(run("visual-change", clean, noisy), "a.bmp", "suffix")
-
-
-def test_the_rival_of_the_bench_computes_the_same(tmp_path):
-    rival = load_vif_rival()
-    clean = photographs()[0].mean(axis=2).astype(np.uint8)
-    noisy = ec.corrupt(clean, "gaussian_noise", severity=3)
-    theirs = rival.vif(clean.astype(np.float64), noisy.astype(np.float64))
-    assert ec.vif(clean, noisy) == pytest.approx(theirs, abs=1e-10)
-
-
-def test_bench_prints_the_ratio_to_pyrtools_and_writes_the_figures(run, tmp_path):
-    target = tmp_path / "speed.json"
-    options = ["--batch", 2, "--size", 72, "--seconds", 0.1, "--json", target]
-    result = run("bench", "vif", *options)
-    assert result.status == 0
-    assert "clean side reused" in result.out and "ratio to pyrtools" in result.out
-    figures = json.loads(target.read_text("utf-8"))
-    assert figures["reused_ratio"] > 0 and figures["rival"] > 0
-    assert 1 / 3 < figures["reused"] / figures["rival"] / figures["reused_ratio"] < 3
-
-
-def test_bench_without_pyrtools_says_how_to_get_it(run, monkeypatch):
-    monkeypatch.setattr("eyechart.reports.bench_vif.load_vif_rival", lambda: None)
-    result = run("bench", "vif", "--batch", 1, "--size", 72, "--seconds", 0.01)
-    assert result.status == 0 and "pip install pyrtools" in result.out
-    small = run("bench", "vif", "--batch", 1, "--size", 40, "--seconds", 0.01)
-    assert small.status == 0 and "72 px" in small.out
-    assert_refused(run("bench", "vif", "--size", 17), "18")
-    assert_refused(run("bench", "vif", "--dtype", "half"), "float32")

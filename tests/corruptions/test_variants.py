@@ -10,7 +10,7 @@ import torch
 import eyechart as ec
 from calling import CPU, photo, photo_levels
 from commands import assert_refused, picture
-from eyechart.cli.overlap_run import entries_of
+from eyechart.cli.overlap.run import entries_of
 from eyechart.core.randomness import ImageRandom
 from eyechart.reports.words import suite_title
 from eyechart.suites.strength import draw_from_domain

@@ -1,25 +1,19 @@
 """Falling curves over visual change: exact where truth is simple, honest where it is not seen."""
 
-import json
-
 import numpy as np
 import pytest
-import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline, PPoly
 from scipy.optimize import linprog, nnls
 from scipy.stats import beta
-from typer.testing import CliRunner
 
 import eyechart as ec
-from eyechart.cli.bench_curves import curves
 from eyechart.curves.bins import Bins, bin_edges, count_bins
 from eyechart.curves.density import UNIFORM, Density, areas_under, to_density
 from eyechart.curves.methods import METHODS
 from eyechart.curves.pieces import refined, stacked
 from eyechart.curves.spline import choose_smoothing, fit_spline, fit_splines, to_polynomials
-from eyechart.reports.bench_curves import CurvesPlan, bounded_least_squares, measure
 
 GRID = np.linspace(0, 1, 501)
 
@@ -437,33 +431,6 @@ def test_a_curve_smoothed_again_is_the_curve_fitted_so(method):
     np.testing.assert_allclose(again(GRID), two(GRID), atol=1e-7)
     np.testing.assert_allclose(again.refits(GRID), two.refits(GRID), atol=1e-6)
     assert one.smoothed(0.01) is one
-
-
-def test_the_rival_of_the_benchmark_fits_the_same_curve():
-    curve = ec.fit_curve(*answers(3000, 17)[:2], anchor=0.85, replicates=3)
-    for place, own in enumerate(curve.replicate_bins):
-        theirs = to_polynomials(bounded_least_squares(own, curve, 0.85))
-        np.testing.assert_allclose(theirs(GRID), curve.refits(GRID)[:, place], atol=1e-5)
-
-
-def test_the_benchmark_prints_and_writes_its_figures(tmp_path):
-    app = typer.Typer()
-    app.command()(curves)
-    small = ["--corruptions", "1", "--replicates", "10", "--rival-refits", "2"]
-    path = tmp_path / "speed.json"
-    result = CliRunner().invoke(app, [*small, "--json", str(path)], catch_exceptions=False)
-    assert "1 corruptions × 2 curves × 10 refits" in result.output
-    assert "lsq_linear" in result.output
-    written = json.loads(path.read_text("utf-8"))
-    assert set(written["ratios"]) == {"lsq_linear", "cobs", "pava"}
-    assert written["seconds"] > 0 and all(own > 0 for own in written["rivals"].values())
-    with pytest.raises(ec.UsageError, match="at least 1000"):
-        CliRunner().invoke(app, ["--answers", "10"], catch_exceptions=False)
-
-
-@pytest.mark.slow
-def test_all_curves_of_a_model_take_less_than_20_seconds():
-    assert measure(CurvesPlan(rival_refits=5)).seconds < 20
 
 
 @pytest.mark.slow

@@ -503,7 +503,7 @@ def test_of_many_pairs_those_that_lack_most_are_shown(study, run, monkeypatch):
     told = status_of(study)
     groups = tuple(StimulusGroup(f"a|b{place:02d}", 4, 0, place, 60) for place in range(60))
     told = replace(told, kind="same-different", groups=groups[::-1], curves={})
-    monkeypatch.setattr("eyechart.cli.experiment_status._look", lambda found: told)
+    monkeypatch.setattr("eyechart.cli.experiment.status._look", lambda found: told)
     result = run("experiment", "status", study.path)
     lines = result.out.splitlines()
     assert len(lines) <= 32 and "… and 36 more" in lines[-1]
@@ -518,7 +518,7 @@ def test_watching_ends_with_ctrl_c_and_status_0(study, run, monkeypatch):
         if len(looked) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("eyechart.cli.experiment_status.time.sleep", interrupt)
+    monkeypatch.setattr("eyechart.cli.experiment.status.time.sleep", interrupt)
     result = run("experiment", "status", study.path, "--watch", "--every", 0.5)
     assert result.status == 0 and not result.err
     assert looked == [0.5] * 3 and "small, open:" in result.out

@@ -10,7 +10,7 @@ from scipy.stats import kendalltau, pearsonr, rankdata, spearmanr
 
 import eyechart as ec
 from commands import assert_refused
-from eyechart.cli.overlap_compare import matrix_among
+from eyechart.cli.overlap.compare import matrix_among
 from eyechart.core.errors import UsageError
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_comparison import compare_matrices

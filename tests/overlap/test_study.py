@@ -22,7 +22,7 @@ from PIL import Image
 import eyechart as ec
 from commands import assert_refused, hear_interrupts
 from eyechart.cli.app import main
-from eyechart.cli.overlap_run import benchmarks_of, entries_of
+from eyechart.cli.overlap.run import benchmarks_of, entries_of
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
 from eyechart.core.progress import NoProgress

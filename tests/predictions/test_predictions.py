@@ -26,7 +26,6 @@ from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
 from eyechart.predictions.record import SCHEMA, predictions_table, record_scores
-from eyechart.reports.bench_loop import LoopSpeed
 from eyechart.testsets.manifest import SCHEMA as ROWS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
@@ -273,7 +272,6 @@ import torch, eyechart as ec, small_models
 from eyechart.models.find import load_model
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import PredictionTask
-from eyechart.reports.bench_loop import LoopSpeed
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 images = ec.load_images(sys.argv[1], "native")
@@ -488,12 +486,6 @@ def test_what_was_tampered_with_fails_the_check(images, tmp_path, column, change
     else:
         assert counts.pop(which) == 12
     assert set(counts.values()) == {0}
-
-
-def test_the_loops_speed_is_a_mean_of_times_and_not_of_rates():
-    """A second for 50 and half a second for 50: 100 pictures in 1.5 s, 2/3 of the model's 100."""
-    speed = LoopSpeed(100, {"slow": 50, "quick": 100})
-    assert speed.mean == pytest.approx(100 / 1.5) and speed.ratio == pytest.approx(1 / 1.5)
 
 
 # From answers to right and wrong

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from benchmarks.loop import ResNet50
 from eyechart.core.parts import Parts
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
 from eyechart.predictions.engine import predict
 from eyechart.predictions.loop import PredictionTask
-from eyechart.reports.bench_loop import ResNet50
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from eyechart.cli import progress
+from eyechart.cli.shared import progress
 
 
 def stopping(title, after, monkeypatch):

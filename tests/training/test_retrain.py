@@ -16,8 +16,8 @@ import torch
 
 import tinted_contrasts
 from commands import assert_refused
-from eyechart.cli import train as command
 from eyechart.cli.app import main
+from eyechart.cli.train import retrain as command
 from eyechart.core.locks import lock_folder
 from eyechart.core.progress import NoProgress
 from eyechart.images.imageset import load_images

@@ -19,7 +19,7 @@ from PIL import Image
 
 from commands import assert_refused
 from eyechart.cli.app import main
-from eyechart.cli.ranges import parse_range
+from eyechart.cli.shared.training_options import parse_range
 from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
@@ -349,5 +349,5 @@ def test_a_folder_in_which_nothing_can_be_written_is_told_before_any_work(home, 
     def too_late(*given):
         raise AssertionError("pictures were loaded")
 
-    monkeypatch.setattr("eyechart.cli.train_network._load", too_late)
+    monkeypatch.setattr("eyechart.cli.train.network._load", too_late)
     assert_refused(run(*words_of(home, "/proc/net.pt")), "Cannot write /proc/net.pt")

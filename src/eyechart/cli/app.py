@@ -11,24 +11,23 @@ from typing import NoReturn
 import typer
 
 from eyechart.cli import (
-    bench,
     compare,
     corrupt,
     demo,
     evaluate,
-    experiment,
     gallery,
-    humans,
     listing,
     models,
-    overlap,
     report,
-    structure,
     testset,
-    train,
     visual_change,
 )
-from eyechart.cli.stop import Stop
+from eyechart.cli.experiment import group as experiment
+from eyechart.cli.humans import group as humans
+from eyechart.cli.overlap import group as overlap
+from eyechart.cli.shared.stop import Stop
+from eyechart.cli.structure import group as structure
+from eyechart.cli.train import group as train
 from eyechart.core.errors import UsageError
 from eyechart.core.signals import interrupted_status, stop_on_termination
 from eyechart.core.version import __version__
@@ -60,7 +59,6 @@ app.add_typer(experiment.app, name="experiment")
 app.add_typer(train.app, name="train")
 app.add_typer(overlap.app, name="overlap")
 app.add_typer(structure.app, name="structure")
-app.add_typer(bench.app, name="bench")
 
 
 def _print_version(wanted: bool) -> None:
@@ -78,8 +76,8 @@ def _options(
     """Options of the command itself."""
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command and exit: 0 if all is well, 2 for what the user can mend, 130 on Ctrl-C.
+def main(arguments: Sequence[str] | None = None, command: typer.Typer = app) -> NoReturn:
+    """Run a command and exit: 0 on success, 2 for a usage error, 130 on Ctrl-C.
 
     SIGTERM stops it as Ctrl-C does, with 143.
     """
@@ -91,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         stop_on_termination()
         # what Pillow remarks on files is said in our own sentences, where it matters
         warnings.filterwarnings("ignore", module=r"PIL\.")
-    status = _run(arguments)
+    status = _run(arguments, command)
     if status == INTERRUPTED and arguments is None:
         # what is still running in threads ends in peace, however often Ctrl-C is pressed
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -100,10 +98,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        status = app(typed, prog_name="eyechart", standalone_mode=False, obj=typed)
+        status = command(typed, prog_name="eyechart", standalone_mode=False, obj=typed)
     except Stop as stop:
         return _say(str(stop), stop.status)
     except UsageError as error:

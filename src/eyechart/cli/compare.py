@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from eyechart.cli.paths import folder
+from eyechart.cli.shared.paths import folder
 from eyechart.core.errors import UsageError
 
 Result = TypeVar("Result")
@@ -71,7 +71,7 @@ def compare(
     continuous severities rank the models; with ImageNet-C and ImageNet-NOC, how both benchmarks do.
     Published results are ranked with runs on the same images, and stand apart otherwise.
     """
-    from eyechart.cli.tables import wide_console
+    from eyechart.cli.shared.console import wide_console
     from eyechart.results.comparison import check_rankable, stand
     from eyechart.results.published_rows import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run

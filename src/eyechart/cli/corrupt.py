@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.paths import folder, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.shared.paths import folder, folder_or_file
+from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _corrupt_layout(
 def _write_arrays(pictures: list[Path], parts: "Sequence[Settings]", out: Path) -> None:
     from functools import partial
 
-    from eyechart.cli.progress import ProgressBars
+    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.suites.array_layout import load_stack, write_arrays
 
     if len(pictures) != 1:
@@ -239,7 +239,7 @@ def _parse(assignments: list[str]) -> dict[str, float]:
 
 
 def _work(work: "Generator[Outcome]", done: "Tally", title: str, total: int, out: Path) -> None:
-    from eyechart.cli.progress import progress_bar
+    from eyechart.cli.shared.progress import progress_bar
 
     written = kept = left_out = 0
     try:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.evaluate import run_evaluate
-from eyechart.cli.paths import folder
 from eyechart.cli.report import report
+from eyechart.cli.shared.paths import folder
 from eyechart.pipeline.settings import EvaluateSettings
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from eyechart.cli.derived_options import derived_options
-from eyechart.cli.stop import Stop, stopped
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.stop import Stop, stopped
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINS
 from eyechart.pipeline.settings import EvaluateSettings
@@ -30,7 +30,7 @@ def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
 
 def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
     """Evaluate, print and write; `typed`: the words of the command, which results hold."""
-    from eyechart.cli.progress import ProgressBars
+    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.pipeline.checks import check_sentence, failures
     from eyechart.pipeline.evaluate import evaluate as run
 
@@ -56,7 +56,7 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
 
 
 def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> None:
-    from eyechart.cli.tables import wide_console
+    from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.reports.human_sources import source_lines
     from eyechart.reports.terminal.result_tables import tables

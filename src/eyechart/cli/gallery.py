@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from eyechart.cli.paths import check_file_to_write
+from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 
 SUFFIXES = (".png", ".html")

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.paths import folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.shared.paths import folder_or_file
+from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.cli.progress import ProgressBars
+    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.images.imageset import ImageSet
     from eyechart.models.model import Model
     from eyechart.pipeline.model_check import ModelCheck
@@ -66,7 +66,7 @@ def check(
 
     Ends with 1 if top-1 is below what is promised, or if another input is clearly better.
     """
-    from eyechart.cli.progress import ProgressBars
+    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, refuse_unused
     from eyechart.models.label_map import find_map

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
+from eyechart.cli.shared.paths import check_file_to_write, folder, folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def report(
     target = _target(out, runs, kind)
     _check_target(target)
     if figures is not None:
-        from eyechart.cli.progress import ProgressBars
+        from eyechart.cli.shared.progress import ProgressBars
         from eyechart.reports.figures.write import plan_figures, write_figures
 
         with ProgressBars() as bars:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.derived_options import derived_options
-from eyechart.cli.paths import check_file_to_write, folder, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.paths import check_file_to_write, folder, folder_or_file
+from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.testsets.testset_settings import TestsetSettings
 
@@ -52,7 +52,7 @@ def make(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Draw a test set: a manifest from which anybody makes the same pictures."""
-    from eyechart.cli.progress import ProgressBars
+    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
     from eyechart.pipeline.image_source import find_source
@@ -180,7 +180,7 @@ def render(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Write the pictures of a test set as PNG files, each checked against its digest."""
-    from eyechart.cli.progress import ProgressBars
+    from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan

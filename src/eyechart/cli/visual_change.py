@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.paths import check_file_to_write, folder_or_file
-from eyechart.cli.stop import Stop
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _work(
     maps: "dict[Pair, Path] | None",
     how: "tuple[str, torch.dtype, torch.device]",
 ) -> "list[Outcome]":
-    from eyechart.cli.progress import progress_bar
+    from eyechart.cli.shared.progress import progress_bar
     from eyechart.visual_change.pairs import measure_pairs
     from eyechart.visual_change.table import appending, read_table, write_table
 

@@ -1,0 +1,279 @@
+"""`python -m benchmarks`: how fast eyechart is on this machine, next to named rivals in one run."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+import benchmarks.corruptions as corruptions_bench
+import benchmarks.curves as curves_bench
+import benchmarks.vif as vif_bench
+from benchmarks.corruptions import (
+    CorruptionSpeed,
+    CorruptionsPlan,
+    mean_microseconds,
+    mean_ratio,
+)
+from benchmarks.curves import CurvesPlan, CurvesSpeed
+from benchmarks.imagecorruptions_rival import load_rival
+from benchmarks.loop import measure_loop
+from benchmarks.timing import limited_threads, machine_name
+from benchmarks.vif import VifPlan, VifSpeed
+from eyechart.cli.app import main
+from eyechart.cli.shared.paths import check_file_to_write
+from eyechart.cli.shared.progress import progress_bar
+from eyechart.core.arguments import as_whole, as_within
+from eyechart.core.devices import find_device
+from eyechart.core.errors import UsageError
+from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
+from eyechart.suites.strength import check_severity
+from eyechart.visual_change.measure import find_dtype
+from eyechart.visual_change.vif.pyramid import SMALLEST_SIDE as SMALLEST_FOR_VIF
+
+app = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure speed on this machine, next to named rivals."""
+
+
+@app.command("corruptions")
+def corruptions(
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Suites to time, or YAML files; can be repeated. [imagenet-c and its extra]"
+        ),
+    ] = None,
+    batch: Annotated[
+        list[int] | None, typer.Option(help="Batch sizes; can be repeated. [1 and 32]")
+    ] = None,
+    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 224,
+    severity: Annotated[float, typer.Option(help="Any number from 0 to 5.")] = 3.0,
+    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    rival: Annotated[
+        Path | None, typer.Option(help="Folder that holds the imagecorruptions package.")
+    ] = None,
+    draw: Annotated[
+        str | None,
+        typer.Option(help="'paper': parameters drawn from the suite's published domain."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="About how long to time each.")] = 1.0,
+    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+) -> None:
+    """Time every corruption, and a rival in the same run where there is one."""
+    check_severity(np.array([severity]))
+    batches = tuple(sorted(set(batch or (1, 32))))
+
+    for batch_size in batches:
+        as_whole(batch_size, "batch", 1, 100_000)
+    as_whole(threads, "threads", 1, 10_000)
+    as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
+    as_within(seconds, "seconds", 1e-6, 86_400)
+    if draw not in (None, "paper"):
+        raise UsageError(f"draw must be paper, got {draw}.")
+    plan = CorruptionsPlan(
+        batches, size, severity, seconds, threads, find_device(device), draw == "paper"
+    )
+    if out is not None:
+        check_file_to_write(out)
+    if rival is not None and not plan.allows_rival:
+        raise UsageError("A rival can be timed only on the cpu, at severity 1, 2, 3, 4 or 5.")
+    entries = corruptions_bench.entries_of(suite or ["imagenet-c", "imagenet-c-extra"])
+    opponent = load_rival(rival) if plan.allows_rival else None
+    speeds = []
+    with limited_threads(threads), progress_bar("timing", len(entries)) as step:
+        for entry in entries:
+            speeds.append(corruptions_bench.measure(entry, plan, opponent))
+            step(1, "")
+    _print(speeds, plan)
+    if out is not None:
+        text = json.dumps(corruptions_bench.figures(speeds, plan, opponent), indent=2)
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+@app.command("vif")
+def vif(
+    batch: Annotated[int, typer.Option(help="Pictures in a batch.")] = 32,
+    size: Annotated[int, typer.Option(help="Side of the pictures in pixels.")] = 224,
+    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float64 or float32.")] = "float64",
+    seconds: Annotated[float, typer.Option(help="About how long to time each.")] = 2.0,
+    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+) -> None:
+    """Time visual information fidelity, and pyrtools on the CPU in the same run."""
+    if batch < 1 or threads < 1 or size < SMALLEST_FOR_VIF or not seconds > 0:
+        raise UsageError(
+            "batch and threads must be at least 1,"
+            f" size at least {SMALLEST_FOR_VIF}, seconds above 0."
+        )
+    plan = VifPlan(batch, size, threads, find_device(device), find_dtype(dtype), seconds)
+    if out is not None:
+        check_file_to_write(out)
+    with limited_threads(threads):
+        speed = vif_bench.measure(plan)
+    _print_vif(speed, plan)
+    if out is not None:
+        text = json.dumps(vif_bench.figures(speed, plan), indent=2)
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+def _print_vif(speed: VifSpeed, plan: VifPlan) -> None:
+
+    console = Console(soft_wrap=True)
+    kind = str(plan.dtype).removeprefix("torch.")
+    console.print(
+        f"{machine_name(plan.device)}, threads {plan.threads}, {plan.size} px,"
+        f" batch {plan.batch}, {kind}",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("VIF")
+    for title in ("pictures/s", "µs a picture", "ratio to pyrtools"):
+        table.add_column(title, justify="right")
+    rows = [
+        ("clean side reused", speed.reused, speed.reused_ratio),
+        ("clean side computed too", speed.whole, speed.whole_ratio),
+    ]
+    if speed.rival:
+        rows.append((f"pyrtools {speed.rival_version}, on the CPU", speed.rival, 1.0))
+    for title, rate, ratio in rows:
+        ratio_text = f"{ratio:,.1f}×" if ratio else ""
+        table.add_row(title, f"{rate:,.0f}", f"{1e6 / rate:,.1f}", ratio_text)
+    console.print(table)
+    if not speed.rival:
+        why = "its pyramid needs 72 px" if plan.size < 72 else "pip install pyrtools"
+        console.print(f"pyrtools was not timed: {why}.", highlight=False)
+    console.print(
+        f"clean statistics: {speed.statistics_bytes / 1e3:,.0f} kB a picture", highlight=False
+    )
+    if speed.bandwidth:
+        console.print(
+            f"memory bandwidth: {speed.bandwidth / 1e12:.2f} TB/s; reading pictures and statistics"
+            f" once takes {speed.share_of_bandwidth:.1%} of the time",
+            highlight=False,
+        )
+
+
+def _print(speeds: list[CorruptionSpeed], plan: CorruptionsPlan) -> None:
+
+    console = Console(soft_wrap=True)
+    how = "parameters drawn as published" if plan.paper_draw else f"severity {plan.severity:g}"
+    console.print(
+        f"{machine_name(plan.device)}, threads {plan.threads}, {plan.size} px, {how}",
+        highlight=False,
+    )
+    console.print(_table(speeds, plan))
+    for speed in speeds:
+        if speed.rival_failure:
+            console.print(f"rival's {speed.corruption} {speed.rival_failure}", highlight=False)
+    console.print(f"mean time: {mean_microseconds(speeds):,.1f} µs an image", highlight=False)
+    mean = mean_ratio(speeds)
+    if mean is not None:
+        count = sum(speed.ratio is not None for speed in speeds)
+        console.print(
+            f"geometric mean of {count} ratios to the rival: {mean:.2f}×", highlight=False
+        )
+
+
+def _table(speeds: list[CorruptionSpeed], plan: CorruptionsPlan) -> Table:
+
+    with_rival = any(speed.rival_rate or speed.rival_failure for speed in speeds)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("corruption", no_wrap=True)
+    for size in plan.batches:
+        table.add_column(f"images/s, batch {size}", justify="right")
+    table.add_column("µs an image", justify="right")
+    if with_rival:
+        table.add_column("rival, images/s", justify="right")
+        table.add_column("ratio", justify="right")
+    for speed in speeds:
+        cells = [f"{speed.rates[size]:,.0f}" for size in plan.batches]
+        cells.append(f"{1e6 / speed.rates[max(plan.batches)]:,.1f}")
+        if with_rival:
+            rate = f"{speed.rival_rate:,.0f}" if speed.rival_rate else ""
+            rate = "crashes" if speed.rival_failure else rate
+            cells += [rate, f"{speed.ratio:.2f}×" if speed.ratio else ""]
+        table.add_row(escape(speed.corruption), *cells)
+    return table
+
+
+@app.command("curves")
+def curves(
+    corruptions: Annotated[int, typer.Option(help="How many corruptions.")] = 14,
+    properties: Annotated[int, typer.Option(help="Curves of each: 2, as in VCR.")] = 2,
+    answers: Annotated[int, typer.Option(help="Answers to each curve.")] = 5000,
+    pictures: Annotated[int, typer.Option(help="Pictures that they are answers to.")] = 1000,
+    replicates: Annotated[int, typer.Option(help="Refits of each curve.")] = 1000,
+    rival_refits: Annotated[int, typer.Option(help="Refits by which rivals are timed.")] = 50,
+    threads: Annotated[int, typer.Option(help="Threads for both sides.")] = 1,
+    out: Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")] = None,
+) -> None:
+    """Time all curves of a model with their intervals, and other fits in the same run."""
+    counts = (corruptions, properties, pictures, replicates, rival_refits, threads)
+    if min(counts) < 1 or answers < 1000:
+        raise UsageError("answers must be at least 1000, all other numbers at least 1.")
+    plan = CurvesPlan(corruptions, properties, answers, pictures, replicates, rival_refits, threads)
+    if out is not None:
+        check_file_to_write(out)
+    with limited_threads(threads):
+        speed = curves_bench.measure(plan)
+    _print_curves(speed, plan)
+    if out is not None:
+        text = json.dumps(curves_bench.figures(speed, plan), indent=2)
+        out.write_text(text + "\n", encoding="utf-8")
+
+
+def _print_curves(speed: CurvesSpeed, plan: CurvesPlan) -> None:
+
+    console = Console(soft_wrap=True)
+    console.print(f"{machine_name(torch.device('cpu'))}, threads {plan.threads}", highlight=False)
+    console.print(
+        f"{plan.corruptions} corruptions × {plan.properties} curves × {plan.replicates:,} refits of"
+        f" {plan.answers:,} answers to {plan.pictures:,} pictures: {speed.seconds:.2f} s",
+        highlight=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("refit")
+    for title in ("µs each", "ratio to ours"):
+        table.add_column(title, justify="right")
+    table.add_row("ours, with resampling, intervals and bounds", f"{speed.refit * 1e6:,.0f}", "")
+    for name, seconds in speed.rivals.items():
+        table.add_row(
+            curves_bench.RIVALS[name], f"{seconds * 1e6:,.0f}", f"{speed.ratios[name]:,.1f}×"
+        )
+    console.print(table)
+
+
+@app.command("loop")
+def loop(
+    n: Annotated[int, typer.Option("--n", help="Pictures per corruption.", min=1)] = 4096,
+    pictures: Annotated[int, typer.Option(help="Different pictures.", min=1)] = 512,
+    batch: Annotated[int | None, typer.Option(help="Pictures predicted at once.", min=1)] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+) -> None:
+    """Time the loop (corrupt, measure, predict, write) against a ResNet-50 by itself."""
+    where = find_device(device)
+    print(machine_name(where))
+    speed = measure_loop(where, n, pictures, batch)
+    print(f"ResNet-50 alone: {speed.model:,.0f} pictures/s")
+    for name, rate in speed.loop.items():
+        print(f"  {name:26} {rate:>9,.0f}/s  {rate / speed.model:.2f} of the model's own")
+    print(
+        f"The loop, mean of {len(speed.loop)} corruptions: {speed.mean:,.0f} pictures/s,"
+        f" {speed.ratio:.2f} of the model's own speed"
+    )
+
+
+if __name__ == "__main__":
+    main(command=app)

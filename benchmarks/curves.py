@@ -1,0 +1,114 @@
+"""How fast curves are refitted to resampled answers, next to other ways to fit the same counts."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import lsq_linear
+
+from benchmarks.timing import machine_name
+from eyechart.core.provenance import versions
+from eyechart.curves.bins import Bins, Numbers
+from eyechart.curves.curve import Curve, fit_curve
+from eyechart.curves.methods import METHODS
+from eyechart.curves.spline import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
+
+RIVALS = {
+    "lsq_linear": "the same fit by scipy.optimize.lsq_linear with bounds",
+    "cobs": "the quantile spline that the study cites, as a linear programme (HiGHS)",
+    "pava": "pooled rates and straight lines (scipy.optimize.isotonic_regression)",
+}
+
+
+@dataclass(frozen=True)
+class CurvesPlan:
+    """What is timed: `corruptions` × `properties` curves, each refitted `replicates` times."""
+
+    corruptions: int = 14
+    properties: int = 2
+    answers: int = 5000
+    pictures: int = 1000
+    replicates: int = 1000
+    rival_refits: int = 50
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class CurvesSpeed:
+    """Seconds for all curves with their intervals, for one refit of ours and one of each rival.
+
+    `ratios`: how many times as long as ours the rival's takes.
+    """
+
+    seconds: float
+    refit: float
+    rivals: dict[str, float]
+    ratios: dict[str, float]
+
+
+def measure(plan: CurvesPlan) -> CurvesSpeed:
+    """Return the time of everything, and of refits by each rival to the same resampled counts."""
+    sets = [_answers(plan, number) for number in range(plan.corruptions * plan.properties)]
+    start = time.perf_counter()
+    for change, hits, clean, pictures in sets:
+        curve = fit_curve(change, hits, anchor=clean, clusters=pictures, replicates=plan.replicates)
+        _ = curve.interval(0.95), curve.interval(0.83), curve.bounds
+    whole = time.perf_counter() - start
+    some = min(plan.rival_refits, plan.replicates)
+    rivals = {name: _seconds_each(_rival(name), curve, some) for name in RIVALS}
+    ours = whole / len(sets) / plan.replicates
+    return CurvesSpeed(whole, ours, rivals, {name: own / ours for name, own in rivals.items()})
+
+
+def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
+    """Return what was measured, on what and with what, ready for a JSON file."""
+    return {
+        "schema": 1,
+        "machine": machine_name(torch.device("cpu")),
+        "versions": versions(),
+        **asdict(plan),
+        **asdict(speed),
+    }
+
+
+def _answers(plan: CurvesPlan, number: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Return Δv, hits, clean hits and picture of answers like a model's."""
+    numbers = np.random.default_rng(number)
+    pictures = np.arange(plan.answers) % plan.pictures
+    easy = numbers.random(plan.pictures)[pictures]
+    change = numbers.random(plan.answers)
+    rate = 0.85 / (1 + np.exp((change - 0.65) * 9))
+    # the easier a picture, the more likely are all answers to it
+    hits = (easy + numbers.random(plan.answers)) / 2 < rate
+    return change, hits.astype(float), (easy < 0.85).astype(float), pictures.astype(float)
+
+
+def _seconds_each(fit: Callable[[Bins, Curve, float], object], curve: Curve, some: int) -> float:
+    """Return the seconds of one fit, over some of the curve's resampled counts."""
+    starts = curve.refits(0.0)[:some]
+    start = time.perf_counter()
+    for own, left in zip(curve.replicate_bins[:some], starts, strict=True):
+        fit(own, curve, float(left))
+    return (time.perf_counter() - start) / some
+
+
+def _rival(name: str) -> Callable[[Bins, Curve, float], object]:
+    if name == "lsq_linear":
+        return bounded_least_squares
+    return lambda bins, curve, left: METHODS[name](bins, 1, curve.smoothing, left, None)
+
+
+def bounded_least_squares(bins: Bins, curve: Curve, left: float) -> Numbers:
+    """Return the coefficients of the same falling spline, by scipy's solver for bounds."""
+    rows, target = bin_rows(bins, 1)
+    roughness = second_derivatives()
+    rough = np.sqrt(curve.smoothing / len(roughness)) * roughness
+    heavy = HEAVY * np.sqrt(bins.counts.sum())
+    anchor = heavy * np.eye(1, COEFFICIENTS)
+    matrix = np.vstack([rows, rough, anchor]) @ falling()
+    goal = np.concatenate([target, np.zeros(len(rough)), [heavy * left]])
+    solved = lsq_linear(matrix, goal, (0, np.inf), method="bvls", tol=1e-12)
+    return np.asarray(falling() @ solved.x)

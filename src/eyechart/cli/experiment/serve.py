@@ -1,0 +1,110 @@
+"""`eyechart experiment serve`, `withdraw` and `forget`: what whoever runs a study does."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.shared.paths import folder
+from eyechart.core.errors import UsageError
+
+StudyPath = Annotated[
+    Path, typer.Argument(metavar="STUDY", parser=folder, help="A study's folder.")
+]
+
+
+def need_experiment() -> None:
+    """Say what to install where the experiment's packages are missing."""
+    from importlib.util import find_spec
+
+    needed = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "cachetools", "itsdangerous")
+    missing = [name for name in needed if not find_spec(name)]
+    if missing:
+        raise UsageError(
+            f"The experiment needs {', '.join(missing)}: pip install 'eyechart[experiment]'."
+        )
+
+
+def serve(
+    study: StudyPath,
+    host: Annotated[str, typer.Option(help="The address to answer on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to answer on.", min=0, max=65535)] = 8000,
+    url: Annotated[
+        str | None,
+        typer.Option(help="Where participants reach it, such as https://lab.example.org."),
+    ] = None,
+    behind_proxy: Annotated[
+        bool,
+        typer.Option("--behind-proxy", help="Believe a proxy on this machine who is asking."),
+    ] = False,
+    submit_host: Annotated[
+        list[str] | None,
+        typer.Option(help="For tests: another host that plays Mechanical Turk; repeatable."),
+    ] = None,
+) -> None:
+    """Serve a study to participants until Ctrl-C; every answer is on disk when it is confirmed."""
+    need_experiment()
+    from eyechart.experiment.recruiters import RECRUITERS
+    from eyechart.experiment.recruiters.recruiter import origin
+    from eyechart.experiment.server.serve import listen
+    from eyechart.experiment.server.serve import serve as run
+    from eyechart.experiment.storage.experiment_folder import open_study
+
+    for name in submit_host or ():
+        if origin(name) != name:
+            raise UsageError(
+                f"--submit-host is a scheme and a host, http://HOST:PORT, got '{name}'."
+            )
+    folder = open_study(study)
+    with listen(host, port) as listener:
+        shown_host = f"[{host}]" if ":" in host else host
+        base = url or f"http://{shown_host}:{listener.getsockname()[1]}"
+        address = f"{base.rstrip('/')}/s/{folder.config.name}"
+        for recruiter in RECRUITERS.values():
+            print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
+        print("Ctrl-C ends it; the same command goes on.", flush=True)
+        with suppress(KeyboardInterrupt):
+            run(folder, listener, more_hosts=tuple(submit_host or ()), behind_proxy=behind_proxy)
+    print("Stopped. Every answer that was confirmed is kept.")
+
+
+def close(
+    study: StudyPath,
+    again: Annotated[bool, typer.Option("--reopen", help="Let people come again.")] = False,
+) -> None:
+    """Let nobody new take part; whoever is at it goes on."""
+    need_experiment()
+    from eyechart.experiment.storage.database_tables import StudyRow
+    from eyechart.experiment.storage.experiment_folder import connect_study, open_study
+
+    with connect_study(open_study(study)) as opened, opened.database.writing() as db:
+        db.get_one(StudyRow, opened.id).status = "open" if again else "closed"
+    print(f"{opened.config.name} is {'open' if again else 'closed to anybody new'}.")
+
+
+def withdraw(
+    study: StudyPath,
+    participant: Annotated[
+        str, typer.Argument(help="The participant's code, or the platform's id.")
+    ],
+) -> None:
+    """Delete everything of a participant from the database; others are asked in their place."""
+    need_experiment()
+    from eyechart.experiment.storage.experiment_folder import connect_study, open_study
+    from eyechart.experiment.storage.withdrawal import withdraw as delete
+
+    with connect_study(open_study(study)) as opened:
+        count = delete(opened.database, opened.secret, participant)
+    print(f"Deleted {participant} with {count} answers. Export again what was exported before.")
+
+
+def forget(study: StudyPath) -> None:
+    """Delete the platforms' ids of all participants, once they were paid; answers stay."""
+    need_experiment()
+    from eyechart.experiment.storage.experiment_folder import connect_study, open_study
+    from eyechart.experiment.storage.withdrawal import forget_identities
+
+    with connect_study(open_study(study)) as opened:
+        count = forget_identities(opened.database, opened.id)
+    print(f"Deleted the platform ids of {count} sessions.")

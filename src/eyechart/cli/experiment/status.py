@@ -1,0 +1,137 @@
+"""`eyechart experiment status`: where a study stands, once or until Ctrl-C."""
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.experiment.serve import StudyPath, need_experiment
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from eyechart.experiment.export.study_status import RateInterval, StimulusGroup, StudyStatus
+    from eyechart.experiment.storage.experiment_folder import StudyFolder
+
+MOST_ROWS = 24
+"""So many corruptions or pairs go on a screen besides the rest."""
+
+
+def status(
+    study: StudyPath,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again until Ctrl-C.")] = False,
+    every: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How long --watch waits.", min=0.2)
+    ] = 5.0,
+) -> None:
+    """Print how far a study is, who takes part, who is left out, and people's curves so far."""
+    need_experiment()
+    from eyechart.cli.shared.console import wide_console
+    from eyechart.experiment.storage.experiment_folder import open_study
+
+    folder = open_study(study)
+    console = wide_console()
+    if not watch:
+        console.print(_page(_look(folder)), highlight=False)
+        return
+    from rich.live import Live
+
+    # Ctrl-C is how watching ends
+    with (
+        suppress(KeyboardInterrupt),
+        Live(_page(_look(folder)), console=console, auto_refresh=False) as live,
+    ):
+        while True:
+            time.sleep(every)
+            live.update(_page(_look(folder)), refresh=True)
+
+
+def _look(folder: "StudyFolder") -> "StudyStatus":
+    from datetime import UTC, datetime
+
+    from eyechart.experiment.export.study_status import read_status
+    from eyechart.experiment.storage.experiment_folder import connect_study
+
+    with connect_study(folder) as study:
+        return read_status(study, datetime.now(UTC))
+
+
+def _page(state: "StudyStatus") -> "RenderableType":
+    from rich.console import Group as Together
+
+    table = _pairs(state) if state.kind == "same-different" else _curves(state)
+    rows = _shown(state)
+    more = len(state.groups) - len(rows)
+    rest = [f"… and {more} more, which have more answers."] if more else []
+    return Together("\n".join(_head(state)), table, *rest)
+
+
+def _head(state: "StudyStatus") -> list[str]:
+    answers = sum(group.answers for group in state.groups)
+    wanted = sum(group.wanted for group in state.groups)
+    full = sum(group.full for group in state.groups)
+    stimuli = sum(group.stimuli for group in state.groups)
+    share = f" ({answers / wanted:.0%})" if wanted else ""
+    lines = [
+        f"{state.name}, {'open' if state.is_open else 'closed'}: {answers:,} of {wanted:,} answers"
+        f"{share}; {full:,} of {stimuli:,} stimuli have all of theirs.",
+        "Participants: " + ", ".join(f"{count:,} {name}" for name, count in state.people.items())
+        + (f"; {state.minutes:.1f} minutes (median)." if state.minutes is not None else "."),
+    ]  # fmt: skip
+    if state.excluded:
+        reasons = ", ".join(f"{rule} {count:,}" for rule, count in state.reasons.items())
+        lines.append(f"Left out: {state.excluded:,} sessions ({reasons}).")
+    if state.left_out:
+        lines.append(f"Single trials left out: {state.left_out:,}.")
+    if state.clean is not None:
+        lines.append(
+            f"Clean pictures named rightly: {_rate(state.clean)}. Behind rates: 95 % intervals."
+        )
+    return lines
+
+
+def _shown(state: "StudyStatus") -> "list[StimulusGroup]":
+    """Return the groups to show: all, or those that lack most."""
+    if len(state.groups) <= MOST_ROWS:
+        return list(state.groups)
+    return sorted(state.groups, key=lambda group: group.answers / max(group.wanted, 1))[:MOST_ROWS]
+
+
+def _curves(state: "StudyStatus") -> "RenderableType":
+    from eyechart.experiment.export.study_status import PLACES
+
+    table = _table("corruption", *(f"right at Δv {delta_v:g}" for delta_v in PLACES))
+    for group in _shown(state):
+        rates = state.curves.get(group.name, (None,) * len(PLACES))
+        table.add_row(group.name, f"{group.answers:,}/{group.wanted:,}", *map(_rate, rates))
+    return table
+
+
+def _pairs(state: "StudyStatus") -> "RenderableType":
+    table = _table("pair", "right", "people", "verdict so far")
+    by_name = {f"{pair.a}|{pair.b}": pair for pair in state.pairs}
+    for group in _shown(state):
+        pair = by_name.get(group.name)
+        cells = ["", "", ""]
+        if pair is not None:
+            low, high = pair.interval
+            right = f"{pair.accuracy:.2f} ({low:.2f}–{high:.2f})"
+            cells = [right, f"{pair.people:,}", pair.verdict]
+        names = group.name.replace("|", " and ")
+        table.add_row(names, f"{group.answers:,}/{group.wanted:,}", *cells)
+    return table
+
+
+def _table(first: str, *columns: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(first, box=None, pad_edge=False)
+    for name in ("answers", *columns):
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _rate(rate: "RateInterval | None") -> str:
+    return "–" if rate is None else f"{rate.value:.2f} {rate.low:.2f}–{rate.high:.2f}"

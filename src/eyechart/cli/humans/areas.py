@@ -1,0 +1,73 @@
+"""`eyechart humans areas`: the robustness of humans themselves."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.curves.curve_settings import CurveSettings
+from eyechart.pipeline.settings import HumanSettings
+
+if TYPE_CHECKING:
+    from eyechart.humans.reference import Reference
+    from eyechart.scores.human_areas import HumanArea
+
+SCORES = {"accuracy": "R_a", "consistency": "R_p"}
+HEAD = ("experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bins", "responses")
+
+
+@derived_options
+def areas(
+    references: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[REFERENCE]…", help="geirhos, imported files, or folders of studies."
+        ),
+    ] = None,
+    *,
+    humans: HumanSettings,
+    curves: CurveSettings,
+) -> None:
+    """Print humans' own R_a and R_p, with intervals, fitted as evaluate fits them."""
+    from eyechart.cli.shared.console import wide_console
+    from eyechart.humans.reference import find_reference
+    from eyechart.reports.terminal.columns import stacked
+    from eyechart.scores.human_areas import human_areas
+    from eyechart.scores.scoring import make_fit
+
+    fit = make_fit(curves)
+    console = wide_console()
+    # all are read before anything is said of one
+    chosen = [find_reference(name, humans.clean_responses) for name in references or ("geirhos",)]
+    for reference in chosen:
+        reference.check_curves()
+    for reference in chosen:
+        found = list(human_areas(reference, fit))
+        print(f"{reference.name}: {reference.choices} choices")
+        rows = [_row(reference, own) for own in found]
+        for table in stacked(HEAD, rows, width=console.width):
+            console.print(table)
+        for own in found:
+            if own.curve is None:
+                print(f"Note: {own.experiment}, {own.which}: {own.why.rstrip('.')}.")
+    print(
+        f"area: below the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %: intervals"
+        " from resampled images or humans. bounds: what the area can be, whatever happens where no"
+        " response is."
+    )
+
+
+def _row(reference: "Reference", own: "HumanArea") -> list[str]:
+    from rich.markup import escape
+
+    start = [escape(own.experiment), SCORES[own.which]]
+    if own.curve is None:
+        all_of_them = f"{reference.count(own.experiment):,}"
+        return [*start, *["–"] * (len(HEAD) - 3), all_of_them]
+    curve = own.curve
+    # those behind this curve: consistency needs clean responses too, which not all images have
+    responses = f"{curve.bins.counts.sum():,.0f}"
+    pairs = (curve.interval(0.95), curve.interval(0.83), curve.bounds)
+    clean = "–" if curve.left is None else f"{curve.left:.3f}"
+    spans = [f"{low:.3f}–{high:.3f}" for low, high in pairs]
+    return [*start, f"{curve.area:.3f}", *spans, clean, f"{len(curve.bins.counts)}", responses]

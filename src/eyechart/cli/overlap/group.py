@@ -1,0 +1,29 @@
+"""`eyechart overlap`: which corruptions measure the same, and benchmarks of those that do not.
+
+Every subcommand has a module of its own; here they are put together.
+"""
+
+import typer
+
+from eyechart.cli.overlap import (
+    benchmarks,
+    calibrate,
+    compare,
+    plot,
+    run,
+    select,
+    tables,
+)
+
+app = typer.Typer(
+    help="Which corruptions measure the same thing, and benchmarks of those that do not.",
+    no_args_is_help=True,
+)
+app.command("run")(run.run)
+app.command("matrix")(tables.matrix)
+app.command("select")(select.select)
+app.command("plot")(plot.plot)
+app.command("compare")(compare.compare)
+app.command("calibrate")(calibrate.calibrate)
+app.command("balance")(benchmarks.balance)
+app.command("coverage")(benchmarks.coverage)

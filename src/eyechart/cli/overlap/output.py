@@ -1,0 +1,132 @@
+"""What the commands on overlap share: tables on the terminal, notes, files they may write."""
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.core.errors import UsageError
+
+Picture = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.png", parser=folder_or_file, help="Also draw it."),
+]
+LeastGain = Annotated[
+    float,
+    typer.Option(
+        help="How much training on a corruption must add to the robustness to it; where it adds"
+        " less, overlaps are undetermined."
+    ),
+]
+Latex = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.tex", parser=folder_or_file, help="Also write the tables for LaTeX."
+    ),
+]
+Classes = Annotated[
+    int | None,
+    typer.Option(min=2, help="How many classes there are, to tell low accuracy from guessing."),
+]
+
+
+OURS = (",", "one,two,", "benchmark,form,")
+"""How the tables begin that these commands write."""
+
+
+def print_table(
+    table: tuple[Sequence[str], Sequence[Sequence[str]]],
+    left: Collection[int] = (0,),
+    last_apart: bool = False,
+) -> None:
+    """Print a head and rows as wide as the terminal; what does not fit comes below."""
+    from rich.markup import escape
+
+    from eyechart.cli.shared.console import wide_console
+    from eyechart.reports.terminal.columns import stacked
+
+    head, rows = table
+    console = wide_console()
+    for each in stacked(
+        [escape(cell) for cell in head],
+        [[escape(cell) for cell in row] for row in rows],
+        width=console.width,
+        left=left,
+        last_apart=last_apart,
+    ):
+        console.print(each)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print each sentence that a reader must know."""
+    for note in notes:
+        print(f"Note: {note}")
+
+
+def print_written(paths: Iterable[Path | None]) -> None:
+    """Say which files there are now."""
+    written = [path for path in paths if path is not None]
+    if written:
+        print("Written:")
+    for path in written:
+        print(f"  {path}")
+
+
+def check_picture(path: Path | None) -> None:
+    """Refuse what is no PNG file, or a picture that is somebody else's."""
+    if path is None:
+        return
+    from eyechart.reports.figures.overlap_plot import is_drawn
+
+    check_file_to_write(path)
+    if path.suffix.lower() != ".png":
+        raise UsageError(f"--picture writes PNG: end its name in .png, not '{path.suffix}'.")
+    if path.exists() and not is_drawn(path):
+        raise UsageError(f"{path} is there already and is no picture of overlaps: choose another.")
+
+
+def check_table(path: Path | None, source: Path | None) -> None:
+    """Refuse what is no CSV file, or a file that such a command did not write."""
+    if path is None:
+        return
+    check_file_to_write(path)
+    if path.suffix.lower() != ".csv":
+        raise UsageError(f"A table is written as CSV: end its name in .csv, not '{path.suffix}'.")
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        ours = file.readline().startswith(OURS)
+    if (source is not None and path.samefile(source)) or not ours:
+        raise UsageError(
+            f"{path} is there already and would be overwritten: choose another name, or delete it."
+        )
+
+
+def check_latex(path: Path | None) -> None:
+    """Raise a UsageError unless a LaTeX file of ours can be written there."""
+    if path is None:
+        return
+    from eyechart.reports.figures.latex import MADE
+
+    check_file_to_write(path)
+    if path.suffix.lower() != ".tex":
+        raise UsageError(f"--latex must end in .tex, got '{path.name}': give another name.")
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        is_ours = file.readline().startswith(MADE)
+    if not is_ours:
+        raise UsageError(f"{path} already exists and was not written by eyechart: choose another.")
+
+
+def write_latex(path: Path, text: str) -> None:
+    """Write a LaTeX file whole or not at all."""
+    from eyechart.core.files import atomic_file
+
+    try:
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None

@@ -1,0 +1,119 @@
+"""`eyechart overlap plot`: heat maps of overlaps, side by side and in an order of one's choice."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.overlap.output import print_notes, print_written
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from eyechart.reports.series.overlap import Overlap
+
+CLUSTER, GIVEN = "cluster", "given"
+MOST = 4
+"""Heat maps side by side."""
+
+
+def plot(
+    matrices: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="MATRIX...",
+            parser=folder_or_file,
+            help="Overlap matrices (CSV), accuracy tables or studies' folders, up to four.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            parser=folder_or_file,
+            help="The figure: .svg, .pdf or .png.",
+        ),
+    ],
+    order: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="cluster (corruptions that overlap beside each other), given (as in the file), or"
+            " suites and corruptions, whose order is kept and which alone are shown; repeatable.",
+        ),
+    ] = None,
+    title: Annotated[
+        list[str] | None,
+        typer.Option(help="Above each heat map, in their order; the names of files; repeatable."),
+    ] = None,
+) -> None:
+    """Draw overlap matrices as heat maps side by side, in the same order of corruptions."""
+    from eyechart.reports.figures.overlap_figure import draw_side_by_side
+    from eyechart.reports.figures.write import check_figure, write_figure
+    from eyechart.reports.series.overlap import in_order
+
+    check_file_to_write(out)
+    check_figure(out)
+    if len(matrices) > MOST:
+        raise UsageError(f"At most {MOST} matrices fit side by side, got {len(matrices)}.")
+    titles = list(title or [path.stem or path.name for path in map(Path, matrices)])
+    if len(titles) != len(matrices):
+        raise UsageError(
+            f"--title must be given once for each matrix: {len(matrices)} matrices, got"
+            f" {len(titles)}."
+        )
+    overlaps = [_read(Path(path)) for path in matrices]
+    names = _order(overlaps, order or [CLUSTER])
+    shown = [in_order(overlap, names) for overlap in overlaps]
+    caption = f"Overlapping scores of {len(names)} corruptions: {', '.join(titles)}."
+    write_figure(partial(draw_side_by_side, shown, titles), out, caption)
+    left_out = [name for name in _common(overlaps) if name not in names]
+    if left_out:
+        print_notes([f"Not shown, since --order does not name them: {', '.join(left_out)}."])
+    print_written([out])
+
+
+def _read(path: Path) -> "Overlap":
+    from eyechart.overlap.matrix_file import FILE, find_matrix, is_accuracy_table
+    from eyechart.reports.series.overlap import as_overlap, read_overlap
+
+    stored = path / FILE if (path / FILE).is_file() else path
+    if stored.is_file() and not is_accuracy_table(stored):
+        return read_overlap(stored)
+    return as_overlap(find_matrix(path))
+
+
+def _common(overlaps: "Sequence[Overlap]") -> list[str]:
+    """Return the corruptions that all matrices have, in the order of the first."""
+    return [name for name in overlaps[0].names if all(name in own.names for own in overlaps)]
+
+
+def _order(overlaps: "Sequence[Overlap]", asked: Sequence[str]) -> list[str]:
+    """Return the corruptions to show, each once, in the order that was asked for."""
+    from eyechart.core.registry import unknown_name
+    from eyechart.reports.series.overlap import clustered, in_order
+    from eyechart.suites.catalogue import list_corruptions
+    from eyechart.suites.suite import PUBLISHED
+
+    common = _common(overlaps)
+    if len(common) < 2:
+        raise UsageError("The matrices must have at least 2 corruptions in common.")
+    if {CLUSTER, GIVEN} & set(asked):
+        if len(asked) > 1:
+            raise UsageError(f"--order {CLUSTER} and {GIVEN} stand alone, got {', '.join(asked)}.")
+        first = in_order(overlaps[0], common)
+        return common if asked[0] == GIVEN else list(clustered(first).names)
+    found: list[str] = []
+    for name in asked:
+        if name in common:
+            found.append(name)
+        elif name in PUBLISHED or Path(name).suffix in (".yaml", ".yml"):
+            found += [own for own in list_corruptions(name) if own in common]
+        else:
+            known = (CLUSTER, GIVEN, *PUBLISHED, *common)
+            raise unknown_name("order", name, known)
+    if len(set(found)) < 2:
+        raise UsageError(f"--order {' '.join(asked)} leaves fewer than 2 corruptions to show.")
+    return list(dict.fromkeys(found))

@@ -1,0 +1,120 @@
+"""`eyechart structure icons`: data sets of icons, drawn from freely licensed packages or read."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.shared.paths import folder, folder_or_file
+from eyechart.cli.shared.stop import Stop
+from eyechart.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from eyechart.structure.icons.icon_builder import Built
+
+app = typer.Typer(help="Icons of 50 classes in several styles.", no_args_is_help=True)
+
+
+@app.command("build")
+def build(
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FOLDER", parser=folder, help="Where the icons go."),
+    ] = Path("icons"),
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="FOLDER",
+            parser=folder,
+            help="Packages that are there already, made with npm pack; nothing is fetched.",
+        ),
+    ] = None,
+    size: Annotated[int, typer.Option(help="Width and height in px.")] = 32,
+    style: Annotated[
+        list[str] | None, typer.Option(help="Only this style; repeatable; without it all eight.")
+    ] = None,
+) -> None:
+    """Draw icons of the 50 classes of ICONS-50 in eight styles, with a list of them.
+
+    Without --from, npm fetches nine packages (27 MB) from the registry that it is set to, into
+    FOLDER.npm, where the next run finds them. The same command goes on with what was stopped.
+    """
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.structure.icons.icon_builder import LICENCES, LIST, build_icons
+    from eyechart.structure.icons.npm_packages import STYLES
+
+    if source is not None and source.is_file():
+        raise UsageError(f"{source} is a file: give --from the folder that holds the packages.")
+    if source is not None and not source.is_dir():
+        raise UsageError(f"No such folder: {source}.")
+    # "." and ".." have no name of their own
+    named = out if out.name not in ("", "..") else out.resolve()
+    packages = source or named.parent / f"{named.name}.npm"
+    if source is None:
+        print(f"Packages come from npm, into {packages}.")
+    with ProgressBars() as bars:
+        try:
+            built = build_icons(
+                out,
+                packages,
+                side=size,
+                styles=style or list(STYLES),
+                is_fetched=source is None,
+                progress=bars,
+            )
+        except KeyboardInterrupt:
+            raise Stop("Stopped: the same command goes on.", 130) from None
+    print(f"Written: {built.icons:,} icons of {len(built.classes)} classes to {out / LIST}.")
+    _tell(built)
+    print(f"Whose they are and under which licences: {out / LICENCES}.")
+
+
+@app.command("original")
+def original(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH",
+            parser=folder_or_file,
+            help="ICONS-50 as it was published: the folder of its class folders, or the .npy file.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FOLDER", parser=folder, help="Where the icons go.")
+    ] = Path("icons50"),
+) -> None:
+    """Make the original ICONS-50 ready: with a list of styles and subclasses, as build writes."""
+    from eyechart.cli.shared.progress import ProgressBars
+    from eyechart.structure.icons.icon_builder import LIST
+    from eyechart.structure.icons.icons50 import import_icons50
+
+    with ProgressBars() as bars:
+        try:
+            count = import_icons50(source, out, bars)
+        except KeyboardInterrupt:
+            raise Stop("Stopped: the same command goes on.", 130) from None
+    print(f"Written: {count:,} icons to {out / LIST}.")
+
+
+def _tell(built: "Built") -> None:
+    """Print what a reader of results must know."""
+    print("Icons by style: " + _counts(built.styles.items()) + ".")
+    thin = sorted(built.classes.items(), key=lambda each: each[1])[:5]
+    print("Fewest icons by class: " + _counts(thin) + ".")
+    if built.repeated:
+        which = ", ".join(
+            f"{count} of {second} as of {first}"
+            for (first, second), count in built.repeated.most_common()
+        )
+        print(f"Drawings that two styles share, kept in one: {which}.")
+    else:
+        print("No two styles share a drawing.")
+    if built.broken:
+        print(f"Left out as broken: {', '.join(built.broken)}.")
+
+
+def _counts(each: "Iterable[tuple[str, int]]") -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in each)

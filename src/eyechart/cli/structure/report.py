@@ -1,0 +1,74 @@
+"""`eyechart structure report`: studies of new styles and new kinds as a page to look at."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.shared.paths import check_file_to_write, folder, folder_or_file
+from eyechart.core.errors import UsageError
+
+
+def report(
+    studies: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="STUDY...",
+            parser=folder,
+            help="Folders that structure style, subclass or superclass wrote (--out).",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            parser=folder_or_file,
+            help="Where it goes; structure.html, in the study's folder if it is one.",
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            parser=folder,
+            help="Also write seen and unseen kinds of superclasses against ImageNet-1K accuracy, as"
+            " SVG and PDF.",
+        ),
+    ] = None,
+) -> None:
+    """Write a page on finished studies: accuracies, pictures that were held out, confusions."""
+    from eyechart.reports.html.page import is_page
+    from eyechart.reports.html.structure_view import write_structure_page
+
+    folders = [Path(each) for each in studies]
+    for each in folders:
+        if not each.is_dir():
+            raise UsageError(f"No such folder: {each}.")
+    target = out or (folders[0] if len(folders) == 1 else Path()) / "structure.html"
+    if target.suffix.lower() != ".html":
+        raise UsageError(f"--out must end in .html, got {target}.")
+    check_file_to_write(target)
+    if target.exists() and not is_page(target):
+        raise UsageError(f"{target} is there already and no report: choose another --out.")
+    written = [write_structure_page(folders, target)]
+    if figures is not None:
+        written += _draw(folders, figures)
+    print(f"Written: {', '.join(map(str, written))}")
+
+
+def _draw(studies: list[Path], out: Path) -> list[Path]:
+    """Write the figures of studies of superclasses, and print what could not be drawn."""
+    from eyechart.reports.figures.superclass_figure import plan_superclasses
+    from eyechart.reports.figures.write import write_plans
+    from eyechart.reports.series.superclasses import superclass_studies
+
+    results = superclass_studies(studies)
+    if not results:
+        print("Note: no figure, for none of the studies is of superclasses.")
+        return []
+    planned = plan_superclasses(results)
+    for note in planned.notes:
+        print(f"Note: {note}")
+    return write_plans(planned.plans, out)
