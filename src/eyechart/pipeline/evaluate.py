@@ -78,6 +78,8 @@ def evaluate(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Fi
             # what is kept to be looked at would be dropped with the folder
             changes["examples"] = ()
         results = results.model_copy(update=changes)
+        if settings.out is not None:
+            results = results.kept_in(out)
         return Finished(results, check(task, folder) if settings.check else None)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINS
 from eyechart.results.schema import CorruptionCoverage, ModelResults, Results, read_results
-from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores
+from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores, scores_of
 from eyechart.scores.registry import HUMANS, SCORES
 from eyechart.stats.estimate import Estimate, mean_estimate
 
@@ -104,22 +104,39 @@ class Run:
 def read_run(folder: Path) -> Run:
     """Return the finished run in a folder."""
     results, scores = read_results(folder), folder / SCORES_FILE
-    if not results.models:
-        raise UsageError(f"{folder} holds a run without any model: evaluate again.")
-    for name, kind in NEEDED.items():
-        if not isinstance(results.config.get(name), kind):
-            raise UsageError(
-                f"{folder} holds a damaged run (no {name} in its config): run the evaluation again."
-            )
-    spaces = [space for model in results.models for space in model.spaces.values()]
-    if not all(space.corruptions for space in spaces) or not all(m.spaces for m in results.models):
-        raise UsageError(f"{folder} holds a run without any score: run the evaluation again.")
+    _check_complete(results, str(folder))
     if not scores.is_file():
         raise UsageError(
             f"{folder} lacks {SCORES_FILE}: run the same evaluation again, its predictions are"
             " kept."
         )
     return Run(folder, results, read_scores(scores))
+
+
+def run_of(results: Results) -> Run:
+    """Return results that are in memory as a run; without a folder there are no examples."""
+    _check_complete(results, "Results")
+    scores = dict(scores_of(results))
+    if not all(len(estimate.replicates) for estimate in scores.values()):
+        raise UsageError(f"The results lack their replicates: load a folder with {SCORES_FILE}.")
+    if results.folder is None:
+        return Run(Path(), results.model_copy(update={"examples": ()}), scores)
+    return Run(results.folder, results, scores)
+
+
+def _check_complete(results: Results, name: str) -> None:
+    """Raise a UsageError for results without scores, or without settings that runs need."""
+    if not results.models:
+        raise UsageError(f"{name} holds a run without any model: evaluate again.")
+    for setting, kind in NEEDED.items():
+        if not isinstance(results.config.get(setting), kind):
+            raise UsageError(
+                f"{name} holds a damaged run (no {setting} in its config): run the evaluation"
+                " again."
+            )
+    spaces = [space for model in results.models for space in model.spaces.values()]
+    if not all(space.corruptions for space in spaces) or not all(m.spaces for m in results.models):
+        raise UsageError(f"{name} holds a run without any score: run the evaluation again.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,10 @@ What computes the numbers, draws them or compares runs does not belong here.
 import os
 from collections.abc import Mapping
 from functools import lru_cache
+from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError
 
@@ -17,11 +18,14 @@ from eyechart.core.records import Known, Real, Record, first_problem
 from eyechart.core.registry import unknown_name
 from eyechart.curves.curve import Curve
 from eyechart.scores.people import Areas
-from eyechart.scores.registry import values_of
+from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarDifference
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCHEMA_VERSION: Literal[4] = 4
 """Of results.json; grows when a field changes its meaning."""
@@ -188,8 +192,38 @@ class PropertyResults(Record):
     """The curve over visual change; null where there is none."""
 
 
-class CorruptionResults(Record):
-    """One model under one corruption, in one label space."""
+class Scored(Record):
+    """A record whose scores are attributes too, by the names that `scores.registry` declares."""
+
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores that exist, by name."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Estimate:
+        # pydantic keeps private attributes behind its own __getattr__; theirs begin with _
+        if name.startswith("_"):
+            return super().__getattr__(name)  # type: ignore[misc,no-any-return]
+        scores = self.scores
+        if name in scores:
+            return scores[name]
+        if name in SCORES:
+            raise AttributeError(self._why_missing(SCORES[name]))
+        known = [*SCORES, *type(self).model_fields]
+        raise AttributeError(str(unknown_name("attribute", name, known)))
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.scores]
+
+    def _why_missing(self, score: Score) -> str:
+        return f"There is no {score.name} here: it needs {', '.join(score.needs)}."
+
+
+class CorruptionResults(Scored):
+    """One model under one corruption, in one label space.
+
+    Every score is an attribute: `results["resnet50"]["gaussian_noise"].r_a`.
+    """
 
     unmeasurable: int
     """Number of samples without a visual change."""
@@ -212,10 +246,24 @@ class CorruptionResults(Record):
         both = {"a": self.accuracy, "p": self.consistency}
         return {letter: score for letter, score in both.items() if score is not None}
 
+    _baseline_scores: Mapping[str, Estimate] = PrivateAttr(default_factory=dict)
+    """CE and relative CE, which the file keeps by baseline and not by corruption."""
+
     @property
     def scores(self) -> dict[str, Estimate]:
-        """The scores that exist, by name: r_a, r_p, hmri_a, mrsi_a, error."""
-        return values_of(self)
+        """The scores that exist, by name: r_a, r_p, hmri_a, mrsi_a, error, ce."""
+        return values_of(self) | dict(self._baseline_scores)
+
+    def with_baseline_scores(self, scores: Mapping[str, Estimate]) -> "CorruptionResults":
+        """Return the results of the corruption with CE and relative CE among its scores."""
+        results = self.model_copy()
+        results._baseline_scores = scores
+        return results
+
+    def _why_missing(self, score: Score) -> str:
+        results = self.properties.get(score.letter)
+        note = "" if results is None else results.note or results.people_note
+        return f"There is no {score.name} here: {note}." if note else super()._why_missing(score)
 
 
 class NormalizedErrors(Record):
@@ -282,8 +330,11 @@ class ClassResults(Record):
     """Its share of all incorrect predictions for this class; null if there are none."""
 
 
-class SpaceResults(Record):
-    """One model in one label space: "native", or "entry16" for the 16 categories of humans."""
+class SpaceResults(Scored):
+    """One model in one label space: "native", or "entry16" for the 16 categories of humans.
+
+    Every score is an attribute, as the mean over corruptions or of the whole test: `.r_a`, `.mce`.
+    """
 
     pictures: int
     """Number of images."""
@@ -306,12 +357,37 @@ class SpaceResults(Record):
     by_class: tuple[ClassResults, ...]
     """Each class of images."""
 
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores over all corruptions that exist, by name: clean_accuracy, r_a, mce."""
+        values = {score.name: find(self, score.overall_path) for score in OVERALL}
+        return {name: estimate for name, estimate in values.items() if estimate is not None}
+
+    def find(self, corruption: str) -> str:
+        """Return a corruption's name as it is here; `fog` is vcr/fog where no other fog is."""
+        if corruption in self.corruptions:
+            return corruption
+        same = [name for name in self.corruptions if name.rpartition("/")[2] == corruption]
+        if len(same) != 1:
+            raise unknown_name("corruption", corruption, self.corruptions)
+        return same[0]
+
     def __getitem__(self, corruption: str) -> CorruptionResults:
-        return _named("corruption", corruption, self.corruptions)
+        corruption = self.find(corruption)
+        results = self.corruptions[corruption]
+        if self.corruption_error is None:
+            return results
+        tables = self.corruption_error.tables.items()
+        return results.with_baseline_scores(
+            {name: table[corruption] for name, table in tables if corruption in table}
+        )
 
 
-class ModelResults(Record):
-    """One model, in every label space that was asked for or that the human data need."""
+class ModelResults(Scored):
+    """One model, in every label space that was asked for or that the human data need.
+
+    Its scores are those of the primary label space: `results["resnet50"].r_a`.
+    """
 
     name: str
     """Name of the model."""
@@ -334,6 +410,11 @@ class ModelResults(Record):
     def primary(self) -> SpaceResults:
         """The scores in the primary label space: the images' own classes, where they are scored."""
         return next(iter(self.spaces.values()))
+
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores over all corruptions in the primary label space, by name."""
+        return self.primary.scores
 
     def space(self, name: str) -> SpaceResults:
         """Return the scores in a label space: "native" or "entry16"."""
@@ -548,6 +629,19 @@ class Results(Record):
     examples: tuple[ExampleImage, ...] = ()
     """Clean samples, then samples by corruption from mild to strong."""
 
+    _folder: Path | None = PrivateAttr(default=None)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the run keeps its examples and predictions; None if nothing was kept."""
+        return self._folder
+
+    def kept_in(self, folder: Path) -> "Results":
+        """Return the results with the folder of their run."""
+        results = self.model_copy()
+        results._folder = folder
+        return results
+
     def model(self, name: str) -> ModelResults | None:
         """Return the model of that name, if it exists."""
         return next((model for model in self.models if model.name == name), None)
@@ -572,6 +666,23 @@ class Results(Record):
 
         return write_results(self, folder)
 
+    def plot(self, *corruptions: str, space: str | None = None) -> "Figure":
+        """Return a matplotlib figure: accuracy and consistency over Δv, with humans where known.
+
+        Args:
+            corruptions: a panel each; all of them if none is named.
+            space: the label space; the primary one if none is named.
+        """
+        from eyechart.reports.figures.curve_plot import plot_curves
+
+        return plot_curves(self, corruptions, space)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as one HTML page, as `eyechart report` does; return its path."""
+        from eyechart.reports.html.report_page import report_results
+
+        return report_results(self, path)
+
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with the lines and columns of results.csv."""
         from eyechart.results.writing import csv_columns, lines_of
@@ -590,6 +701,29 @@ class Results(Record):
         return f"<Results of {names} on {self.images.source}>"
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: a line for each model, its scores over all corruptions."""
+        rows = {model.name: model.scores for model in self.models}
+        columns = [score for score in OVERALL if any(score.name in row for row in rows.values())]
+        head = "".join(f"<th>{escape(score.symbol)}</th>" for score in columns)
+        lines = [
+            f"<tr><td>{escape(name)}</td>{''.join(_html_cell(row, score) for score in columns)}"
+            "</tr>"
+            for name, row in rows.items()
+        ]
+        return f"<table><tr><th>model</th>{head}</tr>{''.join(lines)}</table>"
+
+
+def _html_cell(scores: Mapping[str, Estimate], score: Score) -> str:
+    if score.name not in scores:
+        return "<td></td>"
+    estimate = scores[score.name]
+    value, low, high = (
+        f"{number * score.scale:.{score.decimals}f}"
+        for number in (estimate.value, *estimate.interval(0.95))
+    )
+    return f"<td>{value} ({low}–{high})</td>"
 
 
 def _named(kind: str, name: str, records: Mapping[str, Value]) -> Value:
@@ -637,7 +771,7 @@ def read_results(folder: Path) -> Results:
         )
     try:
         # strict: a number in quotes is damage, not a number
-        return Results.model_validate_json(content, strict=True)
+        return Results.model_validate_json(content, strict=True).kept_in(folder)
     except ValidationError as error:
         problem = first_problem(error).rstrip(".")
         raise UsageError(f"{path} is damaged ({problem}): run the evaluation again.") from None

@@ -123,8 +123,6 @@ def _line(
     values = record.scores
     if errors is not None and letter == "a":
         line["baseline"] = errors.baseline
-        tables = errors.tables.items()
-        values |= {name: table[corruption] for name, table in tables if corruption in table}
     for score in DECLARED:
         # what is of neither property stands beside accuracy
         if score.name in values and (score.letter or "a") == letter:

@@ -17,6 +17,7 @@ from eyechart.results.schema import Results, check_results
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FILE = "curves.png"
 STYLES = {"a": "-", "p": "--"}
@@ -48,18 +49,35 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
         series = [run_panels(models, space, corruption) for corruption in corruptions]
         if any(panel.curves for panels in series for panel in panels):
             paths.append(folder / (FILE if not paths else f"curves-{space}.png"))
-            min_per_bin = results.config["fit"]["least"] if len(models) <= FEW else None
-            _draw_space(series, _title(results, models[0], space), min_per_bin, paths[-1])
+            with file_in(folder, paths[-1].name) as temporary:
+                _figure(results, models, space, series).savefig(temporary, dpi=110, format="png")
     return paths
 
 
-def _draw_space(
-    series: Sequence[Sequence[CurvePanel]], title: str, min_per_bin: float | None, path: Path
-) -> None:
-    """Write one label space; `min_per_bin`: of bins that are drawn, None for no bins or bands."""
+def plot_curves(results: Results, corruptions: Sequence[str], space: str | None) -> "Figure":
+    """Return a figure with a panel for each of these corruptions, all of them if none is named.
+
+    `space`: the label space; None for the primary one.
+    """
+    space = next(iter(results.models[0].spaces)) if space is None else space
+    scores = results.models[0].space(space)
+    names = [scores.find(name) for name in corruptions] or list(scores.corruptions)
+    models = [model for model in models_of(results) if model.space(space) is not None]
+    return _figure(results, models, space, [run_panels(models, space, name) for name in names])
+
+
+def _figure(
+    results: Results,
+    models: Sequence[Shown],
+    space: str,
+    series: Sequence[Sequence[CurvePanel]],
+) -> "Figure":
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    # many models have neither bins nor bands, which could not be told apart
+    min_per_bin = results.config["fit"]["least"] if len(models) <= FEW else None
+    title = _title(results, models[0], space)
     columns = min(COLUMNS, len(series))
     rows = -(-len(series) // columns)
     width = max(4.6, 3.1 * columns + 0.4)
@@ -87,8 +105,7 @@ def _draw_space(
         ncols=max(1, int(width / (INCHES * max(map(len, handles), default=1) + 0.7))),
         frameon=False,
     )
-    with file_in(path.parent, path.name) as temporary:
-        figure.savefig(temporary, dpi=110, format="png")
+    return figure
 
 
 def _title(results: Results, model: Shown, space: str) -> str:

@@ -1,21 +1,26 @@
 """The report as one HTML page that needs nothing beside itself and can fetch nothing."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from eyechart.core.arguments import as_path
+from eyechart.core.errors import UsageError
 from eyechart.reports.html.certainty import coverage_table
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing, charts_of
 from eyechart.reports.html.embedded_images import Key, embedded
 from eyechart.reports.html.example_strips import example_keys
-from eyechart.reports.html.page import render_page, write_page
+from eyechart.reports.html.page import is_page, render_page, write_page
 from eyechart.reports.html.provenance_section import provenance_of
 from eyechart.reports.html.rank_tables import rank_tables
 from eyechart.reports.html.sections import part_view, summary_of, title_of
 from eyechart.reports.html.structure_view import View
 from eyechart.reports.series.overlap import Overlap
-from eyechart.reports.series.report import Report
+from eyechart.reports.series.report import Report, make_report
 from eyechart.reports.words import SPACES, space_title
+from eyechart.results.runs import run_of
+from eyechart.results.schema import Results
 from eyechart.scores.registry import LEADERBOARD, Score
 
 MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
@@ -80,6 +85,16 @@ def write_report(
 ) -> Path:
     """Write the page to a file and return its path."""
     return write_page(render_report(report, overlap, structure), path)
+
+
+def report_results(results: Results, path: str | os.PathLike[str]) -> Path:
+    """Write the page on results that are in memory to a file and return its path."""
+    target = Path(as_path(path, "path", "the path of an .html file"))
+    if target.suffix.lower() != ".html":
+        raise UsageError(f"path must end in .html, got {target}.")
+    if target.exists() and not is_page(target):
+        raise UsageError(f"{target} already exists and is no report of eyechart: choose another.")
+    return write_report(make_report([run_of(results)]), target)
 
 
 def _scores(report: Report) -> list[Score]:

@@ -119,7 +119,11 @@ def load_report(folders: Sequence[Path], categories: Mapping[str, str] | None = 
     """Return the report on finished runs; `categories`: of models, over what their runs say."""
     if not folders:
         raise UsageError("Give at least one folder of a finished run.")
-    runs = tuple(read_run(folder) for folder in dict.fromkeys(folders))
+    return make_report([read_run(folder) for folder in dict.fromkeys(folders)], categories)
+
+
+def make_report(runs: Sequence[Run], categories: Mapping[str, str] | None = None) -> Report:
+    """Return the report on runs; `categories`: of models, over what their runs say."""
     boards = make_boards(runs)
     names = list(dict.fromkeys(name for board in boards for name in board.models))
     for name in categories or {}:
@@ -137,7 +141,7 @@ def load_report(folders: Sequence[Path], categories: Mapping[str, str] | None = 
         benchmarks = two_benchmarks(boards)
     except UsageError as error:
         notes.append(str(error))
-    return Report(runs, parts, discrete, tuple(benchmarks), tuple(notes))
+    return Report(tuple(runs), parts, discrete, tuple(benchmarks), tuple(notes))
 
 
 def _part(
