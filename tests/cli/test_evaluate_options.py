@@ -17,7 +17,7 @@ from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.cli.evaluate import _unusual
 from eyechart.curves.density import UNIFORM, Density, to_density
-from eyechart.humans.records import CLEAN, make_answers, write_answers
+from eyechart.humans.human_responses import CLEAN, make_responses, write_responses
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.scores.scoring import Fit
 from small_models import save_pictures
@@ -49,7 +49,7 @@ def humans(tmp_path_factory):
     change = (np.arange(images) + 0.5) / images
     names = np.char.add("p", np.arange(images).astype(str))
     evenly = np.arange(images) * (5**0.5 - 1) / 2 % 1
-    answers = make_answers(
+    answers = make_responses(
         images + each * images,
         source="simple",
         choices=16,
@@ -63,7 +63,7 @@ def humans(tmp_path_factory):
         delta_v=np.r_[change, np.zeros(each * images)],
     )
     path = tmp_path_factory.mktemp("humans") / "simple.parquet"
-    write_answers(path, answers)
+    write_responses(path, answers)
     return path
 
 
@@ -316,9 +316,9 @@ def test_the_plot_of_humans_takes_the_options_of_curves(run, tmp_path):
 
 
 def test_humans_without_visual_change_have_no_areas(run, tmp_path):
-    answers = make_answers(
+    answers = make_responses(
         4, source="s", choices=16, label_space="entry16", corruption=["frost"] * 4,
         correct=[1, 0, 1, 1],
     )  # fmt: skip
-    write_answers(tmp_path / "bare.parquet", answers)
+    write_responses(tmp_path / "bare.parquet", answers)
     assert_refused(run("humans", "areas", tmp_path / "bare.parquet"), "no visual change")

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from commands import assert_refused, picture
-from eyechart.humans.records import read_answers
+from eyechart.humans.human_responses import read_responses
 from eyechart.humans.reference import find_reference
 from eyechart.reports.figures.human_curve_figure import draw_by_class
 from eyechart.reports.figures.style import paper_style
@@ -68,7 +68,7 @@ def test_import_writes_a_file_that_is_a_reference(run, tmp_path):
     assert "frost: 4 people, 1,500 answers" in result.out
     with table.open(encoding="utf-8") as file:
         right = sum(row["answer"] == row["label"] for row in csv.DictReader(file))
-    assert read_answers(out).correct.sum() == right
+    assert read_responses(out).correct.sum() == right
     assert find_reference(str(out)).curve("frost", replicates=5) is not None
 
 
@@ -105,7 +105,7 @@ def test_counts_are_said_to_be_of_two_choices_unless_told(run, tmp_path):
     assert result.status == 0 and "Taken to be 2 choices" in result.out
     result = run(*command, tmp_path / "ten.parquet", "--choices", 10)
     assert "Taken" not in result.out and "10 choices" in result.out
-    assert read_answers(tmp_path / "ten.parquet").choices == 10
+    assert read_responses(tmp_path / "ten.parquet").choices == 10
 
 
 def test_plot_draws_the_packaged_and_the_imported(run, people, tmp_path):

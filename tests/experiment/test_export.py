@@ -22,9 +22,9 @@ from eyechart.experiment.export.study_export import export
 from eyechart.experiment.export.study_status import StimulusGroup, read_status
 from eyechart.experiment.storage.database_tables import ResponseRow, SessionRow, TrialRow
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
-from eyechart.humans.agreement import find_rule
-from eyechart.humans.importers import import_answers
-from eyechart.humans.records import read_answers
+from eyechart.humans.consistency import find_rule
+from eyechart.humans.human_responses import read_responses
+from eyechart.humans.importers import import_responses
 from eyechart.humans.reference import find_reference
 from eyechart.labels.imagenet import wordnet_ids
 from filled_studies import START, Robot, always, attentive, fill, right_with
@@ -68,7 +68,7 @@ def table(path):
 
 def test_exported_answers_are_those_that_a_query_of_the_database_counts(study):
     told = export(study)
-    answers = read_answers(study.path / "export" / "answers.parquet")
+    answers = read_responses(study.path / "export" / "answers.parquet")
     rows = query(
         study,
         """
@@ -131,7 +131,7 @@ def test_exclusions_say_who_by_which_rule_and_figure(study):
 
 def test_the_excluded_can_be_kept(study, tmp_path):
     told = export(study, tmp_path / "all", include_excluded=True)
-    answers = read_answers(tmp_path / "all" / "answers.parquet")
+    answers = read_responses(tmp_path / "all" / "answers.parquet")
     assert {"P011", "P012"} <= set(answers.subject.tolist()) and told.people == 14
     assert "kept all the same" in (tmp_path / "all" / "rules.txt").read_text("utf-8")
 
@@ -147,7 +147,7 @@ def test_two_photographs_of_one_name_are_kept_apart(study):
     with closing(sqlite3.connect(study.path / "answers.sqlite")) as connection, connection:
         connection.execute("update source_image set name = 'same.png' where id in (1, 2)")
     export(study)
-    answers = read_answers(study.path / "export" / "answers.parquet")
+    answers = read_responses(study.path / "export" / "answers.parquet")
     digests = {row[0] for row in query(study, "select digest from source_image where id < 3")}
     assert digests <= set(answers.picture.tolist()) and "same.png" not in answers.picture
 
@@ -167,7 +167,7 @@ def test_tables_of_model_vs_human_are_read_again_as_the_same_answers(study, run,
     out = tmp_path / "again.parquet"
     result = run("humans", "import", *files, "--format", "model-vs-human", "--out", out)
     assert result.status == 0, result.err
-    again, answers = read_answers(out), read_answers(study.path / "export" / "answers.parquet")
+    again, answers = read_responses(out), read_responses(study.path / "export" / "answers.parquet")
     order = np.argsort(answers.subject, kind="stable")
     for name in ("subject", "corruption", "picture", "label", "answer", "delta_v", "correct"):
         np.testing.assert_array_equal(getattr(again, name), getattr(answers, name)[order])
@@ -194,7 +194,7 @@ def test_reaction_times_are_in_seconds_and_no_answer_is_na(study):
     )
     assert [float(row["rt"]) for row in rows[1:]] == pytest.approx([t / 1000 for (t,) in times[1:]])
     assert [int(row["trial"]) for row in rows] == list(range(1, len(rows) + 1))
-    again = import_answers(
+    again = import_responses(
         [study.path / "export" / "model-vs-human" / "P000_session_1.csv"], "model-vs-human"
     )
     assert again.answer[0] == "" and again.correct[0] == 0
@@ -206,7 +206,7 @@ def test_a_table_of_model_vs_human_that_does_not_say_what_was_done_still_needs_t
         "subj,object_response,category,condition,imagename,delta_v\na,dog,dog,1,x,0.2\n"
     )
     with pytest.raises(ec.UsageError, match="give a placement or a corruption"):
-        import_answers([path], "model-vs-human")
+        import_responses([path], "model-vs-human")
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
@@ -252,7 +252,7 @@ def test_exporting_again_replaces_what_was_there_and_who_withdrew_is_gone(study,
     for path in (study.path / "export").rglob("*"):
         assert "P003" not in path.name
         assert not path.is_file() or b"P003" not in path.read_bytes()
-    assert "P003" not in read_answers(study.path / "export" / "answers.parquet").subject
+    assert "P003" not in read_responses(study.path / "export" / "answers.parquet").subject
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_a_studys_folder_is_a_reference_once_it_is_exported(study, run):
     for path in (study.path, study.path / "export"):
         reference = find_reference(str(path))
         assert reference.name == "small"
-        assert reference.clean_answers == "majority" == find_rule(None, reference.answers)
+        assert reference.clean_rule == "majority" == find_rule(None, reference.responses)
     result = run("humans", "list", study.path)
     assert result.status == 0 and "A small study" in result.out
 
@@ -336,7 +336,7 @@ def test_a_studys_folder_is_a_reference_once_it_is_exported(study, run):
 def test_consistency_compares_with_other_people(study):
     export(study)
     reference = find_reference(str(study.path))
-    judged, answers = reference.judged, reference.answers
+    judged, answers = reference.judged, reference.responses
     clean = answers.corruption == "clean"
     known = np.flatnonzero(~np.isnan(judged.consistent))
     assert len(known) > 50
@@ -435,7 +435,7 @@ def test_same_different_answers_become_judgements_that_similar_reads(run, tmp_pa
     assert f"{len(rows):,}" in result.out
     assert_refused(run("humans", "list", folder.path), "eyechart humans similar")
     told = status_of(folder)
-    assert told.pairs[0].answers == len(rows) and told.pairs[0].verdict == "told apart"
+    assert told.pairs[0].n_judgements == len(rows) and told.pairs[0].verdict == "told apart"
     said = run("experiment", "status", folder.path)
     assert said.status == 0 and "vcr/gaussian_noise and vcr/median_blur" in said.out
 
@@ -454,7 +454,7 @@ def test_status_counts_answers_people_and_reasons(study):
     answers = {own.name: own.answers for own in told.groups}
     export(study)
     names, counts = np.unique(
-        read_answers(study.path / "export" / "answers.parquet").corruption, return_counts=True
+        read_responses(study.path / "export" / "answers.parquet").corruption, return_counts=True
     )
     assert answers == dict(zip(names.tolist(), counts.tolist(), strict=True))
     wanted = dict(

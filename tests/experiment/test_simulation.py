@@ -14,7 +14,7 @@ from eyechart.experiment.server.serve import make_server
 from eyechart.experiment.simulate.robots import Psychometric, Robot, RobotQuestion, kinds_of
 from eyechart.experiment.simulate.simulation import simulate_fast
 from eyechart.experiment.storage.experiment_folder import open_study
-from eyechart.humans.records import CLEAN, read_answers
+from eyechart.humans.human_responses import CLEAN, read_responses
 from eyechart.humans.reference import find_reference
 
 CURVE = Psychometric()
@@ -40,7 +40,7 @@ def check(out, spammers, **fit):
     robots = json.loads((out / "robots.json").read_text())["robots"]
     kinds = {each["participant"]: each["kind"] for each in robots}
     reference = find_reference(str(out))
-    counted = Counter(kinds[each] for each in set(reference.answers.subject.tolist()))
+    counted = Counter(kinds[each] for each in set(reference.responses.subject.tolist()))
     assert sum(kind != "attentive" for kind in kinds.values()) == spammers
     assert set(counted) == {"attentive"}, "spammers are left out"
     grid = np.linspace(0, 1, 1001)
@@ -52,7 +52,7 @@ def check(out, spammers, **fit):
         area = float(truth(grid).mean())
         figures.append((name, curve.area, curve.interval(0.95), area))
         assert low <= area <= high
-    clean = reference.answers.only(reference.answers.corruption == CLEAN)
+    clean = reference.responses.only(reference.responses.corruption == CLEAN)
     hits, asked = int(clean.correct.sum()), len(clean)
     left = reference.left_end(CORRUPTIONS[0])
     assert left is not None and left.rate == pytest.approx(hits / asked)
@@ -117,7 +117,7 @@ def test_clean_answers_of_an_earlier_study_are_used_again(run, tmp_path):
         simulate_fast(folder, ["attentive"] * 6, CURVE, seed, lambda count, message: None)
     result = run("experiment", "export", tmp_path / "second")
     assert result.status == 0 and "from other studies" in result.out
-    answers = read_answers(tmp_path / "second" / "export" / "answers.parquet")
+    answers = read_responses(tmp_path / "second" / "export" / "answers.parquet")
     clean = answers.only(answers.corruption == "clean")
     table = (tmp_path / "second" / "export" / "trials.csv").read_text(encoding="utf-8")
     own = {row["participant"] for row in csv.DictReader(table.splitlines())}

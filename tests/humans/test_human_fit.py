@@ -8,7 +8,7 @@ import pytest
 
 import eyechart as ec
 from eyechart.curves.density import Density
-from eyechart.humans.records import CLEAN, Answers, make_answers
+from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.pipeline.corruption_scores import score_corruption
 from eyechart.pipeline.normalise import people_error
@@ -37,13 +37,13 @@ def name_of(options) -> str:
     return "-".join(str(options[key]) for key in ("method", "right_anchor", "binning", "bins"))
 
 
-def humans_like(own: Predictions, corruption: str = "frost") -> Answers:
+def humans_like(own: Predictions, corruption: str = "frost") -> HumanResponses:
     """Humans whose responses are a model's predictions, clean images included."""
     names = np.char.add("p", own.picture.astype(str))
     clean_names, first = np.unique(names, return_index=True)
     clean_right = own.clean_correct[first]
     common = {"source": "same", "choices": 16, "label_space": "entry16"}
-    return make_answers(
+    return make_responses(
         len(own) + len(first),
         **common,
         corruption=np.r_[np.full(len(own), corruption), np.full(len(first), CLEAN)],
@@ -126,8 +126,8 @@ def test_with_any_option_the_areas_belong_together_and_curves_end_as_the_anchor_
 @pytest.mark.parametrize("end", ["chance", 0.1])
 def test_with_fewer_choices_both_curves_end_alike_once_corrected(end):
     own = predictions()
-    two = Reference("two", humans_like(own)).answers
-    two = Answers(**{**vars(two), "choices": 2, "correct": 0.5 + 0.5 * two.correct})
+    two = Reference("two", humans_like(own)).responses
+    two = HumanResponses(**{**vars(two), "choices": 2, "correct": 0.5 + 0.5 * two.correct})
     reference = Reference("two", two).meeting(16, match_choices=True)
     people = score(own, reference, Fit(right_anchor=end, replicates=3)).accuracy.people
     ends = [float(curve(1.0)) for curve in (people.line.fitted, people.model_line.fitted)]

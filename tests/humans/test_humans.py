@@ -13,19 +13,24 @@ from PIL import Image
 import eyechart as ec
 from eyechart.core.csv_table import packaged_rows
 from eyechart.curves.curve import fit_curve
-from eyechart.humans.agreement import consistency
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
-from eyechart.humans.importers import import_answers
+from eyechart.humans.consistency import consistency
+from eyechart.humans.human_responses import (
+    Judgement,
+    make_responses,
+    read_responses,
+    write_responses,
+)
+from eyechart.humans.importers import import_responses
 from eyechart.humans.placement import (
     EXPERIMENTS,
     LEVELS,
     apply_condition,
     find_placement,
     measure_conditions,
-    place,
+    measure_placements,
     strength_of,
 )
-from eyechart.humans.records import Judgement, make_answers, read_answers, write_answers
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.humans.similarity import bands_apart
 from eyechart.humans.transfer import published_classes
@@ -78,7 +83,7 @@ def simulated(count, seed=0, pictures=None, corruption="frost"):
     numbers = np.random.default_rng(seed)
     change = numbers.random(count)
     right = numbers.random(count) < 0.95 - 0.8 * change
-    return make_answers(
+    return make_responses(
         count,
         source="simulated",
         choices=16,
@@ -160,7 +165,7 @@ def test_conditions_lie_where_they_were_measured_before():
 def test_a_placement_can_be_measured_on_ones_own_pictures(tmp_path):
     for number, photo in enumerate(photographs()[:2]):
         Image.fromarray(photo).save(tmp_path / f"{number}.png")
-    placements, count = place([tmp_path])
+    placements, count = measure_placements([tmp_path])
     assert count == 2
     greys = [np.asarray(Image.open(path).convert("RGB")) for path in sorted(tmp_path.glob("*"))]
     # these are 224 px: to 256 and back to the middle 224
@@ -225,7 +230,7 @@ def test_curves_start_at_the_accuracy_on_clean_pictures():
     for experiment, rate in own.items():
         curve = reference.curve(experiment, replicates=50)
         assert curve.left == pytest.approx(rate, abs=1e-9)
-        assert reference.left_end(experiment).own == (experiment != "noise")
+        assert reference.left_end(experiment).is_own == (experiment != "noise")
     # the noise experiment's clean pictures were shown to others, of whom no one is resampled
     assert np.ptp(reference.curve("noise", replicates=50).band(0.0)) < 1e-6
     assert np.ptp(reference.curve("lowpass", replicates=50).band(0.0)) > 0.02
@@ -259,7 +264,7 @@ def test_only_accuracy_was_measured_in_the_packaged_reference():
 def test_trials_of_the_publication_lead_to_the_packaged_counts():
     noise = "generalisation-humans-DNNs_noise-experiment.csv.gz"
     trials = outside("human", "geirhos2018_trials", noise)
-    answers = import_answers([trials], "model-vs-human", placement="noise")
+    answers = import_responses([trials], "model-vs-human", placement="noise")
     assert (answers.choices, answers.label_space) == (16, "entry16")
     packaged = {
         (row["condition"], row["subject"]): row
@@ -310,10 +315,12 @@ def test_people_speak_for_a_corruption_only_within_its_class(corruption, experim
     assert reference.kind(corruption) == kind
     curve = reference.curve(corruption, "accuracy", replicates=2)
     if experiment is None:
-        assert curve is None and reference.about(corruption) == "no human reference"
+        assert curve is None and reference.describe(corruption) == "no human reference"
     else:
         assert curve is reference.curve(experiment, "accuracy", replicates=2)
-        assert ("transferred within the" in reference.about(corruption)) == (kind == "transferred")
+        assert ("transferred within the" in reference.describe(corruption)) == (
+            kind == "transferred"
+        )
 
 
 def test_similar_classes_are_made_of_corruptions_that_there_are():
@@ -326,7 +333,7 @@ def test_similar_classes_are_made_of_corruptions_that_there_are():
 
 
 def test_one_line_says_whose_answers_they_are():
-    assert find_reference("geirhos").about("shot_noise") == (
+    assert find_reference("geirhos").describe("shot_noise") == (
         "uniform noise of geirhos (5 people, 6,400 answers), transferred within the noise class"
         " (published)"
     )
@@ -334,7 +341,7 @@ def test_one_line_says_whose_answers_they_are():
 
 def test_the_corruption_itself_comes_before_a_similar_one():
     answers = simulated(400, corruption="shot_noise")
-    both = make_answers(
+    both = make_responses(
         1000,
         source="simulated",
         choices=16,
@@ -355,15 +362,15 @@ def test_the_corruption_itself_comes_before_a_similar_one():
 
 def test_two_choices_never_meet_sixteen_unless_asked(write):
     table = write("IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.5,0.75,40,30\n0.9,0.5,40,20\n")
-    answers = import_answers([table], "counts", corruption="frost")
+    answers = import_responses([table], "counts", corruption="frost")
     assert answers.choices == 2
     reference = Reference("cars", answers)
     assert reference.meeting(2) is reference
     with pytest.raises(ec.UsageError, match="between 2 answers in cars, not 16"):
         reference.meeting(16)
     corrected = reference.meeting(16, match_choices=True)
-    assert "corrected for chance (2 choices)" in corrected.about("frost")
-    assert "chance" not in reference.about("frost")
+    assert "corrected for chance (2 choices)" in corrected.describe("frost")
+    assert "chance" not in reference.describe("frost")
     own, other = (each.curve("frost", replicates=5) for each in (reference, corrected))
     np.testing.assert_allclose(other(GRID), corrected_for_chance(own(GRID), 2), atol=1e-9)
 
@@ -372,20 +379,20 @@ def test_two_choices_never_meet_sixteen_unless_asked(write):
 
 
 def test_a_table_of_trials_is_counted_as_by_hand(write):
-    answers = import_answers([write(TRIALS)], "trials")
+    answers = import_responses([write(TRIALS)], "trials")
     np.testing.assert_array_equal(answers.correct, [1, 0, 0, 0])
     # no answer is none of the clean one's either
     np.testing.assert_array_equal(answers.consistent, [1, 0, 0, 1])
     np.testing.assert_array_equal(answers.delta_v, [0.5, 0.6, 0.5, np.nan])
     assert (answers.choices, answers.label_space) == (16, "entry16")
     assert answers.experiments == ("frost",)
-    assert Reference("own", answers).people("frost") == 2
+    assert Reference("own", answers).n_participants("frost") == 2
 
 
 def test_a_table_with_changes_of_its_own_needs_no_placement(write):
     head = "subj,Session,trial,rt,object_response,category,condition,imagename,delta_v\n"
     rows = "a,1,1,0.5,dog,dog,x,01_n02085620_7.png,0.25\na,1,2,NaN,na,cat,x,other.png,0.5\n"
-    answers = import_answers([write(head + rows)], "model-vs-human", corruption="frost")
+    answers = import_responses([write(head + rows)], "model-vs-human", corruption="frost")
     np.testing.assert_array_equal(answers.delta_v, [0.25, 0.5])
     np.testing.assert_array_equal(answers.correct, [1, 0])
     assert answers.picture.tolist() == ["n02085620_7", "other.png"]
@@ -394,13 +401,13 @@ def test_a_table_with_changes_of_its_own_needs_no_placement(write):
 def test_the_columns_of_the_vcr_study_are_counted_as_by_hand(write):
     """Accuracy: transf_pred against label; consistency: against orig_pred; Δv: never below 0."""
     rows = "dog,dog,dog,0.5\ncat,cat,dog,0.25\ndog,,dog,1\ndog,dog,dog,-0.001\ncat,dog,dog,\n"
-    answers = import_answers([write(VCR + rows)], "vcr", corruption="vcr/frost")
+    answers = import_responses([write(VCR + rows)], "vcr", corruption="vcr/frost")
     np.testing.assert_array_equal(answers.correct, [1, 0, 0, 1, 1])
     np.testing.assert_array_equal(answers.consistent, [1, 1, 0, 1, 0])
     np.testing.assert_array_equal(answers.delta_v, [0.5, 0.25, 1, 0, np.nan])
     assert set(answers.corruption) == {"vcr/frost"} and answers.choices == 16
     named = VCR.replace("orig", "corruption,subject,orig") + "fog,ann,dog,dog,dog,0.5\n"
-    own = import_answers([write(named)], "vcr")
+    own = import_responses([write(named)], "vcr")
     assert (own.corruption.tolist(), own.subject.tolist()) == (["fog"], ["ann"])
 
 
@@ -418,12 +425,12 @@ def test_experiments_without_a_visual_change_are_imported_and_make_no_curves(wri
         write(f"{head}s{place},1,1,0.5,boat,boat,{image.split('_')[3]},{image}\n", name)
         for place, (name, image) in enumerate(STIMULI.items())
     ]
-    answers = import_answers(paths, "model-vs-human")
+    answers = import_responses(paths, "model-vs-human")
     assert answers.experiments == ("sketch", "eidolonI")
     assert np.isnan(answers.delta_v).all() and (answers.correct == 1).all()
     sketch = "boat-0068-sketch-23"
     assert answers.picture.tolist() == [sketch, sketch, "n04111531_17072"]
-    named = import_answers(paths, "model-vs-human", corruption="contrast")
+    named = import_responses(paths, "model-vs-human", corruption="contrast")
     reference = Reference("own", named)
     # a corruption's name alone makes no curve
     assert reference.match("contrast") is None and reference.curve("contrast") is None
@@ -433,14 +440,14 @@ def test_counts_and_single_answers_lead_to_the_same_curve(write):
     counts = [(0.05, 30, 29), (0.3, 40, 31), (0.6, 50, 22), (0.9, 40, 5)]
     rows = "".join(f"{v},{k / n},{n},{k}\n" for v, n, k in counts)
     table = write("IQA,Accuracy,Count,Num_Accs\n" + rows)
-    one = Reference("a", import_answers([table], "counts", corruption="frost", choices=16))
+    one = Reference("a", import_responses([table], "counts", corruption="frost", choices=16))
     lines = [
         f"frost,,,dog,{'dog' if place < k else 'cat'},{v}\n"
         for v, n, k in counts
         for place in range(n)
     ]
     table = write("corruption,subject,picture,label,answer,delta_v\n" + "".join(lines), "b.csv")
-    two = Reference("b", import_answers([table], "trials"))
+    two = Reference("b", import_responses([table], "trials"))
     assert one.count("frost") == two.count("frost") == 160
     first, second = (each.curve("frost", replicates=50) for each in (one, two))
     np.testing.assert_array_equal(first(GRID), second(GRID))
@@ -450,7 +457,7 @@ def test_counts_and_single_answers_lead_to_the_same_curve(write):
 def test_accuracy_and_consistency_of_the_same_answers_are_not_counted_twice(write):
     accuracy = write("IQA,Accuracy,Count,Num_Accs\n0.1,0.9,40,36\n0.9,0.5,40,20\n")
     preserved = write("IQA,Preserved,Count,Num_Pre\n0.1,0.8,30,24\n0.9,0.4,30,12\n", "p.csv")
-    answers = import_answers([accuracy, preserved], "counts", corruption="frost")
+    answers = import_responses([accuracy, preserved], "counts", corruption="frost")
     reference = Reference("both", answers)
     assert reference.count("frost") == 80
     assert reference.curve("frost", "accuracy", replicates=2)(0.1) == pytest.approx(0.9, abs=0.01)
@@ -458,13 +465,13 @@ def test_accuracy_and_consistency_of_the_same_answers_are_not_counted_twice(writ
         0.4, abs=0.01
     )
     points = reference.points("frost", "consistency")
-    assert [(point.answers, point.hits) for point in points] == [(30, 24), (30, 12)]
+    assert [(point.n_responses, point.hits) for point in points] == [(30, 24), (30, 12)]
 
 
 def test_published_counts_start_at_the_clean_accuracy_of_their_study():
     names = ("brightness", "contrast", "defocus_blur", "gaussian_noise", "jpeg_compression")
     paths = [outside("human", "hu2022", f"imagenet_c_p_{name}.csv") for name in names]
-    answers = import_answers(paths, "counts", corruption="all")
+    answers = import_responses(paths, "counts", corruption="all")
     slight = answers.delta_v <= 0.05
     rate = np.average(answers.correct[slight], weights=answers.trials[slight])
     assert rate == pytest.approx(0.970, abs=0.015)
@@ -530,7 +537,7 @@ def test_published_counts_start_at_the_clean_accuracy_of_their_study():
 )
 def test_a_table_that_cannot_be_used_is_refused_with_its_row(write, form, text, told, sentence):
     with pytest.raises(ec.UsageError, match=sentence) as refused:
-        import_answers([write(text)], form, **told)
+        import_responses([write(text)], form, **told)
     assert "\n" not in str(refused.value)
 
 
@@ -543,7 +550,7 @@ def test_files_that_are_no_text_are_refused(tmp_path):
     ):
         path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
         with pytest.raises(ec.UsageError, match=sentence):
-            import_answers([path], "trials")
+            import_responses([path], "trials")
 
 
 # consistency
@@ -551,7 +558,7 @@ def test_files_that_are_no_text_are_refused(tmp_path):
 
 def people_on_one_picture():
     """Three said dog, cat, dog to a clean picture; two others saw it with frost."""
-    return make_answers(
+    return make_responses(
         5,
         source="hand",
         choices=16,
@@ -585,7 +592,7 @@ def test_peoples_consistency_starts_at_their_agreement_on_clean_pictures():
     clean = np.tile([True, True, False, False], 300)
     change = np.where(clean, 0, np.repeat(numbers.random(300), 4))
     same = numbers.random(1200) < np.where(clean, 0.9, 0.9 - 0.6 * change)
-    answers = make_answers(
+    answers = make_responses(
         1200,
         source="simulated",
         choices=16,
@@ -613,7 +620,7 @@ def test_answers_to_one_picture_are_resampled_together():
     five = once.only(np.repeat(np.arange(500), 5))
     columns = {name: getattr(five, name) for name in ("label", "answer", "corruption", "delta_v")}
     apart, together = (
-        make_answers(
+        make_responses(
             2500, source="s", choices=16, label_space="entry16", picture=pictures.astype(str),
             **columns,
         )
@@ -652,12 +659,12 @@ def test_bands_are_compared_only_where_both_were_seen():
 
 def test_what_is_written_is_read_again(write, tmp_path):
     judged = write("a,b,shown_same,same,subject\nfrost,fog,0,1,ann\n", "judged.csv")
-    answers = import_answers(
+    answers = import_responses(
         [write(TRIALS)], "trials", judgements=judged, citation="Ann 2024", licence="CC0"
     )
     path = tmp_path / "people.parquet"
-    write_answers(path, answers)
-    again = read_answers(path)
+    write_responses(path, answers)
+    again = read_responses(path)
     for name in ("corruption", "answer", "clean_answer", "delta_v", "correct", "trials"):
         np.testing.assert_array_equal(getattr(again, name), getattr(answers, name))
     assert again.judgements == answers.judgements
@@ -676,7 +683,7 @@ def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
         write_theirs()
         before = path.read_bytes()
         with pytest.raises(ec.UsageError, match="holds no answers: choose another"):
-            write_answers(path, simulated(5))
+            write_responses(path, simulated(5))
         assert path.read_bytes() == before
         with pytest.raises(ec.UsageError, match=sentence):
             find_reference(str(path))
@@ -688,16 +695,16 @@ def test_a_file_of_somebody_else_is_neither_read_nor_overwritten(tmp_path):
 
 def test_a_file_of_another_version_or_without_a_column_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
-    write_answers(path, simulated(5))
+    write_responses(path, simulated(5))
     table = pq.read_table(path)
     metadata = table.schema.metadata
     old = {**metadata, b"eyechart.version": b"0"}
     pq.write_table(table.replace_schema_metadata(old), path)
     with pytest.raises(ec.UsageError, match="version 0, not 1: import"):
-        read_answers(path)
+        read_responses(path)
     pq.write_table(table.drop_columns(["answer"]).replace_schema_metadata(metadata), path)
     with pytest.raises(ec.UsageError, match="damaged"):
-        read_answers(path)
+        read_responses(path)
 
 
 def test_too_few_answers_for_a_curve_are_named():
@@ -716,7 +723,7 @@ def test_too_few_answers_for_a_curve_are_named():
 )
 def test_records_that_cannot_be_are_refused(column, values, sentence):
     with pytest.raises(ec.UsageError, match=sentence):
-        make_answers(2, source="s", choices=2, label_space="2 choices", **{column: values})
+        make_responses(2, source="s", choices=2, label_space="2 choices", **{column: values})
 
 
 def test_a_misspelt_property_or_rule_gets_a_suggestion(tmp_path):
@@ -724,9 +731,9 @@ def test_a_misspelt_property_or_rule_gets_a_suggestion(tmp_path):
     with pytest.raises(ec.UsageError, match="Did you mean 'accuracy'"):
         reference.curve("contrast", "acuracy")
     path = tmp_path / "a.parquet"
-    write_answers(path, simulated(5))
+    write_responses(path, simulated(5))
     with pytest.raises(ec.UsageError, match="Did you mean 'majority'"):
-        find_reference(str(path), clean_answers="majorty")
+        find_reference(str(path), clean_rule="majorty")
 
 
 def test_a_small_study_has_fewer_bins_and_still_a_curve(tmp_path):
@@ -734,7 +741,7 @@ def test_a_small_study_has_fewer_bins_and_still_a_curve(tmp_path):
     count = 300
     change = random.uniform(0, 1, count)
     chance = 1 - 0.9 * change
-    answers = make_answers(
+    answers = make_responses(
         count,
         source="small",
         choices=16,

@@ -8,9 +8,9 @@ import pytest
 
 import eyechart as ec
 from commands import assert_refused
-from eyechart.humans.agreement import find_rule
 from eyechart.humans.combined import References, merge
-from eyechart.humans.records import make_answers, read_answers, write_answers
+from eyechart.humans.consistency import find_rule
+from eyechart.humans.human_responses import make_responses, read_responses, write_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.scores.human_caution import implied_areas, packaged_areas, packaged_caution
@@ -27,7 +27,7 @@ def responses(*names, count=600, clean=0.9, seed=0, people="ann bob"):
     change = np.where(corruption == "clean", 0, numbers.random(len(corruption)))
     right = numbers.random(len(corruption)) < np.where(change > 0, 0.9 - 0.7 * change, clean)
     same = numbers.random(len(corruption)) < 0.85 - 0.6 * change
-    return make_answers(
+    return make_responses(
         len(corruption),
         source="simulated",
         choices=16,
@@ -44,7 +44,7 @@ def responses(*names, count=600, clean=0.9, seed=0, people="ann bob"):
 def written(tmp_path):
     def write(name, *corruptions, **more):
         path = tmp_path / f"{name}.parquet"
-        write_answers(path, responses(*corruptions, **more))
+        write_responses(path, responses(*corruptions, **more))
         return path
 
     return write
@@ -218,8 +218,8 @@ def test_merged_references_pool_responses_and_keep_clean_images_and_people_apart
     out = one.parent / "both.parquet"
     result = run("humans", "merge", one, two, "--out", out)
     assert result.status == 0, result.err
-    merged = Reference("both", read_answers(out))
-    assert merged.people("frost") == 4 and merged.count("frost") == 1200
+    merged = Reference("both", read_responses(out))
+    assert merged.n_participants("frost") == 4 and merged.count("frost") == 1200
     own = {name: find_reference(str(path)) for name, path in (("one", one), ("two", two))}
     # fog was seen by the second study alone, and starts at its clean images
     assert merged.left_end("fog").rate == own["two"].left_end("fog").rate
@@ -231,7 +231,7 @@ def test_merged_references_pool_responses_and_keep_clean_images_and_people_apart
 
 def told_once(clean, **more):
     """One response, cat, to a corrupted image, and what two others said to the clean one."""
-    return make_answers(
+    return make_responses(
         3,
         source="simulated",
         choices=16,
@@ -277,8 +277,8 @@ def test_the_packaged_reference_can_be_merged_with_a_study():
 )
 def test_what_cannot_be_merged_is_rejected(run, tmp_path, written, names, word):
     written("one", "frost")
-    ten = make_answers(2, source="s", choices=10, label_space="10 choices", delta_v=[0.1, 0.2])
-    write_answers(tmp_path / "ten.parquet", ten)
+    ten = make_responses(2, source="s", choices=10, label_space="10 choices", delta_v=[0.1, 0.2])
+    write_responses(tmp_path / "ten.parquet", ten)
     paths = [tmp_path / f"{name}.parquet" for name in names]
     assert_refused(run("humans", "merge", *paths, "--out", tmp_path / "x.parquet"), word)
     assert not (tmp_path / "x.parquet").exists()
@@ -288,7 +288,7 @@ def test_files_from_before_merging_are_read(tmp_path):
     import pyarrow.parquet as pq
 
     path = tmp_path / "old.parquet"
-    write_answers(path, responses("frost"))
+    write_responses(path, responses("frost"))
     pq.write_table(pq.read_table(path).drop_columns(["study"]), path)
     assert find_reference(str(path)).kind("frost") == "direct"
 

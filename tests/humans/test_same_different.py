@@ -34,7 +34,7 @@ def judged(a, b, people, each, right, seed=0, bias=0.0):
 
 
 def write(path, rows):
-    lines = (f"{each.a},{each.b},{each.subject},{each.shown},{each.said}\n" for each in rows)
+    lines = (f"{each.a},{each.b},{each.subject},{each.truth},{each.response}\n" for each in rows)
     path.write_text(HEAD + "".join(lines), encoding="utf-8")
     return path
 
@@ -53,14 +53,19 @@ def test_of_a_pair_every_figure_follows_from_its_counts():
     ]  # fmt: skip
     rows.append(Judgement("fog", "frost", "p1", "same", ""))
     (found,) = analyse(rows)
-    assert (found.answers, found.unanswered, found.people, found.right) == (70, 1, 7, 50)
+    assert (found.n_judgements, found.n_unanswered, found.n_participants, found.n_correct) == (
+        70,
+        1,
+        7,
+        50,
+    )
     assert found.said_same == pytest.approx((30 / 35, 15 / 35))
     # two-sided: 50 or more of 70, or 20 or fewer
     assert found.pooled == pytest.approx(2 * sum(comb(70, k) for k in range(50, 71)) / 2**70)
     hit, alarm = (normal.ppf((k + 0.5) / 36) for k in (20, 5))
     assert found.sensitivity == pytest.approx(hit - alarm)
     assert found.bias == pytest.approx(-(hit + alarm) / 2) and found.bias > 0
-    assert found.by_people_holm == found.by_people
+    assert found.by_participant_holm == found.by_participant
 
 
 @pytest.mark.parametrize(
@@ -95,8 +100,8 @@ def test_p_values_are_corrected_over_all_pairs():
     )
     found = analyse(rows)
     assert [(each.a, each.b) for each in found] == list(combinations("abcd", 2))
-    assert [each.by_people_holm for each in found] == holm(
-        [each.by_people for each in found]
+    assert [each.by_participant_holm for each in found] == holm(
+        [each.by_participant for each in found]
     ).tolist()
     assert [each.pooled_holm for each in found] == holm([each.pooled for each in found]).tolist()
     # order of rows means nothing
@@ -127,11 +132,15 @@ def test_imported_judgements_are_tested_by_accuracy_and_not_by_how_often_same_is
     lines = (f"{'a,b' if place % 2 else 'b,a'},{row}" for place, row in enumerate(rows))
     path.write_text("a,b,shown_same,same\n" + "\n".join(lines) + "\n", encoding="utf-8")
     (found,) = analyse(read_single_judgements(path))
-    assert (found.answers, found.right, found.said_same) == (100, 50, pytest.approx((0.9, 0.9)))
+    assert (found.n_judgements, found.n_correct, found.said_same) == (
+        100,
+        50,
+        pytest.approx((0.9, 0.9)),
+    )
     assert found.pooled == pytest.approx(binomtest(50, 100).pvalue) == 1
     assert found.verdict != "told apart"
     # nobody says whose they are: they count as independent, which makes both tests one
-    assert found.by_people == pytest.approx(found.pooled)
+    assert found.by_participant == pytest.approx(found.pooled)
 
 
 def test_whoever_tells_every_imported_pair_apart_is_right(tmp_path):
@@ -139,7 +148,7 @@ def test_whoever_tells_every_imported_pair_apart_is_right(tmp_path):
     rows = (f"frost,fog,{shown},{shown},p{place % 8}" for place in range(20) for shown in (0, 1))
     path.write_text("a,b,shown_same,same,subject\n" + "\n".join(rows) + "\n", encoding="utf-8")
     (found,) = analyse(read_single_judgements(path))
-    assert (found.answers, found.people, found.accuracy) == (40, 8, 1)
+    assert (found.n_judgements, found.n_participants, found.accuracy) == (40, 8, 1)
     assert found.pooled == pytest.approx(2 / 2**40) and found.verdict == "told apart"
 
 

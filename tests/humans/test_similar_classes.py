@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import eyechart as ec
 from commands import assert_refused
-from eyechart.humans.records import make_answers, write_answers
+from eyechart.humans.human_responses import make_responses, write_responses
 from eyechart.humans.reference import Reference
 from eyechart.humans.transfer import (
     find_classes,
@@ -34,7 +34,7 @@ def responses(falls, count, seed=0):
     numbers = np.random.default_rng(seed)
     change = numbers.random(count * len(falls))
     loss = np.repeat(list(falls.values()), count)
-    return make_answers(
+    return make_responses(
         len(change),
         source="simulated",
         choices=16,
@@ -50,7 +50,7 @@ def responses(falls, count, seed=0):
 def three(tmp_path_factory):
     """A reference of which two corruptions are equal and the third is not."""
     path = tmp_path_factory.mktemp("humans") / "mine.parquet"
-    write_answers(path, responses(FALLS, 3000))
+    write_responses(path, responses(FALLS, 3000))
     return path
 
 
@@ -285,9 +285,9 @@ def test_responses_are_transferred_within_the_classes_given(tmp_path):
         HEAD + "- {name: cold, members: [frost, fog], provenance: study, test: t, p: 0.4, n: 9}\n"
     )
     path.write_text(text, encoding="utf-8")
-    with_class = Reference("mine", reference.answers, similar=find_classes(str(path)))
+    with_class = Reference("mine", reference.responses, similar=find_classes(str(path)))
     assert (with_class.match("fog"), with_class.kind("fog")) == ("frost", "transferred")
-    assert "within the cold class (study x; t; p ≥ 0.4; n ≥ 9)" in with_class.about("fog")
+    assert "within the cold class (study x; t; p ≥ 0.4; n ≥ 9)" in with_class.describe("fog")
     assert with_class.kind("vcr/frost") == "direct"
     # noises are in no class of this file
     assert Reference("g", responses({"gaussian_noise": 0.8}, 600)).kind("shot_noise") is not None

@@ -8,8 +8,8 @@ from scipy.integrate import quad
 
 import eyechart as ec
 import small_models
-from eyechart.humans.importers import import_answers
-from eyechart.humans.records import write_answers
+from eyechart.humans.human_responses import write_responses
+from eyechart.humans.importers import import_responses
 from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
@@ -533,8 +533,8 @@ def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
         "IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.8,0.5,40,20\n"
     )
     told = {"corruption": "gaussian_noise", "choices": 2}
-    answers = import_answers([tmp_path / "counts.csv"], "counts", **told)
-    write_answers(tmp_path / "two.parquet", answers)
+    answers = import_responses([tmp_path / "counts.csv"], "counts", **told)
+    write_responses(tmp_path / "two.parquet", answers)
     humans = str(tmp_path / "two.parquet")
     assert people_of(EvaluateSettings(humans=humans)) == (
         None,
@@ -546,7 +546,7 @@ def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
         people_of(EvaluateSettings(humans=("geirhos", humans)))
     both, _ = people_of(EvaluateSettings(humans=humans, match_choices=True))
     (found,) = both.parts
-    assert found.corrected and "corrected for chance" in found.about("gaussian_noise")
+    assert found.corrected and "corrected for chance" in found.describe("gaussian_noise")
 
 
 @pytest.mark.parametrize("write", [ec.draw_curves, ec.write_results])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from changing import replace
-from eyechart.humans.importers import import_answers
-from eyechart.humans.records import write_answers
+from eyechart.humans.human_responses import write_responses
+from eyechart.humans.importers import import_responses
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import Report, load_report
 from eyechart.results.schema import Results
@@ -308,7 +308,7 @@ def chance_run(home: Path) -> Path:
     table, people = home / "counts.csv", home / "two choices.parquet"
     table.write_text("IQA,Accuracy,Count,Num_Accs\n0.1,1,40,40\n0.4,0.9,40,36\n0.8,0.6,40,24\n")
     told = {"corruption": "gaussian_noise", "choices": 2}
-    write_answers(people, import_answers([table], "counts", **told))
+    write_responses(people, import_responses([table], "counts", **told))
     asked = ("--n", 40, "--corruption", "gaussian_noise", "--humans", people, "--match-choices")
     return evaluate(_photos(home), home / "chance", *asked, models=(DULL, SHARP))
 

@@ -24,18 +24,18 @@ def corrected_curve(curve: Curve, choices: int) -> Curve:
     def anchor(value: float | None) -> float | None:
         return None if value is None else float(corrected_for_chance(value, choices))
 
-    def bins(own: Bins) -> Bins:
-        rates = np.where(own.counts > 0, own.rates, 0)
-        return Bins(own.edges, own.counts, corrected_for_chance(rates, choices) * own.counts)
+    def corrected_bins(bins: Bins) -> Bins:
+        rates = np.where(bins.counts > 0, bins.rates, 0)
+        return Bins(bins.edges, bins.counts, corrected_for_chance(rates, choices) * bins.counts)
 
     return replace(
         curve,
         pieces=_corrected(curve.pieces, choices),
-        bins=bins(curve.bins),
+        bins=corrected_bins(curve.bins),
         left=anchor(curve.left),
         right=anchor(curve.right),
         replicates=tuple(_corrected(pieces, choices) for pieces in curve.replicates),
-        replicate_bins=tuple(map(bins, curve.replicate_bins)),
+        replicate_bins=tuple(map(corrected_bins, curve.replicate_bins)),
     )
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.humans.records import Answers, joined
+from eyechart.humans.human_responses import HumanResponses, join_responses
 from eyechart.humans.reference import Reference
 from eyechart.humans.transfer import SimilarClasses
 
@@ -22,11 +22,11 @@ class References:
 
     parts: tuple[Reference, ...]
 
-    def source(self, corruption: str, which: str = "accuracy") -> Reference | None:
+    def source(self, corruption: str, metric: str = "accuracy") -> Reference | None:
         """Return the reference that stands for a corruption; None if none does."""
-        found = [part for part in self.parts if part.source(corruption, which) is not None]
-        direct = [part for part in found if part.kind(corruption) == "direct"]
-        return next(iter(direct or found), None)
+        candidates = [part for part in self.parts if part.source(corruption, metric) is not None]
+        direct = [part for part in candidates if part.kind(corruption) == "direct"]
+        return next(iter(direct or candidates), None)
 
     @property
     def similar(self) -> SimilarClasses:
@@ -36,14 +36,14 @@ class References:
     @property
     def has_consistency(self) -> bool:
         """Whether any response is known to be that to the clean image, or not."""
-        return any(np.isfinite(part.answers.consistent).any() for part in self.parts)
+        return any(np.isfinite(part.responses.consistent).any() for part in self.parts)
 
     @cached_property
-    def answers(self) -> Answers:
+    def responses(self) -> HumanResponses:
         """All responses, with participants of different references kept apart."""
         if len(self.parts) == 1:
-            return self.parts[0].answers
-        return joined([_named(part.answers, part.name) for part in self.parts])
+            return self.parts[0].responses
+        return join_responses([_named(part.responses, part.name) for part in self.parts])
 
 
 def check_names(references: Sequence[Reference]) -> None:
@@ -57,7 +57,7 @@ def check_names(references: Sequence[Reference]) -> None:
             )
 
 
-def merge(references: Sequence[Reference]) -> Answers:
+def merge(references: Sequence[Reference]) -> HumanResponses:
     """Return one set of responses of several references, for a file of its own.
 
     Responses to the same corruption are pooled. Participants of different references stay apart,
@@ -65,8 +65,8 @@ def merge(references: Sequence[Reference]) -> Answers:
     and consistency is that of each reference by its own rule.
     """
     check_names(references)
-    first, *others = references
-    for other in others:
+    first, *rest = references
+    for other in rest:
         for fact in ("choices", "label_space"):
             one, two = getattr(first, fact), getattr(other, fact)
             if one != two:
@@ -76,26 +76,28 @@ def merge(references: Sequence[Reference]) -> Answers:
                     " for each."
                 )
     parts = [_named(reference.judged, reference.name) for reference in references]
-    told = tuple(
+    judgements = tuple(
         replace(judgement, subject=f"{reference.name}/{judgement.subject}")
         if judgement.subject
         else judgement
         for reference in references
-        for judgement in reference.answers.judgements
+        for judgement in reference.responses.judgements
     )
     return replace(
-        joined(parts),
+        join_responses(parts),
         source="merged",
-        citation=" ".join(dict.fromkeys(each.citation for each in references if each.citation)),
+        citation=" ".join(
+            dict.fromkeys(reference.citation for reference in references if reference.citation)
+        ),
         licence="; ".join(dict.fromkeys(part.licence for part in parts if part.licence)),
-        judgements=told,
+        judgements=judgements,
     )
 
 
-def _named(answers: Answers, name: str) -> Answers:
+def _named(responses: HumanResponses, name: str) -> HumanResponses:
     """Return responses whose participants and study bear the reference's name."""
     subject = np.where(
-        answers.subject == "", "", np.char.add(f"{name}/", answers.subject.astype(np.str_))
+        responses.subject == "", "", np.char.add(f"{name}/", responses.subject.astype(np.str_))
     )
-    study = np.where(answers.study == "", name, answers.study)
-    return replace(answers, subject=subject, study=study)
+    study = np.where(responses.study == "", name, responses.study)
+    return replace(responses, subject=subject, study=study)

@@ -3,8 +3,8 @@
 import numpy as np
 
 from eyechart.core.csv_table import packaged_rows
+from eyechart.humans.human_responses import CLEAN, HumanResponses, join_responses, make_responses
 from eyechart.humans.placement import EXPERIMENTS, find_placement, strength_of
-from eyechart.humans.records import CLEAN, Answers, joined, make_answers
 
 CITATION = (
     "Geirhos, Temme, Rauber, Schütt, Bethge, Wichmann (2018): Generalisation in humans and deep"
@@ -14,7 +14,7 @@ GREY = "bw"
 """The condition of the experiment on colour with clean grey pictures."""
 
 
-def geirhos_answers() -> Answers:
+def geirhos_responses() -> HumanResponses:
     """Return the answers by subject and condition, spread evenly over the condition's Δv.
 
     Each has the subject's rate in that condition: which answers were right is not counted apart.
@@ -33,7 +33,7 @@ def geirhos_answers() -> Answers:
         else:
             continue
         parts.append(
-            make_answers(
+            make_responses(
                 trials,
                 source="geirhos2018",
                 choices=16,
@@ -47,4 +47,4 @@ def geirhos_answers() -> Answers:
                 correct=np.full(trials, int(row["correct"]) / trials),
             )
         )
-    return joined(parts)
+    return join_responses(parts)

@@ -11,8 +11,8 @@ import numpy as np
 from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.humans.human_responses import CLEAN, HumanResponses, Numbers, make_responses
 from eyechart.humans.placement import Placement, find_placement, strength_of
-from eyechart.humans.records import CLEAN, Answers, Numbers, make_answers
 from eyechart.humans.same_different import read_single_judgements
 from eyechart.labels.categories import CATEGORIES
 
@@ -36,8 +36,8 @@ COUNTS_CHOICES = 2
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the user says of the data: see `import_answers`."""
+class ImportOptions:
+    """What the user says of the data: see `import_responses`."""
 
     corruption: str | None = None
     choices: int | None = None
@@ -45,7 +45,7 @@ class Told:
     label_space: str | None = None
 
 
-def import_answers(
+def import_responses(
     paths: Sequence[Path],
     form: str,
     *,
@@ -56,7 +56,7 @@ def import_answers(
     judgements: Path | None = None,
     citation: str = "",
     licence: str = "",
-) -> Answers:
+) -> HumanResponses:
     """Return the answers in CSV files of a form: one of `FORMATS`.
 
     `corruption`: what was done to the pictures, where the files do not say. `choices`: between how
@@ -68,36 +68,36 @@ def import_answers(
         raise unknown_name("format", str(form), FORMATS)
     if not paths:
         raise UsageError("Give at least one file to import.")
-    answers = FORMATS[form](paths, Told(corruption, choices, placement, label_space))
-    told = () if judgements is None else tuple(read_single_judgements(judgements))
-    return replace(answers, citation=citation, licence=licence, judgements=told)
+    responses = FORMATS[form](paths, ImportOptions(corruption, choices, placement, label_space))
+    single_judgements = () if judgements is None else tuple(read_single_judgements(judgements))
+    return replace(responses, citation=citation, licence=licence, judgements=single_judgements)
 
 
-def read_model_vs_human(paths: Sequence[Path], told: Told) -> Answers:
+def read_model_vs_human(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
     """Return the answers in tables of the model-vs-human toolbox, one row for each trial.
 
     Without Δv (no placement, no column delta_v) they make no curves, but error consistency κ.
     They are then called by their files' names, unless a corruption is given.
     """
-    placement = None if told.placement is None else find_placement(told.placement)
+    placement = None if options.placement is None else find_placement(options.placement)
     rows: list[CsvRow] = []
     changes, names = [], []
     for path in paths:
-        own = list(read_rows(path, MODEL_VS_HUMAN))
-        rows += own
-        changes.append(_changes(own, placement))
-        name = told.corruption or told.placement or ""
-        if not name and "corruption" not in own[0] and "delta_v" in own[0]:
+        file_rows = list(read_rows(path, MODEL_VS_HUMAN))
+        rows += file_rows
+        changes.append(_changes(file_rows, placement))
+        name = options.corruption or options.placement or ""
+        if not name and "corruption" not in file_rows[0] and "delta_v" in file_rows[0]:
             # a curve needs a corruption, not a file's name
             raise UsageError(f"{path} must say what was done: give a placement or a corruption.")
         names += [
             name or row.cells.get("corruption") or experiment_of(path)
-            for row in own
-            if _agrees(row, told)
+            for row in file_rows
+            if _agrees(row, options)
         ]
-    said = [row["object_response"] for row in rows]
-    labels, answers, facts = _labels(rows, "category", said, told)
-    return make_answers(
+    raw_responses = [row["object_response"] for row in rows]
+    labels, responses, facts = _labels(rows, "category", raw_responses, options)
+    return make_responses(
         len(rows),
         source="model-vs-human",
         corruption=names,
@@ -106,7 +106,7 @@ def read_model_vs_human(paths: Sequence[Path], told: Told) -> Answers:
         picture=[_original(row["imagename"]) for row in rows],
         stimulus_set=[stimulus_of(row["imagename"])[0] for row in rows],
         label=labels,
-        answer=answers,
+        answer=responses,
         delta_v=np.concatenate(changes),
         **facts,
     )
@@ -124,43 +124,43 @@ def experiment_of(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
 
 
-def read_vcr(paths: Sequence[Path], told: Told) -> Answers:
+def read_vcr(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
     """Return the answers in tables with the columns of the VCR study, one row for each answer.
 
     `transf_pred`: to the corrupted image; `orig_pred`: to the clean one, of whoever saw that;
     `vd_score`: Δv, which that study's code does not keep from falling below 0.
     """
     rows = [row for path in paths for row in read_rows(path, VCR)]
-    clean = [_said(row["orig_pred"]) for row in rows]
-    said = [row["transf_pred"] for row in rows]
-    labels, answers, facts = _labels(rows, "label", said, told, clean)
-    return make_answers(
+    clean = [_response(row["orig_pred"]) for row in rows]
+    raw_responses = [row["transf_pred"] for row in rows]
+    labels, responses, facts = _labels(rows, "label", raw_responses, options, clean)
+    return make_responses(
         len(rows),
         source="vcr",
-        corruption=[_corruption(row, told) for row in rows],
+        corruption=[_corruption(row, options) for row in rows],
         subject=[row.cells.get("subject", "") for row in rows],
         picture=[row.cells.get("picture", "") for row in rows],
         label=labels,
-        answer=answers,
+        answer=responses,
         clean_answer=clean,
         delta_v=[row.share("vd_score", unknown=True, below=True) for row in rows],
         **facts,
     )
 
 
-def _corruption(row: CsvRow, told: Told) -> str:
+def _corruption(row: CsvRow, options: ImportOptions) -> str:
     """Return what was done to a row's image: as its table says, or as was told for all."""
-    _agrees(row, told)
-    return told.corruption or _column(row, "corruption")
+    _agrees(row, options)
+    return options.corruption or _column(row, "corruption")
 
 
-def _agrees(row: CsvRow, told: Told) -> bool:
+def _agrees(row: CsvRow, options: ImportOptions) -> bool:
     """Return True, or raise a UsageError where a table names another corruption than was told."""
-    own = row.cells.get("corruption", "")
-    if told.corruption and own not in ("", CLEAN, told.corruption):
+    corruption = row.cells.get("corruption", "")
+    if options.corruption and corruption not in ("", CLEAN, options.corruption):
         raise row.refusal(
-            f"corruption is {own}, not {told.corruption}: leave out --corruption, which is for"
-            " tables without that column"
+            f"corruption is {corruption}, not {options.corruption}: leave out --corruption, which"
+            " is for tables without that column"
         )
     return True
 
@@ -174,7 +174,7 @@ def _column(row: CsvRow, name: str) -> str:
     return row.filled(name)
 
 
-def read_counts(paths: Sequence[Path], told: Told) -> Answers:
+def read_counts(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
     """Return the answers in tables of counts by Δv; the columns say which property they are of."""
     columns: dict[str, list[Any]] = {name: [] for name in ("corruption", "delta_v", "trials")}
     columns |= {"correct": [], "consistent": []}
@@ -191,7 +191,7 @@ def read_counts(paths: Sequence[Path], told: Told) -> Answers:
                 raise row.refusal(f"{rate} is not {number} / count: mend the row or remove it")
             for name in ("correct", "consistent"):
                 columns[name].append(hits / total if name == known else np.nan)
-            corruption = row.cells.get("corruption") or told.corruption
+            corruption = row.cells.get("corruption") or options.corruption
             if not corruption:
                 raise UsageError(
                     f"{path} does not say what was done to the pictures: give a corruption."
@@ -201,36 +201,36 @@ def read_counts(paths: Sequence[Path], told: Told) -> Answers:
             columns["trials"].append(total)
     if not columns["trials"]:
         raise UsageError(f"{paths[0]} counts no answers.")
-    return make_answers(
+    return make_responses(
         len(columns["trials"]),
         source="counts",
-        choices=told.choices or COUNTS_CHOICES,
-        label_space=told.label_space or f"{told.choices or COUNTS_CHOICES} choices",
+        choices=options.choices or COUNTS_CHOICES,
+        label_space=options.label_space or f"{options.choices or COUNTS_CHOICES} choices",
         **columns,
     )
 
 
-def read_trials(paths: Sequence[Path], told: Told) -> Answers:
+def read_trials(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
     """Return the answers in eyechart's own tables of trials, one row for each."""
     rows = [row for path in paths for row in read_rows(path, TRIALS)]
-    clean = [_said(row["clean_answer"]) if "clean_answer" in row else "" for row in rows]
-    said = [row["answer"] for row in rows]
-    labels, answers, facts = _labels(rows, "label", said, told, clean)
-    return make_answers(
+    clean = [_response(row["clean_answer"]) if "clean_answer" in row else "" for row in rows]
+    raw_responses = [row["answer"] for row in rows]
+    labels, responses, facts = _labels(rows, "label", raw_responses, options, clean)
+    return make_responses(
         len(rows),
         source="trials",
-        corruption=[_corruption(row, told) for row in rows],
+        corruption=[_corruption(row, options) for row in rows],
         subject=[row["subject"] for row in rows],
         picture=[row["picture"] for row in rows],
         label=labels,
-        answer=answers,
+        answer=responses,
         clean_answer=clean,
         delta_v=[row.share("delta_v", unknown=True) for row in rows],
         **facts,
     )
 
 
-FORMATS: dict[str, Callable[[Sequence[Path], Told], Answers]] = {
+FORMATS: dict[str, Callable[[Sequence[Path], ImportOptions], HumanResponses]] = {
     "model-vs-human": read_model_vs_human,
     "vcr": read_vcr,
     "counts": read_counts,
@@ -239,28 +239,33 @@ FORMATS: dict[str, Callable[[Sequence[Path], Told], Answers]] = {
 
 
 def _labels(
-    rows: Sequence[CsvRow], column: str, said: Sequence[str], told: Told, clean: Sequence[str] = ()
+    rows: Sequence[CsvRow],
+    column: str,
+    raw_responses: Sequence[str],
+    options: ImportOptions,
+    clean: Sequence[str] = (),
 ) -> tuple[list[str], list[str], dict[str, Any]]:
     """Return labels, answers, and between how many of what people chose.
 
     `clean`: responses to the clean images, if the table has them.
     """
-    labels, answers = [row.filled(column) for row in rows], [_said(text) for text in said]
-    sixteen = told.choices == 16 and told.label_space in (None, "entry16")
-    if sixteen or (told.choices is None and set(labels) <= set(CATEGORIES)):
-        for row, *texts in zip(rows, labels, answers, clean or answers, strict=True):
+    labels = [row.filled(column) for row in rows]
+    responses = [_response(text) for text in raw_responses]
+    sixteen = options.choices == 16 and options.label_space in (None, "entry16")
+    if sixteen or (options.choices is None and set(labels) <= set(CATEGORIES)):
+        for row, *texts in zip(rows, labels, responses, clean or responses, strict=True):
             for text in texts:
                 if text and text not in CATEGORIES:
                     raise row.refusal(f"'{text}' is none of the 16 categories; give --choices")
-        return labels, answers, {"choices": 16, "label_space": "entry16"}
-    if told.choices is None:
+        return labels, responses, {"choices": 16, "label_space": "entry16"}
+    if options.choices is None:
         strange = next(row for row in rows if row[column] not in CATEGORIES)
         raise strange.refusal(
             f"'{strange[column]}' is none of the 16 categories: say between how many answers people"
             " chose (choices)"
         )
-    space = told.label_space or f"{told.choices} choices"
-    return labels, answers, {"choices": told.choices, "label_space": space}
+    space = options.label_space or f"{options.choices} choices"
+    return labels, responses, {"choices": options.choices, "label_space": space}
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> Numbers:
@@ -269,13 +274,13 @@ def _placed(rows: Sequence[CsvRow], placement: Placement) -> Numbers:
     Which row gets which is drawn, for trials may be in an order that means something.
     """
     groups: dict[tuple[str, float], list[int]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         try:
             strength = strength_of(row["condition"])
             placement.spread(strength, 1)
         except UsageError as error:
             raise row.refusal(str(error).rstrip(".")) from None
-        groups.setdefault((row["subj"], strength), []).append(place)
+        groups.setdefault((row["subj"], strength), []).append(index)
     delta_v = np.empty(len(rows))
     for (_, strength), places in groups.items():
         order = np.random.default_rng(0).permutation(len(places))
@@ -290,8 +295,8 @@ def stimulus_of(name: str) -> tuple[str, str, str]:
     and observer are not part of it. Of any other name experiment and condition are "".
     """
     stem = PurePath(name).stem
-    found = STIMULUS.fullmatch(stem)
-    return (found["experiment"], found["condition"], found["image"]) if found else ("", "", stem)
+    match = STIMULUS.fullmatch(stem)
+    return (match["experiment"], match["condition"], match["image"]) if match else ("", "", stem)
 
 
 def plain_condition(condition: str) -> str:
@@ -303,12 +308,12 @@ def plain_condition(condition: str) -> str:
 
 
 def _original(imagename: str) -> str:
-    found = ORIGINAL.findall(imagename)
-    if found:
-        return str(found[-1])
+    originals = ORIGINAL.findall(imagename)
+    if originals:
+        return str(originals[-1])
     _, condition, image = stimulus_of(imagename)
     return image if condition else imagename
 
 
-def _said(text: str) -> str:
+def _response(text: str) -> str:
     return "" if text.lower() in NO_ANSWER else text

@@ -88,7 +88,7 @@ class Placement:
     def spread(self, strength: float, count: int) -> Numbers:
         """Return `count` values of Δv, rising, that stand evenly for a condition's pictures."""
         if strength not in self.quantiles:
-            known = ", ".join(f"{each:g}" for each in self.quantiles)
+            known = ", ".join(f"{known_strength:g}" for known_strength in self.quantiles)
             raise UsageError(
                 f"The placement '{self.experiment}' has no condition {strength:g}; it has {known}."
             )
@@ -127,7 +127,11 @@ def apply_condition(grey: NDArray[np.uint8], experiment: str, strength: float) -
 
 def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], Numbers]:
     """Return Δv of grey pictures (H, W) in every condition, one value per picture."""
-    keys = [(name, each) for name, one in EXPERIMENTS.items() for each in one.strengths]
+    keys = [
+        (name, strength)
+        for name, experiment in EXPERIMENTS.items()
+        for strength in experiment.strengths
+    ]
     rows = []
     for grey in greys:
         corrupted = np.stack([apply_condition(grey, *key) for key in keys])[..., None]
@@ -138,20 +142,23 @@ def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, fl
     return dict(zip(keys, np.stack(rows, axis=1), strict=True))
 
 
-def place(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
+def measure_placements(images: Sequence[Path]) -> tuple[dict[str, Placement], int]:
     """Return the placement of every experiment, and on how many photographs it was measured."""
-    found = find_pictures(images)
-    measured = measure_conditions(_greys([each.path for each in found]))
+    image_files = find_pictures(images)
+    measured = measure_conditions(_greys([image_file.path for image_file in image_files]))
     if any(np.isnan(values).all() for values in measured.values()):
         raise UsageError("None of the pictures holds enough to measure: give photographs.")
     placements = {
         name: Placement(
             name,
-            {each: np.nanquantile(measured[name, each], LEVELS) for each in one.strengths},
+            {
+                strength: np.nanquantile(measured[name, strength], LEVELS)
+                for strength in one.strengths
+            },
         )
         for name, one in EXPERIMENTS.items()
     }
-    return placements, len(found)
+    return placements, len(image_files)
 
 
 def write_placements(path: Path, placements: dict[str, Placement], count: int) -> None:
@@ -163,8 +170,8 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["experiment", "strength", *(f"{level:g}" for level in LEVELS.round(3))])
         for name, placement in placements.items():
-            for strength, own in placement.quantiles.items():
-                table.writerow([name, f"{strength:g}", *(f"{value:.4f}" for value in own)])
+            for strength, quantiles in placement.quantiles.items():
+                table.writerow([name, f"{strength:g}", *(f"{value:.4f}" for value in quantiles)])
 
 
 @cache
@@ -172,9 +179,9 @@ def _packaged() -> dict[str, Placement]:
     quantiles: dict[str, dict[float, Numbers]] = {}
     for row in packaged_rows("eyechart.humans", "data", "geirhos_delta_v.csv"):
         experiment, strength = row.pop("experiment"), float(row.pop("strength"))
-        own = np.array([float(value) for value in row.values()])
-        quantiles.setdefault(experiment, {})[strength] = own
-    return {name: Placement(name, own) for name, own in quantiles.items()}
+        values = np.array([float(value) for value in row.values()])
+        quantiles.setdefault(experiment, {})[strength] = values
+    return {name: Placement(name, by_strength) for name, by_strength in quantiles.items()}
 
 
 def _greys(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:

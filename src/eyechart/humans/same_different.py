@@ -15,7 +15,7 @@ from scipy.stats import binomtest, norm
 from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.humans.records import DIFFERENT, SAME, Judgement
+from eyechart.humans.human_responses import DIFFERENT, SAME, Judgement
 from eyechart.stats.intervals import clustered_interval
 from eyechart.stats.p_values import holm, sign_flip
 
@@ -56,41 +56,42 @@ class PairResult:
     """What people could tell of a pair.
 
     `said_same`: how often that was said of pictures with the same corruption and of others.
-    `pooled`: p-value of the binomial test against one half; `by_people`: of the test by people;
-    `pooled_holm`, `by_people_holm`: the same, corrected over all pairs. `sensitivity`, `bias`: d′
-    and criterion of saying "different" (positive: it is said too rarely), in standard deviations.
+    `pooled`: p-value of the binomial test against one half; `by_participant`: of the test by
+    people; `pooled_holm`, `by_participant_holm`: the same, corrected over all pairs. `sensitivity`,
+    `bias`: d′ and criterion of saying "different" (positive: it is said too rarely), in standard
+    deviations.
     """
 
     a: str
     b: str
-    answers: int
-    unanswered: int
-    people: int
-    right: int
+    n_judgements: int
+    n_unanswered: int
+    n_participants: int
+    n_correct: int
     interval: tuple[float, float]
     said_same: tuple[float, float]
     sensitivity: float
     bias: float
     pooled: float
-    by_people: float
+    by_participant: float
     pooled_holm: float
-    by_people_holm: float
+    by_participant_holm: float
 
     @property
     def accuracy(self) -> float:
         """The share of right answers."""
-        return self.right / self.answers
+        return self.n_correct / self.n_judgements
 
     @property
     def verdict(self) -> str:
         """What may be said of the pair, by the test by people and the interval."""
-        if self.people < LEAST_PEOPLE or self.answers < LEAST_ANSWERS:
+        if self.n_participants < LEAST_PEOPLE or self.n_judgements < LEAST_ANSWERS:
             return TOO_FEW
         is_alike = self.interval[1] < ALIKE
-        if self.by_people_holm < RISK and self.accuracy > 0.5:
+        if self.by_participant_holm < RISK and self.accuracy > 0.5:
             return HARDLY if is_alike else TOLD_APART
         # reliably wrong, or nearly always the same answer: that says nothing of what was seen
-        is_odd = self.by_people_holm < RISK or abs(self.bias) > BIASED
+        is_odd = self.by_participant_holm < RISK or abs(self.bias) > BIASED
         return NOT_TOLD if is_alike and not is_odd else UNDECIDED
 
 
@@ -126,8 +127,8 @@ def _imported(row: CsvRow) -> Judgement:
     if first == second:
         raise row.refusal(f"a and b must be two corruptions, got {first} twice")
     subject = row.cells.get("subject", "")
-    said = _yes_no(row, "same") if row["same"] else ""
-    return Judgement(first, second, subject, _yes_no(row, "shown_same"), said)
+    response = _yes_no(row, "same") if row["same"] else ""
+    return Judgement(first, second, subject, _yes_no(row, "shown_same"), response)
 
 
 def _yes_no(row: CsvRow, column: str) -> str:
@@ -139,53 +140,56 @@ def _yes_no(row: CsvRow, column: str) -> str:
 
 def analyse(judgements: Iterable[Judgement]) -> list[PairResult]:
     """Return what people could tell of every pair, by name; p-values corrected over all of them."""
-    by_pair = sorted(judgements, key=lambda each: (each.a, each.b))
-    groups = groupby(by_pair, lambda each: (each.a, each.b))
-    found = [result for pair, own in groups if (result := _pair(*pair, list(own))) is not None]
-    pooled = holm([each.pooled for each in found]).tolist()
-    by_people = holm([each.by_people for each in found]).tolist()
+    by_pair = sorted(judgements, key=lambda judgement: (judgement.a, judgement.b))
+    groups = groupby(by_pair, lambda judgement: (judgement.a, judgement.b))
+    results = [
+        result for pair, group in groups if (result := _pair(*pair, list(group))) is not None
+    ]
+    pooled = holm([result.pooled for result in results]).tolist()
+    by_participant = holm([result.by_participant for result in results]).tolist()
     return [
-        replace(each, pooled_holm=one, by_people_holm=two)
-        for each, one, two in zip(found, pooled, by_people, strict=True)
+        replace(result, pooled_holm=one, by_participant_holm=two)
+        for result, one, two in zip(results, pooled, by_participant, strict=True)
     ]
 
 
 def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
-    given = [each for each in judgements if each.said]
-    if not given:
+    answered = [judgement for judgement in judgements if judgement.response]
+    if not answered:
         return None
     # who is unknown counts as a person for each answer, as if answers were independent
-    names = [each.subject or f"answer {number}" for number, each in enumerate(given)]
-    people = sorted(set(names))
-    place = {name: number for number, name in enumerate(people)}
-    owner = [place[name] for name in names]
+    names = [judgement.subject or f"answer {number}" for number, judgement in enumerate(answered)]
+    participants, owner = np.unique(names, return_inverse=True)
     counts = np.bincount(owner)
-    right = np.bincount(owner, [each.correct for each in given]).astype(np.int64)
-    of_same, of_other = ([e for e in given if e.shown == kind] for kind in (SAME, DIFFERENT))
-    said = [_said_different(own) for own in (of_same, of_other)]
-    total, hits = len(given), int(right.sum())
-    alarms, found = (norm.ppf((said_so + 0.5) / (asked + 1)) for said_so, asked in said)
-    pooled, by_people = float(binomtest(hits, total, 0.5).pvalue), sign_flip(2 * right - counts)
+    correct = np.bincount(owner, [judgement.correct for judgement in answered]).astype(np.int64)
+    n_judgements, n_correct = len(answered), int(correct.sum())
+    of_same = _said_different([one for one in answered if one.truth == SAME])
+    of_different = _said_different([one for one in answered if one.truth == DIFFERENT])
+    alarms, hits = (
+        norm.ppf((count + 0.5) / (asked + 1)) for count, asked in (of_same, of_different)
+    )
+    pooled = float(binomtest(n_correct, n_judgements, 0.5).pvalue)
+    by_participant = sign_flip(2 * correct - counts)
     return PairResult(
         a,
         b,
-        total,
-        len(judgements) - total,
-        len(people),
-        hits,
-        clustered_interval(right, counts, LEVEL),
-        (_rate(said[0]), _rate(said[1])),
-        float(found - alarms),
-        float(-(found + alarms) / 2),
-        pooled,
-        by_people,
-        pooled,
-        by_people,
+        n_judgements=n_judgements,
+        n_unanswered=len(judgements) - n_judgements,
+        n_participants=len(participants),
+        n_correct=n_correct,
+        interval=clustered_interval(correct, counts, LEVEL),
+        said_same=(_rate(of_same), _rate(of_different)),
+        sensitivity=float(hits - alarms),
+        bias=float(-(hits + alarms) / 2),
+        pooled=pooled,
+        by_participant=by_participant,
+        pooled_holm=pooled,
+        by_participant_holm=by_participant,
     )
 
 
 def _said_different(judgements: Sequence[Judgement]) -> tuple[int, int]:
-    return sum(each.said == DIFFERENT for each in judgements), len(judgements)
+    return sum(judgement.response == DIFFERENT for judgement in judgements), len(judgements)
 
 
 def _rate(said_different: tuple[int, int]) -> float:
@@ -195,15 +199,15 @@ def _rate(said_different: tuple[int, int]) -> float:
 
 def judgements_file(path: Path) -> Path | None:
     """Return the file of single judgements in a study's or an export's folder, if there is one."""
-    for own in (path / FILE, path / "export" / FILE):
-        if own.is_file():
-            return own
+    for file in (path / FILE, path / "export" / FILE):
+        if file.is_file():
+            return file
     return None
 
 
 def pick(results: Sequence[PairResult], a: str, b: str) -> PairResult:
     """Return the result of one pair; a pair of which nobody was asked is refused."""
-    names = {name for each in results for name in (each.a, each.b)}
+    names = {name for result in results for name in (result.a, result.b)}
     for name in (a, b):
         if name not in names:
             raise unknown_name("corruption", name, names)

@@ -3,12 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from eyechart.humans.records import Answers, Numbers
+from eyechart.humans.human_responses import HumanResponses, Numbers
 
 
-def clusters_of(answers: Answers) -> NDArray[np.str_]:
+def clusters_of(responses: HumanResponses) -> NDArray[np.str_]:
     """Return what answers belong together by: their picture, or the person where it is unknown."""
-    return np.where(answers.picture != "", answers.picture, answers.subject)
+    return np.where(responses.picture != "", responses.picture, responses.subject)
 
 
 def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
@@ -20,22 +20,24 @@ def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
     return np.where(unknown, alone, clusters)
 
 
-def one_by_one(answers: Answers, hits: Numbers) -> tuple[NDArray[np.int64], Numbers]:
+def one_by_one(responses: HumanResponses, hits: Numbers) -> tuple[NDArray[np.int64], Numbers]:
     """Return the row of each single answer, and whether it is a hit.
 
     14 hits of 15 become 14 ones and a zero, for resampling must see that they are single answers.
     A row whose hits are no whole number stands for as many equal shares.
     """
-    rows = np.repeat(np.arange(len(answers)), answers.trials)
-    starts = np.cumsum(answers.trials) - answers.trials
-    place = np.arange(len(rows)) - starts[rows]
-    total = hits * answers.trials
-    whole = np.abs(total - np.rint(total)) < 1e-6
-    return rows, np.where(whole[rows], place < np.rint(total)[rows], hits[rows]).astype(np.float64)
+    rows = np.repeat(np.arange(len(responses)), responses.trials)
+    starts = np.cumsum(responses.trials) - responses.trials
+    position = np.arange(len(rows)) - starts[rows]
+    total = hits * responses.trials
+    is_whole = np.abs(total - np.rint(total)) < 1e-6
+    return rows, np.where(is_whole[rows], position < np.rint(total)[rows], hits[rows]).astype(
+        np.float64
+    )
 
 
 def anchor_of(
-    clean: Answers, hits: Numbers, clusters: NDArray[np.str_]
+    clean: HumanResponses, hits: Numbers, clusters: NDArray[np.str_]
 ) -> float | NDArray[np.float64] | None:
     """Return how often clean pictures are hits: for each answer's cluster where they share any.
 
@@ -43,11 +45,11 @@ def anchor_of(
     """
     if not len(clean):
         return None
-    names, place = np.unique(clusters_of(clean), return_inverse=True)
-    own = np.bincount(place, hits * clean.trials) / np.bincount(place, clean.trials)
-    mean = float(own.mean())
+    names, index = np.unique(clusters_of(clean), return_inverse=True)
+    rates = np.bincount(index, hits * clean.trials) / np.bincount(index, clean.trials)
+    mean = float(rates.mean())
     shared = np.isin(clusters, names)
     if not shared.any() or (names == "").all():
         return mean
-    found = np.minimum(np.searchsorted(names, clusters), len(names) - 1)
-    return np.where(shared, own[found], mean)
+    nearest = np.minimum(np.searchsorted(names, clusters), len(names) - 1)
+    return np.where(shared, rates[nearest], mean)

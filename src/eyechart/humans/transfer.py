@@ -96,12 +96,19 @@ class SimilarClasses:
 
     def find(self, name: str) -> CorruptionClass | None:
         """Return the class of a corruption or a published experiment; None where it has none."""
-        return next((own for own in self.classes if _has(own.members, name)), None)
+        return next(
+            (
+                corruption_class
+                for corruption_class in self.classes
+                if _has(corruption_class.members, name)
+            ),
+            None,
+        )
 
     def name_of(self, name: str) -> str | None:
         """Return the name of the class of a corruption or an experiment; None where it has none."""
-        found = self.find(name)
-        return None if found is None else found.name
+        corruption_class = self.find(name)
+        return None if corruption_class is None else corruption_class.name
 
     def is_tested(self, name: str) -> bool:
         """Whether it was tested if a corruption looks like others; if not, nothing is known."""
@@ -109,9 +116,11 @@ class SimilarClasses:
 
     def members_of(self, experiment: str) -> tuple[str, ...]:
         """Return the names of the corruptions that an experiment stands for, itself first."""
-        own, found = SAME.get(experiment), self.find(experiment)
-        first = (own,) if own else () if experiment in EXPERIMENTS else (experiment,)
-        return tuple(dict.fromkeys((*first, *(found.members if found else ()))))
+        same, corruption_class = SAME.get(experiment), self.find(experiment)
+        first = (same,) if same else () if experiment in EXPERIMENTS else (experiment,)
+        return tuple(
+            dict.fromkeys((*first, *(corruption_class.members if corruption_class else ())))
+        )
 
 
 def published_classes() -> SimilarClasses:
@@ -121,8 +130,8 @@ def published_classes() -> SimilarClasses:
 
 @cache
 def _published() -> SimilarClasses:
-    place = files("eyechart.humans").joinpath("data", "similar_classes.yaml")
-    return _classes(yaml.safe_load(place.read_text("utf-8")))
+    file = files("eyechart.humans").joinpath("data", "similar_classes.yaml")
+    return _classes(yaml.safe_load(file.read_text("utf-8")))
 
 
 def find_classes(names: str | Sequence[str]) -> SimilarClasses:
@@ -130,10 +139,10 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
 
     Where several are given, a corruption has the class of the first that has one for it.
     """
-    given = [names] if isinstance(names, str) else list(names)
-    if NONE in given and len(given) > 1:
+    chosen = [names] if isinstance(names, str) else list(names)
+    if NONE in chosen and len(chosen) > 1:
         raise UsageError("--similar none stands alone: leave out none, or the others.")
-    parts = [_find(name) for name in given]
+    parts = [_find(name) for name in chosen]
     classes, tested = _put_together(parts)
     return SimilarClasses(
         "; ".join(part.source for part in parts),
@@ -143,16 +152,19 @@ def find_classes(names: str | Sequence[str]) -> SimilarClasses:
     )
 
 
-def write_classes(path: Path, found: SimilarClasses) -> None:
+def write_classes(path: Path, similar: SimilarClasses) -> None:
     """Write classes as a YAML file that `find_classes` reads, whole or not at all."""
     check_replaceable(path)
     content = {
         "kind": KIND,
         "version": VERSION,
-        "source": found.source,
-        "tested": list(found.tested),
-        "classes": [{**asdict(own), "members": list(own.members)} for own in found.classes],
-        "pairs": [_rounded(asdict(pair)) for pair in found.pairs],
+        "source": similar.source,
+        "tested": list(similar.tested),
+        "classes": [
+            {**asdict(corruption_class), "members": list(corruption_class.members)}
+            for corruption_class in similar.classes
+        ],
+        "pairs": [_rounded(asdict(pair)) for pair in similar.pairs],
     }
     with atomic_file(path) as temporary:
         text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
@@ -184,10 +196,10 @@ def read_classes(path: Path) -> SimilarClasses:
     try:
         return _classes(content)
     except (KeyError, TypeError, ValueError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise UsageError(
             f"{path} must be a file of similar classes, as eyechart humans similar --out writes:"
-            f" {what}."
+            f" {reason}."
         ) from None
 
 
@@ -229,18 +241,18 @@ def grouped(names: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tupl
     groups: list[tuple[str, ...]] = []
     left = list(names)
     while left:
-        found = max((_grown(first, left, pairs) for first in left), key=len)
-        if len(found) < 2:
+        largest = max((_grown(first, left, pairs) for first in left), key=len)
+        if len(largest) < 2:
             break
-        groups.append(found)
-        left = [name for name in left if name not in found]
+        groups.append(largest)
+        left = [name for name in left if name not in largest]
     return groups
 
 
 def _grown(first: str, names: Sequence[str], pairs: set[frozenset[str]]) -> tuple[str, ...]:
     group = [first]
     for name in names:
-        if name not in group and all(frozenset((name, own)) in pairs for own in group):
+        if name not in group and all(frozenset((name, member)) in pairs for member in group):
             group.append(name)
     return tuple(name for name in names if name in group)
 
@@ -248,7 +260,9 @@ def _grown(first: str, names: Sequence[str], pairs: set[frozenset[str]]) -> tupl
 def _has(members: Iterable[str], name: str) -> bool:
     """Whether a corruption or experiment is among the members, whichever has the bare name."""
     names = {name, EXPERIMENTS.get(name, name)}
-    return any(is_direct(m, own) or is_direct(own, m) for m in members for own in names)
+    return any(
+        is_direct(m, candidate) or is_direct(candidate, m) for m in members for candidate in names
+    )
 
 
 @cache
@@ -275,16 +289,20 @@ def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass
     classes: list[CorruptionClass] = []
     tested: dict[str, None] = {}
     for part in parts:
-        earlier = [member for own in classes for member in own.members]
+        earlier = [member for earlier_class in classes for member in earlier_class.members]
         alone: set[str] = set()
-        for own in part.classes:
-            members = tuple(name for name in own.members if not _has(earlier, name))
+        for corruption_class in part.classes:
+            members = tuple(name for name in corruption_class.members if not _has(earlier, name))
             if len(members) < 2:
                 alone |= set(members)
                 continue
-            is_known = any(own.name == other.name for other in classes)
-            name = f"{own.name} ({own.source})" if is_known else own.name
-            classes.append(replace(own, name=name, members=members))
+            is_known = any(corruption_class.name == other.name for other in classes)
+            name = (
+                f"{corruption_class.name} ({corruption_class.source})"
+                if is_known
+                else corruption_class.name
+            )
+            classes.append(replace(corruption_class, name=name, members=members))
         tested |= dict.fromkeys(name for name in part.tested if name not in alone)
     return classes, list(tested)
 
@@ -295,8 +313,8 @@ def _classes(content: Any) -> SimilarClasses:
     if content.get("version") != VERSION:
         raise ValueError(f"version must be {VERSION}, got {content.get('version')}")
     source = str(content["source"])
-    classes = tuple(_class(own, source) for own in content["classes"])
-    members = [name for own in classes for name in own.members]
+    classes = tuple(_class(record, source) for record in content["classes"])
+    members = [name for corruption_class in classes for name in corruption_class.members]
     for name in members:
         if members.count(name) > 1:
             raise ValueError(f"{name} must be in one class, got {members.count(name)}")
@@ -306,11 +324,13 @@ def _classes(content: Any) -> SimilarClasses:
 
 
 def _rounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: round(own, 6) if isinstance(own, float) else own for k, own in values.items()}
+    return {
+        k: round(value, 6) if isinstance(value, float) else value for k, value in values.items()
+    }
 
 
 def _class(content: Mapping[str, Any], source: str) -> CorruptionClass:
-    known = {own.name for own in fields(CorruptionClass)}
+    known = {attribute.name for attribute in fields(CorruptionClass)}
     strange = set(content) - known
     if strange:
         raise ValueError(f"unknown field {sorted(strange)[0]}")

@@ -46,11 +46,11 @@ def members(category: str) -> tuple[int, ...]:
     """Return the indices of the classes that belong to a category."""
     if category not in _INDICES:
         raise unknown_name("category", category, CATEGORIES)
-    found: list[int] = []
+    indices: list[int] = []
     for part in _INDICES[category].split():
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-    return tuple(found)
+        indices += range(int(first), int(last or first) + 1)
+    return tuple(indices)
 
 
 def category_of(classes: Tensor) -> Tensor:
@@ -75,10 +75,10 @@ def category_scores(probabilities: Tensor, rule: str = "max") -> Tensor:
         best = category_of(probabilities.argmax(dim=1))
         return (best[:, None] == torch.arange(16, device=best.device)).to(probabilities.dtype)
     indices, inside = _padded(probabilities.device)
-    own = probabilities[:, indices]
+    member_scores = probabilities[:, indices]
     if rule == "max":
-        return own.masked_fill(~inside, -torch.inf).amax(dim=2)
-    total = own.masked_fill(~inside, 0).sum(dim=2)
+        return member_scores.masked_fill(~inside, -torch.inf).amax(dim=2)
+    total = member_scores.masked_fill(~inside, 0).sum(dim=2)
     return total if rule == "sum" else total / inside.sum(dim=1)
 
 
@@ -100,16 +100,16 @@ def _padded(device: torch.device) -> tuple[Tensor, Tensor]:
     most = max(len(members(category)) for category in CATEGORIES)
     indices = torch.zeros(len(CATEGORIES), most, dtype=torch.int64)
     inside = torch.zeros(len(CATEGORIES), most, dtype=torch.bool)
-    for place, category in enumerate(CATEGORIES):
-        own = members(category)
-        indices[place, : len(own)] = torch.tensor(own)
-        inside[place, : len(own)] = True
+    for position, category in enumerate(CATEGORIES):
+        class_indices = members(category)
+        indices[position, : len(class_indices)] = torch.tensor(class_indices)
+        inside[position, : len(class_indices)] = True
     return indices.to(device), inside.to(device)
 
 
 @cache
 def _table() -> Tensor:
     table = torch.full((CLASSES,), NONE)
-    for place, category in enumerate(CATEGORIES):
-        table[list(members(category))] = place
+    for position, category in enumerate(CATEGORIES):
+        table[list(members(category))] = position
     return table

@@ -21,7 +21,7 @@ def class_names() -> tuple[str, ...]:
 @cache
 def class_index() -> dict[str, int]:
     """Return the class of each WordNet id."""
-    return {wnid: place for place, wnid in enumerate(wordnet_ids())}
+    return {wnid: index for index, wnid in enumerate(wordnet_ids())}
 
 
 @cache
@@ -31,8 +31,8 @@ def category_name(index: int) -> str | None:
 
     if not 0 <= index < CLASSES:
         return None
-    place = int(category_of(torch.tensor(index)))
-    return None if place == NONE else CATEGORIES[place]
+    position = int(category_of(torch.tensor(index)))
+    return None if position == NONE else CATEGORIES[position]
 
 
 @cache

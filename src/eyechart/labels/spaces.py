@@ -93,16 +93,16 @@ def are_numbers(names: Sequence[str]) -> bool:
 
 
 def _named_table(names: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
-    own = list(class_names)
-    if not set(names) & set(own) and are_numbers(names):
-        return {name: int(name) for name in names if int(name) < len(own)}
+    outputs = list(class_names)
+    if not set(names) & set(outputs) and are_numbers(names):
+        return {name: int(name) for name in names if int(name) < len(outputs)}
     for name in names:
-        if own.count(name) > 1:
+        if outputs.count(name) > 1:
             raise UsageError(
-                f"The label {name!r} is the name of {own.count(name)} outputs of the model: give"
-                " them different names."
+                f"The label {name!r} is the name of {outputs.count(name)} outputs of the model:"
+                " give them different names."
             )
-    return {name: own.index(name) for name in names if name in own}
+    return {name: outputs.index(name) for name in names if name in outputs}
 
 
 def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
@@ -111,7 +111,7 @@ def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
     if are_numbers(names):
         return {name: int(name) for name in names if int(name) < classes}
     if len(names) == classes:
-        return {name: place for place, name in enumerate(names)}
+        return {name: index for index, name in enumerate(names)}
     return {}
 
 
@@ -121,12 +121,12 @@ def category_labels(labels: Sequence[str | None], categories: Sequence[str | Non
     `categories` are those that the data set names itself; the others follow from their labels:
     WordNet ids, numbers of ImageNet's classes, or the categories' own names.
     """
-    table: dict[str | None, int] = {name: place for place, name in enumerate(CATEGORIES)}
-    found = []
-    for label, own in zip(labels, categories, strict=True):
-        name = own or (label if label in table else _of_class(label))
-        found.append(table.get(name, NONE))
-    return np.array(found, dtype=np.int64)
+    table: dict[str | None, int] = {name: index for index, name in enumerate(CATEGORIES)}
+    indices = []
+    for label, category in zip(labels, categories, strict=True):
+        name = category or (label if label in table else _of_class(label))
+        indices.append(table.get(name, NONE))
+    return np.array(indices, dtype=np.int64)
 
 
 def _of_class(label: str | None) -> str | None:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress, Progress
 from eyechart.humans.combined import References
+from eyechart.humans.human_responses import HumanResponses
 from eyechart.humans.importers import plain_condition, stimulus_of
-from eyechart.humans.records import Answers
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.schema import ErrorAgreement
 from eyechart.scores.error_consistency import (
@@ -96,7 +96,7 @@ def agreements(
             shown = _places(each, names, entries) | {
                 key: len(each.right) + place for key, place in known.places.items()
             }
-            found = _with_people(_joined(each, known.trials), shown, references.answers, fit)
+            found = _with_people(_joined(each, known.trials), shown, references.responses, fit)
             if found is not None:
                 yield ErrorAgreement(
                     space=space, first=model, second=PEOPLE, kappa=found.kappa, trials=found.trials
@@ -176,7 +176,7 @@ def _joined(one: Trials, two: Trials) -> Trials:
 
 
 def _with_people(
-    trials: Trials, places: Mapping[Key, int], answers: Answers, fit: Fit
+    trials: Trials, places: Mapping[Key, int], answers: HumanResponses, fit: Fit
 ) -> ErrorConsistency | None:
     """Return κ with people, None where they saw none of the pictures.
 

@@ -199,7 +199,7 @@ class _Scorer:
         hmri, mrsi = compared_replicates(human, model)
         reference, experiment, n_observers = source.stands_for(self.corruption)
         comparison = HumanComparison(
-            about=source.about(self.corruption),
+            about=source.describe(self.corruption),
             kind=source.kind(self.corruption) or "",
             hmri=make_estimate(areas.hmri, hmri, n_images),
             hmri_bounds=hmri_bounds(human, model),

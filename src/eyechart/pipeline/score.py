@@ -14,7 +14,7 @@ from eyechart.core.progress import Advance, Progress
 from eyechart.core.provenance import git_hash, versions
 from eyechart.curves.density import to_density
 from eyechart.humans.combined import References
-from eyechart.humans.reference import WHICH, Reference, title
+from eyechart.humans.reference import METRICS, Reference, title
 from eyechart.humans.transfer import PUBLISHED, SimilarClasses
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
@@ -163,7 +163,7 @@ def _experiment(
     reference: Reference, name: str, fit: Fit, *, names_reference: bool
 ) -> HumanExperiment:
     similar = reference.similar.find(name)
-    accuracy, consistency = (_human_curve(reference, name, which, fit) for which in WHICH)
+    accuracy, consistency = (_human_curve(reference, name, which, fit) for which in METRICS)
     return HumanExperiment(
         name=name,
         title=f"{title(name)} ({reference.name})" if names_reference else title(name),
@@ -189,7 +189,7 @@ def _human_curve(reference: Reference, name: str, which: str, fit: Fit) -> Human
         points=tuple(
             HumanPoint(
                 delta_v=point.delta_v,
-                answers=point.answers,
+                answers=point.n_responses,
                 rate=point.rate,
                 interval95=point.interval(0.95),
                 interval83=point.interval(0.83),

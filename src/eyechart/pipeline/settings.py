@@ -348,7 +348,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
 
     def checked(self) -> Self:
         """Return the settings, or raise a UsageError unless they make sense together."""
-        from eyechart.humans.agreement import check_rule
+        from eyechart.humans.consistency import check_rule
         from eyechart.labels.categories import RULES
 
         if self.testset is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eyechart.curves.curve import Curve
-from eyechart.humans.reference import WHICH, Reference
+from eyechart.humans.reference import METRICS, Reference
 from eyechart.scores.scoring import NO_HUMAN_CURVE, Fit, human_curve
 
 
@@ -27,7 +27,7 @@ def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
     Consistency is left out where a reference knows nothing of it.
     """
     for experiment in reference.experiments:
-        for which in WHICH:
+        for which in METRICS:
             curve, why = human_curve(reference, experiment, which, fit)
             if curve is not None or which == "accuracy" or why.startswith(NO_HUMAN_CURVE):
                 yield HumanArea(experiment, which, curve, why)

@@ -12,7 +12,7 @@ import numpy as np
 
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
-from eyechart.humans.reference import WHICH, Reference
+from eyechart.humans.reference import METRICS, Reference
 from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
 from eyechart.humans.similarity import bands_apart
 from eyechart.humans.transfer import (
@@ -55,7 +55,7 @@ def compare_curves(
     """
     found: list[ComparedPair] = []
     reasons: list[str] = []
-    for which in WHICH:
+    for which in METRICS:
         curves = {}
         for name in reference.experiments:
             try:
@@ -83,8 +83,8 @@ def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
     verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
     return [
         ComparedPair(
-            own.a, own.b, JUDGEMENTS, "", own.by_people, own.by_people_holm, own.accuracy,
-            own.interval[1], own.answers, verdicts.get(own.verdict, UNDECIDED),
+            own.a, own.b, JUDGEMENTS, "", own.by_participant, own.by_participant_holm, own.accuracy,
+            own.interval[1], own.n_judgements, verdicts.get(own.verdict, UNDECIDED),
         )
         for own in results
     ]  # fmt: skip

@@ -118,7 +118,7 @@ def _pairs(state: "StudyStatus") -> "RenderableType":
         if pair is not None:
             low, high = pair.interval
             right = f"{pair.accuracy:.2f} ({low:.2f}–{high:.2f})"
-            cells = [right, f"{pair.people:,}", pair.verdict]
+            cells = [right, f"{pair.n_participants:,}", pair.verdict]
         names = group.name.replace("|", " and ")
         table.add_row(names, f"{group.answers:,}/{group.wanted:,}", *cells)
     return table

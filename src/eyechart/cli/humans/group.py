@@ -34,9 +34,9 @@ def list_references(
     for reference in [find_reference(name) for name in (*PACKAGED, *(files or ()))]:
         print(f"{reference.name}: {_choices(reference)}")
         if reference.citation:
-            licence = reference.answers.licence
+            licence = reference.responses.licence
             print(f"  {reference.citation}{f' {licence}.' if licence else ''}")
-        for experiment in reference.answers.experiments:
+        for experiment in reference.responses.experiments:
             print(f"  {_line(reference, experiment)}")
 
 
@@ -81,12 +81,12 @@ def import_files(
     licence: Annotated[str, typer.Option(help="The data's licence.")] = "",
 ) -> None:
     """Turn tables of answers into one Parquet file that other commands take as a reference."""
-    from eyechart.humans.importers import COUNTS_CHOICES, import_answers
-    from eyechart.humans.records import write_answers
+    from eyechart.humans.human_responses import write_responses
+    from eyechart.humans.importers import COUNTS_CHOICES, import_responses
     from eyechart.humans.reference import Reference
 
     _check_parquet(out)
-    answers = import_answers(
+    answers = import_responses(
         files,
         form,
         corruption=corruption,
@@ -97,7 +97,7 @@ def import_files(
         citation=citation,
         licence=licence,
     )
-    write_answers(out, answers)
+    write_responses(out, answers)
     reference = Reference(out.stem, answers)
     print(f"{out}: {_choices(reference)}")
     for experiment in answers.experiments:
@@ -169,10 +169,10 @@ def place_conditions(
     ],
 ) -> None:
     """Measure the visual change of the published conditions on photographs of your own."""
-    from eyechart.humans.placement import LEVELS, place, write_placements
+    from eyechart.humans.placement import LEVELS, measure_placements, write_placements
 
     check_file_to_write(out)
-    placements, count = place(images)
+    placements, count = measure_placements(images)
     write_placements(out, placements, count)
     for name, placement in placements.items():
         middles = (f"{own[len(LEVELS) // 2]:.2f}" for own in placement.quantiles.values())
@@ -278,7 +278,7 @@ def merge_references(
 ) -> None:
     """Merge human references into one file: responses to the same corruption are pooled."""
     from eyechart.humans.combined import merge
-    from eyechart.humans.records import write_answers
+    from eyechart.humans.human_responses import write_responses
     from eyechart.humans.reference import Reference, find_reference
 
     _check_parquet(out)
@@ -286,7 +286,7 @@ def merge_references(
         raise UsageError("Give at least two references to merge.")
     parts = [find_reference(name) for name in references]
     answers = merge(parts)
-    write_answers(out, answers)
+    write_responses(out, answers)
     reference = Reference(out.stem, answers)
     print(f"{out}: {_choices(reference)}, of {', '.join(part.name for part in parts)}")
     for experiment in answers.experiments:
@@ -308,7 +308,7 @@ def _line(reference: "Reference", experiment: str) -> str:
     """Return how much an experiment holds and what it speaks for."""
     import numpy as np
 
-    own = reference.answers.only(reference.answers.corruption == experiment)
+    own = reference.responses.only(reference.responses.corruption == experiment)
     seen = own.delta_v[~np.isnan(own.delta_v)]
     if not seen.size:
         return (
@@ -325,7 +325,7 @@ def _line(reference: "Reference", experiment: str) -> str:
     clean = ""
     if start is not None:
         clean = f", {start.rate:.3f} right of clean pictures"
-        clean += "" if start.own else " (shown to others)"
+        clean += "" if start.is_own else " (shown to others)"
     return (
         f"{experiment}: {reference.size_in_words(experiment)}, {where}, {' and '.join(known)}"
         f"{clean}; {_matched(reference, experiment)}"

@@ -53,7 +53,7 @@ def similar_of_reference(
     margin = MARGIN if margin is None else margin
     if rule not in RULES:
         raise unknown_name("rule", rule, RULES)
-    judged = analyse(reference.answers.judgements)
+    judged = analyse(reference.responses.judgements)
     names = {*reference.experiments, *(name for own in judged for name in (own.a, own.b))}
     for name in (a, b):
         if name is not None and name not in names:
@@ -112,8 +112,8 @@ def print_judgements(results: "list[PairResult]", shown: "list[PairResult]") -> 
         "Verdicts go by people. told apart: p under 0.05; not told apart: the 95 % interval, which"
         f" allows for people's differences, ends below {ALIKE:g}; hardly: both; undecided: neither."
     )
-    if any(result.unanswered for result in shown):
-        count = sum(result.unanswered for result in shown)
+    if any(result.n_unanswered for result in shown):
+        count = sum(result.n_unanswered for result in shown)
         print(f"{count} trials without an answer in time were left aside.")
 
 
@@ -193,12 +193,12 @@ def _judgements_table(results: "list[PairResult]") -> object:
         table.add_row(
             each.a,
             each.b,
-            f"{each.answers:,}",
-            f"{each.people:,}",
+            f"{each.n_judgements:,}",
+            f"{each.n_participants:,}",
             f"{each.accuracy:.3f}",
             f"{each.interval[0]:.2f}–{each.interval[1]:.2f}",
             f"{each.pooled_holm:.2g}",
-            f"{each.by_people_holm:.2g}",
+            f"{each.by_participant_holm:.2g}",
             f"{each.sensitivity:.2f}",
             f"{each.said_same[0]:.2f} / {each.said_same[1]:.2f}",
             each.verdict,
@@ -208,6 +208,6 @@ def _judgements_table(results: "list[PairResult]") -> object:
 
 def _print_one(result: "PairResult") -> None:
     print(
-        f"Before correction: p = {result.pooled:.4g} pooled, {result.by_people:.4g} by people;"
+        f"Before correction: p = {result.pooled:.4g} pooled, {result.by_participant:.4g} by people;"
         f" bias {result.bias:+.2f} (positive: 'different' is said too rarely)."
     )

@@ -16,7 +16,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.experiment.design.stimulus_design import PlannedStimulus
 from eyechart.experiment.design.study_samples import StudyImage, StudySample
-from eyechart.humans.records import DIFFERENT, SAME
+from eyechart.humans.human_responses import DIFFERENT, SAME
 from eyechart.humans.transfer import class_of
 from eyechart.suites.suite import all_entries
 

@@ -27,7 +27,7 @@ from eyechart.experiment.design.stimulus_design import (
 )
 from eyechart.experiment.design.study_samples import StudyImage, StudySample
 from eyechart.experiment.study_config import StudyConfig
-from eyechart.humans.records import DIFFERENT, SAME
+from eyechart.humans.human_responses import DIFFERENT, SAME
 
 TOLERANCE = 0.02
 """Two pictures of a stimulus differ by no more than so much Δv where the test set allows it."""

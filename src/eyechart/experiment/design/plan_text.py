@@ -14,7 +14,7 @@ from eyechart.experiment.design.stimulus_design import (
     PlannedStimulus,
 )
 from eyechart.experiment.study_config import StudyConfig
-from eyechart.humans.records import SAME
+from eyechart.humans.human_responses import SAME
 from eyechart.labels.categories import CATEGORIES
 
 UNEVEN = 1.5

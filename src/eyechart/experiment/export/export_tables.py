@@ -12,7 +12,7 @@ from eyechart.core.files import atomic_file
 from eyechart.experiment.quality.rules import JudgedSession
 from eyechart.experiment.storage.session_records import ShownImage, TrialResponse
 from eyechart.experiment.study_config import StudyConfig
-from eyechart.humans.records import CLEAN, Answers, make_answers
+from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses
 
 SOURCE = "eyechart experiment"
 STAMPS = (
@@ -112,12 +112,12 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
     }
 
 
-def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> Answers:
+def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> HumanResponses:
     """Return answers to single pictures as human records.
 
     Which clean answer one is compared with is not said here: people compared are always others.
     """
-    return make_answers(
+    return make_responses(
         len(kept),
         source=SOURCE,
         choices=16,

@@ -35,7 +35,7 @@ from eyechart.experiment.storage.database_tables import StudyRow
 from eyechart.experiment.storage.experiment_folder import StudyFolder, connect_study
 from eyechart.experiment.storage.session_records import read_sessions
 from eyechart.experiment.study_config import StudyConfig, config_text, read_config
-from eyechart.humans.records import write_answers
+from eyechart.humans.human_responses import write_responses
 
 ANSWERS, JUDGEMENTS, TRIALS, STUDY = "answers.parquet", "judgements.csv", "trials.csv", "study.yaml"
 EXCLUSIONS, RULES, MODEL_VS_HUMAN = "exclusions.csv", "rules.txt", "model-vs-human"
@@ -172,7 +172,7 @@ def _write(out: Path, content: ExportContent) -> None:
         return
     _write_model_vs_human(out / MODEL_VS_HUMAN, kept)
     if kept:
-        write_answers(out / ANSWERS, human_records([*kept, *content.reused], config))
+        write_responses(out / ANSWERS, human_records([*kept, *content.reused], config))
     else:
         # what an earlier export counted counts no longer
         (out / ANSWERS).unlink(missing_ok=True)

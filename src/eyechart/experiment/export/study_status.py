@@ -27,7 +27,7 @@ from eyechart.experiment.storage.database_tables import (
 from eyechart.experiment.storage.experiment_folder import OpenStudy
 from eyechart.experiment.storage.session_records import SessionRecord, read_sessions
 from eyechart.experiment.study_config import StudyConfig
-from eyechart.humans.records import CLEAN, Answers, Judgement
+from eyechart.humans.human_responses import CLEAN, HumanResponses, Judgement
 from eyechart.humans.reference import Reference
 from eyechart.humans.same_different import PairResult, analyse
 from eyechart.stats.intervals import wilson_interval
@@ -125,7 +125,7 @@ def state_of(record: SessionRecord, config: StudyConfig, now: datetime) -> str:
     return NOT_PASSED if record.state == FAILED else DONE
 
 
-def clean_rate(answers: Answers) -> RateInterval | None:
+def clean_rate(answers: HumanResponses) -> RateInterval | None:
     """Return how often clean pictures are named rightly, with the Wilson interval."""
     correct = answers.correct[answers.corruption == CLEAN]
     if not len(correct):
@@ -134,7 +134,7 @@ def clean_rate(answers: Answers) -> RateInterval | None:
     return RateInterval(share, *wilson_interval(share, len(correct), 0.95))
 
 
-def running_curves(answers: Answers) -> dict[str, tuple[RateInterval | None, ...]]:
+def running_curves(answers: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
     """Return people's accuracy at PLACES for each corruption; intervals resample photographs."""
     reference = Reference("running", answers)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}

@@ -199,7 +199,7 @@ def rate_points(reference: Reference, experiment: str, which: str, level: float)
     if reference.corrected:
         return []
     return [
-        RatePoint(point.delta_v, point.rate, point.interval(level), point.answers)
+        RatePoint(point.delta_v, point.rate, point.interval(level), point.n_responses)
         for point in reference.points(experiment, which)
     ]
 

@@ -36,25 +36,25 @@ SAME, DIFFERENT = "same", "different"
 
 @dataclass(frozen=True)
 class Judgement:
-    """One answer to a pair, `a` before `b`: what was shown and said, "same" or "different".
+    """One response to a pair, `a` before `b`; `truth` and `response`: "same" or "different".
 
-    `said` is "" where there was no answer in time, `subject` where it is unknown who said it.
+    `response` is "" where there was none in time, `subject` where the participant is unknown.
     """
 
     a: str
     b: str
     subject: str
-    shown: str
-    said: str
+    truth: str
+    response: str
 
     @property
     def correct(self) -> bool:
-        """Whether it was said as it was shown."""
-        return self.shown == self.said
+        """Whether the response is the truth."""
+        return self.truth == self.response
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class HumanResponses:
     """Answers by columns, one row for each, or for `trials` of them with the same Δv.
 
     `corruption`: an eyechart corruption or an experiment's name; `condition`: its strength as the
@@ -102,7 +102,7 @@ class Answers:
     def __len__(self) -> int:
         return len(self.corruption)
 
-    def only(self, rows: NDArray[Any]) -> "Answers":
+    def only(self, rows: NDArray[Any]) -> "HumanResponses":
         """Return the answers of some rows: a mask or places."""
         columns = {name: getattr(self, name)[rows] for name in (*TEXTS, *NUMBERS, "trials")}
         return replace(self, **columns)
@@ -113,38 +113,43 @@ class Answers:
         return tuple(name for name in dict.fromkeys(self.corruption.tolist()) if name != CLEAN)
 
 
-def make_answers(
-    count: int, *, source: str, choices: int, label_space: str, **given: Any
-) -> Answers:
+def make_responses(
+    count: int, *, source: str, choices: int, label_space: str, **known: Any
+) -> HumanResponses:
     """Return answers with the columns and facts given; the rest is unknown.
 
     `correct` and `consistent` follow from `answer`, `label` and `clean_answer` unless given. No
     answer is wrong.
     """
     columns: dict[str, Any] = {
-        name: np.asarray(given.pop(name, np.full(count, "")), dtype=np.str_) for name in TEXTS
+        name: np.asarray(known.pop(name, np.full(count, "")), dtype=np.str_) for name in TEXTS
     }
-    columns["trials"] = np.asarray(given.pop("trials", np.ones(count)), dtype=np.int64)
+    columns["trials"] = np.asarray(known.pop("trials", np.ones(count)), dtype=np.int64)
     for name, truth in (("correct", columns["label"]), ("consistent", columns["clean_answer"])):
         agrees = np.where(truth != "", columns["answer"] == truth, np.nan)
-        columns[name] = np.asarray(given.pop(name, agrees), dtype=np.float64)
-    delta_v = given.pop("delta_v", np.full(count, np.nan))
+        columns[name] = np.asarray(known.pop(name, agrees), dtype=np.float64)
+    delta_v = known.pop("delta_v", np.full(count, np.nan))
     columns["delta_v"] = np.asarray(delta_v, dtype=np.float64)
-    return Answers(**columns, source=source, choices=choices, label_space=label_space, **given)
+    return HumanResponses(
+        **columns, source=source, choices=choices, label_space=label_space, **known
+    )
 
 
-def write_answers(path: Path, answers: Answers) -> None:
+def write_responses(path: Path, responses: HumanResponses) -> None:
     """Write one Parquet file, whole or not at all; only a file of answers is ever replaced."""
     if path.exists() and not _is_ours(path):
         raise UsageError(f"{path} is there already and holds no answers: choose another file.")
-    facts = {name: getattr(answers, name) for name in FACTS}
-    told = [[getattr(each, one.name) for one in fields(each)] for each in answers.judgements]
+    facts = {name: getattr(responses, name) for name in FACTS}
+    judgements = [
+        [getattr(judgement, one.name) for one in fields(judgement)]
+        for judgement in responses.judgements
+    ]
     metadata = {
         "eyechart.kind": KIND,
         "eyechart.version": VERSION,
-        "eyechart.facts": json.dumps({**facts, "judgements": told}, ensure_ascii=False),
+        "eyechart.facts": json.dumps({**facts, "judgements": judgements}, ensure_ascii=False),
     }
-    columns = {name: getattr(answers, name) for name in (*TEXTS, *NUMBERS, "trials")}
+    columns = {name: getattr(responses, name) for name in (*TEXTS, *NUMBERS, "trials")}
     arrays = {
         name: pa.array(values.tolist(), pa.string()) if name in TEXTS else pa.array(values)
         for name, values in columns.items()
@@ -152,8 +157,8 @@ def write_answers(path: Path, answers: Answers) -> None:
     write_parquet(pa.table(arrays).replace_schema_metadata(metadata), path)
 
 
-def read_answers(path: Path) -> Answers:
-    """Return the answers of a file that `write_answers` wrote; any other is refused."""
+def read_responses(path: Path) -> HumanResponses:
+    """Return the answers of a file that `write_responses` wrote; any other is refused."""
     header = read_header(path)
     if header.get("eyechart.kind") != KIND:
         raise UsageError(
@@ -165,13 +170,13 @@ def read_answers(path: Path) -> Answers:
     table = read_parquet(path)
     try:
         facts = json.loads(header["eyechart.facts"])
-        judgements = facts.pop("judgements")
-        if any(len(each) != len(fields(Judgement)) for each in judgements):
+        stored = facts.pop("judgements")
+        if any(len(values) != len(fields(Judgement)) for values in stored):
             raise UsageError(
                 f"{path} holds judgements without what was shown, whose accuracy is unknown: import"
                 " the data again, with the column shown_same."
             )
-        told = tuple(Judgement(*each) for each in judgements)
+        judgements = tuple(Judgement(*values) for values in stored)
         columns: dict[str, Any] = {
             name: np.array(table[name].to_pylist(), dtype=np.str_)
             for name in TEXTS
@@ -181,13 +186,13 @@ def read_answers(path: Path) -> Answers:
             columns.setdefault(name, np.full(len(table), "", dtype=np.str_))
         columns |= {name: table[name].to_numpy().astype(np.float64) for name in NUMBERS}
         columns["trials"] = table["trials"].to_numpy().astype(np.int64)
-        return Answers(**columns, **facts, judgements=told)
+        return HumanResponses(**columns, **facts, judgements=judgements)
     except (KeyError, TypeError, ValueError) as error:
-        what = " ".join(str(error).split()).rstrip(".")
-        raise UsageError(f"{path} is damaged, import the data again: {what}.") from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"{path} is damaged, import the data again: {reason}.") from None
 
 
-def joined(parts: Sequence[Answers]) -> Answers:
+def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
     """Return the rows of several sets of answers, with the facts of the first."""
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
