@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         error_consistency_of_people,
         error_consistency_with_people,
     )
-    from eyechart.scores.people import hmri, mrsi
+    from eyechart.scores.human_relative import hmri, mrsi
     from eyechart.scores.published_results import PublishedTable, published_tables
     from eyechart.scores.severity_table import read_severity_errors
     from eyechart.suites.apply import corrupt
@@ -130,7 +130,7 @@ _HOMES = {
     "error_consistency_with_people": "eyechart.scores.error_consistency",
     "evaluate": "eyechart.pipeline.python_evaluate",
     "fit_curve": "eyechart.curves.curve",
-    "hmri": "eyechart.scores.people",
+    "hmri": "eyechart.scores.human_relative",
     "list_corruptions": "eyechart.suites.catalogue",
     "load": "eyechart.results.scores_file",
     "load_images": "eyechart.images.imageset",
@@ -139,7 +139,7 @@ _HOMES = {
     "mean_corruption_error_replicates": "eyechart.scores.corruption_error",
     "measure_change": "eyechart.visual_change.measure",
     "measured_baseline": "eyechart.scores.baselines",
-    "mrsi": "eyechart.scores.people",
+    "mrsi": "eyechart.scores.human_relative",
     "overlap_matrix": "eyechart.overlap.matrix",
     "published_tables": "eyechart.scores.published_results",
     "read_severity_errors": "eyechart.scores.severity_table",

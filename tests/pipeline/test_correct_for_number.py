@@ -22,15 +22,15 @@ def curve(fall, seed, answers=600):
 def test_the_p_value_is_below_the_level_exactly_where_the_verdict_says_so():
     for seed in range(12):
         found = scenario(curve(0.5, 2 * seed), curve(0.4 + 0.05 * seed, 2 * seed + 1))
-        people, model = found.p_people < 0.05, found.p_model < 0.05
+        people, model = found.p_human < 0.05, found.p_model < 0.05
         # a share of 200 replicates next to a quantile between two of them
-        if min(abs(found.p_people - 0.05), abs(found.p_model - 0.05)) > 0.011:
+        if min(abs(found.p_human - 0.05), abs(found.p_model - 0.05)) > 0.011:
             assert found.name == VERDICTS[people, model]
 
 
 def test_equal_curves_are_rarely_told_apart():
     found = [scenario(curve(0.5, 2 * seed + 100), curve(0.5, 2 * seed + 101)) for seed in range(60)]
-    wrong = sum(min(each.p_people, each.p_model) < 0.05 for each in found)
+    wrong = sum(min(each.p_human, each.p_model) < 0.05 for each in found)
     assert wrong <= 8  # of 60 with a chance of 1 in 20 each: more than 8 in 1 of 500 cases
 
 

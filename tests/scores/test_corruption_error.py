@@ -186,7 +186,7 @@ def test_the_baseline_itself_scores_one():
 def test_a_model_or_people_can_be_the_baseline():
     people = ec.measured_baseline("people", {"fog": 0.2, "frost": 0.4}, clean=0.1)
     found = ec.mean_corruption_error({"fog": 0.3, "frost": 0.4}, people, clean=0.1, relative=True)
-    assert found.each.values == pytest.approx({"fog": 2, "frost": 1})
+    assert found.by_corruption.values == pytest.approx({"fog": 2, "frost": 1})
     assert found.value == pytest.approx(1.5)
     assert found.baseline.name == "people"
     found = ec.mean_corruption_error({"fog": [0.1] * 5}, {"fog": [0.1, 0.2, 0.2, 0.2, 0.3]})
@@ -202,9 +202,9 @@ def test_extras_have_corruption_errors_and_no_silent_place_in_the_mean():
         ec.mean_corruption_error({"fog": 0.4, "spatter": 0.3}, {"fog": 0.8, "spatter": 0.6})
     named = ec.mean_corruption_error(errors, "alexnet", corruptions=list(errors))
     assert named.value == pytest.approx(0.5)
-    assert len(named.each.values) == 20
+    assert len(named.by_corruption.values) == 20
     fifteen = ec.mean_corruption_error(errors, "alexnet", corruptions=published.CORRUPTIONS)
-    assert list(fifteen.each.values) == published.CORRUPTIONS
+    assert list(fifteen.by_corruption.values) == published.CORRUPTIONS
 
 
 ONE = {"fog": 0.4}
@@ -272,7 +272,7 @@ def test_results_of_different_baselines_or_forms_cannot_stand_together():
         ec.check_same_baseline([plain, same_name])
     fewer = ec.mean_corruption_error({"fog": 0.4}, "alexnet", corruptions=["fog"])
     with pytest.raises(ec.UsageError, match="same corruptions"):
-        ec.check_same_baseline([plain.each, fewer])
+        ec.check_same_baseline([plain.by_corruption, fewer])
 
 
 def simulated(pictures, seed):
@@ -325,7 +325,7 @@ def test_each_replicate_is_the_score_of_its_errors():
             one = ec.mean_corruption_error(errors, own, clean[place], relative)
             assert found.mean[place] == pytest.approx(one.value)
             for name in names:
-                assert found.values[name][place] == pytest.approx(one.each.values[name])
+                assert found.values[name][place] == pytest.approx(one.by_corruption.values[name])
     constant = ec.mean_corruption_error_replicates(model, table, corruptions=names)
     fog = table.errors["fog"]
     np.testing.assert_allclose(constant.values["fog"], model["fog"] / fog)

@@ -23,7 +23,7 @@ from eyechart.results.schema import (
     PropertyResults,
     sample_curve,
 )
-from eyechart.scores.people import (
+from eyechart.scores.human_relative import (
     compared_areas,
     compared_replicates,
     hmri_bounds,
@@ -210,7 +210,7 @@ class _Scorer:
             leads=tuple(ranges(human, model)),
             significant=tuple(significant_ranges(human, model)),
             tested=found.leads,
-            p_people=found.p_people,
+            p_people=found.p_human,
             p_model=found.p_model,
             line=sample_curve(human),
             model_line=sample_curve(model),

@@ -17,7 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import Known, Real, Record, first_problem
 from eyechart.core.registry import unknown_name
 from eyechart.curves.curve import Curve
-from eyechart.scores.people import Areas
+from eyechart.scores.human_relative import Areas
 from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
 from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarDifference

@@ -80,7 +80,8 @@ def find_baseline(name: str, corruptions: Iterable[str] = (), suite: str = "") -
 
 def siblings(table: Baseline) -> list[Baseline]:
     """Return the other built-in tables of errors on the same images."""
-    return [own for own in built_in().values() if own.images == table.images and own is not table]
+    rest = (other for other in built_in().values() if other is not table)
+    return [other for other in rest if other.images == table.images]
 
 
 def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
@@ -89,21 +90,23 @@ def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
     Those of several suites are looked up in the tables of the same images; what comes back is
     called after all of them ("alexnet + noc-alexnet") and has just these corruptions.
     """
-    found = find_baseline(name, corruptions)
-    if set(corruptions) <= set(found.errors):
-        return found
+    named = find_baseline(name, corruptions)
+    if set(corruptions) <= set(named.errors):
+        return named
     homes = {}
     for corruption in corruptions:
         table = find_baseline(name, [corruption])
         if corruption not in table.errors:
-            known = [own for each in (table, *siblings(table)) for own in each.errors]
+            known = [key for sibling in (table, *siblings(table)) for key in sibling.errors]
             raise unknown_name(f"corruption for baseline '{name}':", corruption, known)
         homes[corruption] = table
     tables = {table.name: table for table in homes.values()}
     return replace(
-        found,
+        named,
         name=" + ".join(tables),
-        errors=MappingProxyType({own: table.errors[own] for own, table in homes.items()}),
+        errors=MappingProxyType(
+            {corruption: table.errors[corruption] for corruption, table in homes.items()}
+        ),
         corruptions=(),
         suites=tuple(suite for table in tables.values() for suite in table.suites),
         source="; ".join(table.source for table in tables.values()),
@@ -145,28 +148,30 @@ def mean_errors(errors: Errors, role: str = "errors") -> dict[str, float]:
 
 
 def _mean_error(value: Error, name: str, role: str) -> float:
-    what = f"{role} of '{name}'"
+    subject = f"{role} of '{name}'"
     if isinstance(value, Mapping):
         if set(value) != set(SEVERITIES):
-            raise UsageError(f"{what} must be given for severities 1…5, got {len(value)} others.")
+            raise UsageError(
+                f"{subject} must be given for severities 1…5, got {len(value)} others."
+            )
         value = [value[severity] for severity in SEVERITIES]
     if isinstance(value, int | float | str | bytes) or not isinstance(value, Iterable):
-        return as_share(value, what)
+        return as_share(value, subject)
     if getattr(value, "ndim", 1) == 0:
         # one number of NumPy's or torch's
-        return as_share(cast(Any, value).item(), what)
+        return as_share(cast(Any, value).item(), subject)
     shares = list(islice(value, len(SEVERITIES) + 1))
     if len(shares) != len(SEVERITIES):
-        raise UsageError(f"{what} must be one number or five, one for each severity.")
-    return float(np.mean([as_share(each, what) for each in shares]))
+        raise UsageError(f"{subject} must be one number or five, one for each severity.")
+    return float(np.mean([as_share(share, subject) for share in shares]))
 
 
-def as_share(value: Any, what: str) -> float:
+def as_share(value: Any, subject: str) -> float:
     """Return a share 0…1 as a number; refuse percent, NaN and what is no number."""
-    number = as_number(value, what)
+    number = as_number(value, subject)
     if not 0 <= number <= 1:  # NaN fails as well
         hint = ": divide percent by 100" if number > 1 else ""
-        raise UsageError(f"{what} must be a share between 0 and 1, got {number}{hint}.")
+        raise UsageError(f"{subject} must be a share between 0 and 1, got {number}{hint}.")
     return number
 
 
@@ -250,15 +255,15 @@ def built_in() -> Mapping[str, Baseline]:
 
 def _robustbench(name: str, suite: str, file: str) -> Baseline:
     """Return AlexNet's errors on RobustBench's images, which its leaderboards divide by."""
-    own = read_severity_errors(DATA / "published" / file)["AlexNet"]
+    alexnet = read_severity_errors(DATA / "published" / file)["AlexNet"]
     printed = {
         row["model"]: row
         for row in packaged_rows("eyechart.scores", "data", "published", LEADERBOARD)
     }["AlexNet"]
-    order = list_corruptions(suite) if suite == "imagenet-c" else list(own.errors)
+    order = list_corruptions(suite) if suite == "imagenet-c" else list(alexnet.errors)
     return Baseline(
         name,
-        MappingProxyType(mean_errors(own.errors)),
+        MappingProxyType(mean_errors(alexnet.errors)),
         round(1 - float(printed["clean_accuracy"]) / 100, 6),
         tuple(order),
         (suite,),

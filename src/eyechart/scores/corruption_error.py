@@ -44,17 +44,17 @@ class MeanCorruptionError:
     """The mean of corruption errors (mCE, or relative mCE), and what it is the mean of."""
 
     value: float
-    each: CorruptionErrors
+    by_corruption: CorruptionErrors
 
     @property
     def relative(self) -> bool:
         """Whether it is the relative form."""
-        return self.each.relative
+        return self.by_corruption.relative
 
     @property
     def baseline(self) -> Baseline:
         """What it is relative to."""
-        return self.each.baseline
+        return self.by_corruption.baseline
 
     @property
     def title(self) -> str:
@@ -99,13 +99,13 @@ def corruption_error(
     "robustbench-alexnet"), a `Baseline`, or errors of the same kind as `errors`. A built-in table
     is looked up by the suite of the corruptions. `clean`: the model's own error on clean images.
     """
-    own = mean_errors(errors)
-    table = as_baseline(baseline, own)
-    _check_known(own, table)
+    mean_by_corruption = mean_errors(errors)
+    table = as_baseline(baseline, mean_by_corruption)
+    _check_known(mean_by_corruption, table)
     relative = as_flag(relative, "relative")
     start, base_start = _clean_errors(clean, table) if relative else (0.0, 0.0)
     values = {}
-    for name, error in own.items():
+    for name, error in mean_by_corruption.items():
         below = table.errors[name] - base_start
         if not below > ROUNDING:
             raise _no_denominator(name, table, relative)
@@ -129,8 +129,10 @@ def mean_corruption_error(
     """
     table = _table(baseline, errors, corruptions)
     chosen = _chosen(errors, table, corruptions)
-    each = corruption_error({name: errors[name] for name in chosen}, table, clean, relative)
-    return MeanCorruptionError(float(np.mean(list(each.values.values()))), each)
+    by_corruption = corruption_error(
+        {name: errors[name] for name in chosen}, table, clean, relative
+    )
+    return MeanCorruptionError(float(np.mean(list(by_corruption.values.values()))), by_corruption)
 
 
 def mean_corruption_error_replicates(
@@ -184,43 +186,43 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
     """Refuse results that cannot stand in one table: different baselines, forms or corruptions."""
     first: CorruptionErrors | None = None
     for result in as_list(results, "results"):
-        each = result.each if isinstance(result, MeanCorruptionError) else result
-        if not isinstance(each, CorruptionErrors):
+        errors = result.by_corruption if isinstance(result, MeanCorruptionError) else result
+        if not isinstance(errors, CorruptionErrors):
             raise UsageError(
                 "Each of results must be what corruption_error or mean_corruption_error returns,"
-                f" got {brief(each)}."
+                f" got {brief(errors)}."
             )
-        first = first or each
-        if each.relative != first.relative:
+        first = first or errors
+        if errors.relative != first.relative:
             raise UsageError(
                 "Corruption errors must all be plain or all be relative to be compared, got both."
             )
-        _check_same_table(first.baseline, each.baseline)
-        if set(each.values) != set(first.values):
-            other = sorted(set(each.values) ^ set(first.values))[0]
+        _check_same_table(first.baseline, errors.baseline)
+        if set(errors.values) != set(first.values):
+            other = sorted(set(errors.values) ^ set(first.values))[0]
             raise UsageError(
                 "Corruption errors must be of the same corruptions to be compared, and only one"
                 f" has '{other}'."
             )
 
 
-def _replicates(values: Numbers, what: str) -> Numbers:
+def _replicates(values: Numbers, role: str) -> Numbers:
     try:
         drawn: Numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         drawn = np.empty((0, 0))
     if drawn.ndim != 1 or not ((drawn >= 0) & (drawn <= 1)).all():
-        raise UsageError(f"Replicates ({what}) must be a row of shares between 0 and 1.")
+        raise UsageError(f"Replicates ({role}) must be a row of shares between 0 and 1.")
     return drawn
 
 
 def _ratios(*parts: Numbers | float) -> Numbers:
     """Return (first − second) / (third − fourth), NaN where that is not positive."""
     try:
-        own, start, base, base_start = np.broadcast_arrays(*parts)
+        error, start, base, base_start = np.broadcast_arrays(*parts)
     except ValueError:
         raise UsageError("All replicates must be equally many.") from None
-    return error_ratios(own - start, base - base_start)
+    return error_ratios(error - start, base - base_start)
 
 
 def error_ratios(errors: Numbers, baseline: Numbers) -> Numbers:
@@ -230,8 +232,8 @@ def error_ratios(errors: Numbers, baseline: Numbers) -> Numbers:
     return ratios
 
 
-def _check_known(own: Iterable[str], table: Baseline) -> None:
-    for name in own:
+def _check_known(names: Iterable[str], table: Baseline) -> None:
+    for name in names:
         if name not in table.errors:
             raise unknown_name(f"corruption for baseline '{table.name}':", name, table.errors)
 

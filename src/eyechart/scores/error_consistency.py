@@ -108,14 +108,14 @@ def _over_pairs(
     if conditions is None:
         condition = np.zeros(trials, dtype=np.int64)
     sums = _sums(hits, pairs, group, condition)
-    whole = np.asarray(sums.sum(axis=1)).reshape(4, -1)
-    compared = whole[0] > 0
+    totals = np.asarray(sums.sum(axis=1)).reshape(4, -1)
+    compared = totals[0] > 0
     if not compared.any():
         raise UsageError(
             "Error consistency needs trials that two observers did, and there are none."
         )
-    observed, expected = (part[compared] for part in agreement(whole))
-    kappas = cohen_kappa(whole[:, compared])
+    observed, expected = (part[compared] for part in agreement(totals))
+    kappas = cohen_kappa(totals[:, compared])
     drawn = np.empty(replicates)
     for part, weights in weight_blocks(sums.shape[1], replicates, seed):
         table = (sums @ weights.T).reshape(4, -1, len(weights))[:, compared]
@@ -124,7 +124,7 @@ def _over_pairs(
         _estimate(float(_mean(kappas)), drawn),
         float(observed.mean()),
         float(expected.mean()),
-        int(whole[0].sum()),
+        int(totals[0].sum()),
         int(np.isnan(kappas).sum()),
     )
 
@@ -138,13 +138,13 @@ def _sums(
     """Return trials, hits of each and agreements, by (those four, pair, condition) and cluster."""
     conditions = int(condition.max()) + 1
     rows, columns, values = [], [], []
-    for place, (one, two) in enumerate(pairs):
+    for index, (one, two) in enumerate(pairs):
         seen = np.flatnonzero(~np.isnan(hits[one] + hits[two]))
         first, second = hits[one, seen], hits[two, seen]
-        for part, own in enumerate((np.ones(len(seen)), first, second, first == second)):
-            rows.append((part * len(pairs) + place) * conditions + condition[seen])
+        for part, counted in enumerate((np.ones(len(seen)), first, second, first == second)):
+            rows.append((part * len(pairs) + index) * conditions + condition[seen])
             columns.append(group[seen])
-            values.append(own.astype(np.float64))
+            values.append(counted.astype(np.float64))
     where = (np.concatenate(rows), np.concatenate(columns))
     shape = (4 * len(pairs) * conditions, int(group.max()) + 1)
     return csr_matrix((np.concatenate(values), where), shape=shape)
@@ -180,7 +180,7 @@ def _hits(rows: Sequence[ArrayLike] | NDArray[Any]) -> Numbers:
     return hits
 
 
-def _numbered(labels: Labels, trials: int, what: str) -> NDArray[np.int64]:
+def _numbered(labels: Labels, trials: int, role: str) -> NDArray[np.int64]:
     """Return the number of each trial's label, in the order of their names."""
     if labels is None:
         return np.arange(trials)
@@ -189,6 +189,6 @@ def _numbered(labels: Labels, trials: int, what: str) -> NDArray[np.int64]:
     except (TypeError, ValueError, RuntimeError):
         names = np.empty(0)
     if names.shape != (trials,) or names.dtype.kind not in "biufUS":
-        raise UsageError(f"{what} must be a name or number for each of {trials} trials.")
+        raise UsageError(f"{role} must be a name or number for each of {trials} trials.")
     numbers: NDArray[np.int64] = np.unique(names, return_inverse=True)[1]
     return numbers

@@ -16,7 +16,7 @@ class HumanArea:
     """
 
     experiment: str
-    which: str
+    metric: str
     curve: Curve | None
     why: str = ""
 
@@ -27,7 +27,7 @@ def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
     Consistency is left out where a reference knows nothing of it.
     """
     for experiment in reference.experiments:
-        for which in METRICS:
-            curve, why = human_curve(reference, experiment, which, fit)
-            if curve is not None or which == "accuracy" or why.startswith(NO_HUMAN_CURVE):
-                yield HumanArea(experiment, which, curve, why)
+        for metric in METRICS:
+            curve, why = human_curve(reference, experiment, metric, fit)
+            if curve is not None or metric == "accuracy" or why.startswith(NO_HUMAN_CURVE):
+                yield HumanArea(experiment, metric, curve, why)

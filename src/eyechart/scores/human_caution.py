@@ -31,10 +31,10 @@ def implied_areas(letter: str = "a") -> dict[str, float]:
     accuracy, "p" for consistency.
     """
     (table,) = find_published(TABLE)
-    found: dict[str, list[float]] = {}
+    areas: dict[str, list[float]] = {}
     for row in table.models:
-        found.setdefault(bare_name(row.corruption), []).append(row.scores[f"human_area_{letter}"])
-    return {name: sum(own) / len(own) for name, own in found.items()}
+        areas.setdefault(bare_name(row.corruption), []).append(row.scores[f"human_area_{letter}"])
+    return {name: sum(of_models) / len(of_models) for name, of_models in areas.items()}
 
 
 @cache
@@ -52,12 +52,12 @@ def packaged_caution(areas: Mapping[str, float]) -> str:
     of the default settings are told.
     """
     implied = implied_areas()
-    own = {bare: area for name, area in areas.items() if (bare := bare_name(name)) in implied}
-    told = "; ".join(
+    measured = {bare: area for name, area in areas.items() if (bare := bare_name(name)) in implied}
+    compared = "; ".join(
         f"{name.replace('_', ' ')} {area:.3f} against {implied[name]:.3f}"
-        for name, area in (own or packaged_areas()).items()
+        for name, area in (measured or packaged_areas()).items()
     )
     return (
         f"{WHO} is lower than the crowd that the VCR paper's Table 3 implies (area below the human"
-        f" accuracy curve: {told}): {MEANING}, and ahead of the one is not ahead of the other."
+        f" accuracy curve: {compared}): {MEANING}, and ahead of the one is not ahead of the other."
     )

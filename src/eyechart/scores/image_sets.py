@@ -41,8 +41,8 @@ def are_robustbench_images(names: Sequence[str]) -> bool:
 
 def are_imagenet_images(names: Sequence[str]) -> bool:
     """Return whether these file names are those of ImageNet's whole validation set."""
-    found = (NAME.fullmatch(name) for name in names)
-    numbers = {int(match[1]) for match in found if match}
+    matches = (NAME.fullmatch(name) for name in names)
+    numbers = {int(match[1]) for match in matches if match}
     return len(names) == N_IMAGES and numbers == set(range(1, N_IMAGES + 1))
 
 
@@ -57,27 +57,27 @@ def why_not(image_set: str, names: Sequence[str], labels_per_class: Labels) -> s
     """Return "" if these are the images of a set with its labels, else what sets them apart."""
     if image_set == ROBUSTBENCH:
         return _why_not_robustbench(names, labels_per_class)
-    whole = f"for the {N_IMAGES:,} pictures of ImageNet's validation set"
+    condition = f"for the {N_IMAGES:,} pictures of ImageNet's validation set"
     if are_robustbench_images(names):
-        return f"{whole}, and these are RobustBench's 5,000"
+        return f"{condition}, and these are RobustBench's 5,000"
     if len(names) != N_IMAGES:
-        return f"{whole}, and these are {len(names):,}"
+        return f"{condition}, and these are {len(names):,}"
     if not are_imagenet_images(names):
-        return f"{whole}, ILSVRC2012_val_00000001 to {N_IMAGES:08d}, and these have other names"
+        return f"{condition}, ILSVRC2012_val_00000001 to {N_IMAGES:08d}, and these have other names"
     classes: set[object] = set(labels_per_class)
-    each = N_IMAGES // N_CLASSES
+    per_class = N_IMAGES // N_CLASSES
     if classes not in (set(wordnet_ids()), set(range(N_CLASSES))):
-        return f"{whole} with its {N_CLASSES:,} classes, and these have others"
-    if any(count != each for count in labels_per_class.values()):
-        return f"{whole} with {each} pictures in each class, and these have other labels"
+        return f"{condition} with its {N_CLASSES:,} classes, and these have others"
+    if any(count != per_class for count in labels_per_class.values()):
+        return f"{condition} with {per_class} pictures in each class, and these have other labels"
     return ""
 
 
 def _why_not_robustbench(names: Sequence[str], labels_per_class: Labels) -> str:
-    own = "for RobustBench's 5,000 images of ImageNet's validation set"
+    condition = "for RobustBench's 5,000 images of ImageNet's validation set"
     if not are_robustbench_images(names):
-        return f"{own}, and these are {len(names):,} with other names"
+        return f"{condition}, and these are {len(names):,} with other names"
     classes: set[object] = set(labels_per_class)
     if not (classes <= set(wordnet_ids()) or classes <= set(range(N_CLASSES))):
-        return f"{own} with ImageNet's {N_CLASSES:,} classes, and these have others"
+        return f"{condition} with ImageNet's {N_CLASSES:,} classes, and these have others"
     return ""

@@ -26,7 +26,7 @@ from eyechart.scores.baselines import (
 from eyechart.scores.corruption_error import mean_corruption_error
 from eyechart.scores.image_sets import IMAGE_SETS
 from eyechart.scores.registry import CURVE_SCORES
-from eyechart.scores.severity_table import ModelErrors, read_severity_errors
+from eyechart.scores.severity_table import SeverityErrors, read_severity_errors
 
 FOLDER = DATA / "published"
 
@@ -89,11 +89,11 @@ def published_tables() -> tuple[PublishedTable, ...]:
 
 def find_published(name: str) -> tuple[PublishedTable, ...]:
     """Return the published tables on a suite ("imagenet-c"), or the one of that name."""
-    found = tuple(table for table in published_tables() if name in (table.suite, table.name))
-    if not found:
-        known = {own for table in published_tables() for own in (table.suite, table.name)}
+    tables = tuple(table for table in published_tables() if name in (table.suite, table.name))
+    if not tables:
+        known = {key for table in published_tables() for key in (table.suite, table.name)}
         raise unknown_name("published results", name, known)
-    return found
+    return tables
 
 
 def read_published(path: Path, baseline: str = "robustbench-alexnet") -> tuple[PublishedTable, ...]:
@@ -111,11 +111,11 @@ def read_published(path: Path, baseline: str = "robustbench-alexnet") -> tuple[P
             tuple(_of_accuracies(models, table)), is_computed=True,
         )
         for table in (named, *siblings(named))
-        if any(_in(table, own.errors) for own in models.values())
+        if any(_in(table, model_errors.errors) for model_errors in models.values())
     ]  # fmt: skip
     known = [name for table in (named, *siblings(named)) for name in table.errors]
-    for own in models.values():
-        for corruption in own.errors:
+    for model_errors in models.values():
+        for corruption in model_errors.errors:
             if corruption not in known:
                 raise unknown_name(f"corruption for baseline '{baseline}':", corruption, known)
     return tuple(tables)
@@ -147,26 +147,33 @@ def _of_printed(entry: Mapping[str, Any]) -> Iterator[PublishedModel]:
             scores["clean_accuracy"] = 1 - float(first["clean_error"]) / 100
         errors: dict[str, dict[str, float]] = {}
         for form, rows in forms.items():
-            own = rows[model]
-            scores["mce" if form == "ce" else "relative_mce"] = float(own["mean"]) / 100
-            names = [name for name in own if name not in ("model", "clean_error", "mean")]
-            errors[form] = {name: float(own[name]) / 100 for name in names}
+            row = rows[model]
+            scores["mce" if form == "ce" else "relative_mce"] = float(row["mean"]) / 100
+            names = [name for name in row if name not in ("model", "clean_error", "mean")]
+            errors[form] = {name: float(row[name]) / 100 for name in names}
         plain, relative = (errors.get(form, {}) for form in ("ce", "relative_ce"))
         yield PublishedModel(model, scores, plain, relative)
 
 
-def _of_leaderboard(models: Mapping[str, ModelErrors], baseline: str) -> Iterator[PublishedModel]:
+def _of_leaderboard(
+    models: Mapping[str, SeverityErrors], baseline: str
+) -> Iterator[PublishedModel]:
     clean = {
         model: 1 - float(row["clean_accuracy"]) / 100 for model, row in _rows(LEADERBOARD).items()
     }
-    known = {model: ModelErrors(own.errors, clean[model]) for model, own in models.items()}
+    known = {
+        model: SeverityErrors(model_errors.errors, clean[model])
+        for model, model_errors in models.items()
+    }
     return _of_accuracies(known, built_in()[baseline])
 
 
-def _of_accuracies(models: Mapping[str, ModelErrors], table: Baseline) -> Iterator[PublishedModel]:
+def _of_accuracies(
+    models: Mapping[str, SeverityErrors], table: Baseline
+) -> Iterator[PublishedModel]:
     """Yield the corruption errors of models that were measured under a baseline's suite."""
-    for model, own in models.items():
-        errors = _in(table, own.errors)
+    for model, model_errors in models.items():
+        errors = _in(table, model_errors.errors)
         if not errors:
             continue
         missing = [name for name in table.corruptions if name not in errors]
@@ -180,11 +187,11 @@ def _of_accuracies(models: Mapping[str, ModelErrors], table: Baseline) -> Iterat
         error = sum(mean_errors(errors).values()) / len(errors)
         scores = {"error": error, "mce": plain.value}
         relative: Mapping[str, float] = {}
-        if own.clean is not None:
-            scores = {"clean_accuracy": 1 - own.clean, **scores}
-            also = mean_corruption_error(errors, table, own.clean, relative=True)
-            scores["relative_mce"], relative = also.value, also.each.values
-        yield PublishedModel(model, scores, plain.each.values, relative)
+        if model_errors.clean is not None:
+            scores = {"clean_accuracy": 1 - model_errors.clean, **scores}
+            also = mean_corruption_error(errors, table, model_errors.clean, relative=True)
+            scores["relative_mce"], relative = also.value, also.by_corruption.values
+        yield PublishedModel(model, scores, plain.by_corruption.values, relative)
 
 
 def _of_curves(file: str) -> Iterator[PublishedModel]:
@@ -192,8 +199,8 @@ def _of_curves(file: str) -> Iterator[PublishedModel]:
     for row in _lines(file):
         scores = {score.name: float(row[score.name]) for score in CURVE_SCORES}
         for letter in "ap":
-            own = (scores[f"{kind}_{letter}"] for kind in ("r", "hmri", "mrsi"))
-            scores[f"human_area_{letter}"] = implied_human_area(*own)
+            printed = (scores[f"{kind}_{letter}"] for kind in ("r", "hmri", "mrsi"))
+            scores[f"human_area_{letter}"] = implied_human_area(*printed)
         model = f"{row['model']}, {row['retraining']} retraining"
         yield PublishedModel(model, scores, corruption=row["corruption"])
 
@@ -207,7 +214,7 @@ def implied_human_area(robustness: float, hmri: float, mrsi: float) -> float:
 
 
 def _in(table: Baseline, errors: Mapping[str, Mapping[int, float]]) -> dict[str, Any]:
-    return {name: own for name, own in errors.items() if name in table.errors}
+    return {name: by_severity for name, by_severity in errors.items() if name in table.errors}
 
 
 def _rows(file: str) -> dict[str, dict[str, str]]:

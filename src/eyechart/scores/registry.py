@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.calibration import expected_calibration_error
+from eyechart.scores.calibration_error import expected_calibration_error
 from eyechart.scores.statistic import Statistic, estimate_statistics
 from eyechart.scores.top_k import top5_accuracy
 
@@ -320,8 +320,8 @@ def find(record: object, path: Sequence[str]) -> Any:
 
 def values_of(record: object) -> dict[str, "Estimate"]:
     """Return the scores in the record of a corruption that exist, by name: r_a, hmri_a, error."""
-    found = {score.name: find(record, score.record) for score in BY_PROPERTY}
-    return {name: estimate for name, estimate in found.items() if estimate is not None}
+    estimates = {score.name: find(record, score.record) for score in BY_PROPERTY}
+    return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
 
 def computed_scores(

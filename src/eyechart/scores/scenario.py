@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.curves.curve import Curve
-from eyechart.scores.people import NAMES, Areas, compared_areas
+from eyechart.scores.human_relative import NAMES, Areas, compared_areas
 from eyechart.scores.significance import TOUCHING, Lead, leads_at, resampled_gaps
 from eyechart.stats.intervals import check_level
 
@@ -25,14 +25,14 @@ LEAST_ERROR = 0.1
 class Scenario:
     """The verdict, the ranges that it rests on, and the areas between the two curves.
 
-    `name`: "people ahead", "model ahead", "mixed" or "not significant". `p_people` and `p_model`:
+    `name`: "people ahead", "model ahead", "mixed" or "not significant". `p_human` and `p_model`:
     the p-values of either being ahead anywhere, by the same test; both together err as one test.
     """
 
     name: str
     leads: tuple[Lead, ...]
     areas: Areas
-    p_people: float
+    p_human: float
     p_model: float
 
 
@@ -57,15 +57,15 @@ def scenario(
     error = np.maximum(error, max(LEAST_ERROR * float(error.max()), TOUCHING))
     largest = np.abs(chance / error[:, None]).max(axis=0)
     margin = error * np.quantile(largest, level)
-    people, model = gap > margin, -gap > margin
-    p_people, p_model = (
+    human, model = gap > margin, -gap > margin
+    p_human, p_model = (
         float((1 + (largest >= (sign * gap / error).max()).sum()) / (1 + len(largest)))
         for sign in (1, -1)
     )
     return Scenario(
-        VERDICTS[bool(people.any()), bool(model.any())],
-        tuple(leads_at(places, people, model, NAMES)),
+        VERDICTS[bool(human.any()), bool(model.any())],
+        tuple(leads_at(places, human, model, NAMES)),
         areas,
-        p_people,
+        p_human,
         p_model,
     )

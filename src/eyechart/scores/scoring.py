@@ -76,11 +76,11 @@ def make_fit(settings: CurveSettings) -> Fit:
 
 
 def human_curve(
-    reference: Reference, corruption: str, which: str, fit: Fit
+    reference: Reference, corruption: str, metric: str, fit: Fit
 ) -> tuple[Curve | None, str]:
     """Return humans' curve, fitted as a model's is, or None and the reason."""
     try:
-        curve = reference.curve(corruption, which, **fit.human_options())
+        curve = reference.curve(corruption, metric, **fit.human_options())
     except UsageError as error:
         return None, f"{NO_HUMAN_CURVE}: {error}"
     return curve, "" if curve is not None else NO_REFERENCE
@@ -88,8 +88,8 @@ def human_curve(
 
 def class_weights(labels: NDArray[np.int64]) -> FloatArray:
     """Return a weight for each answer that makes every class count as much as any other."""
-    _, which, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    return np.asarray(len(labels) / (len(counts) * counts[which]), dtype=np.float64)
+    _, class_index, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    return np.asarray(len(labels) / (len(counts) * counts[class_index]), dtype=np.float64)
 
 
 def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate:
@@ -115,11 +115,11 @@ def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
     if not np.isin(levels, PUBLISHED_LEVELS).all():
         return {}
-    found = {}
+    errors = {}
     for level in levels:
-        own = outcomes.take(outcomes.severity == level)
-        found[f"{level:g}"] = float(1 - np.average(own.correct, weights=own.weights))
-    return found
+        at_level = outcomes.take(outcomes.severity == level)
+        errors[f"{level:g}"] = float(1 - np.average(at_level.correct, weights=at_level.weights))
+    return errors
 
 
 def is_too_few(space: str, labels: NDArray[np.int64]) -> bool:

@@ -16,7 +16,7 @@ SEVERITIES = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True)
-class ModelErrors:
+class SeverityErrors:
     """Errors of one model, as shares: by corruption and severity 1…5, and on clean images.
 
     `clean`: None if the table does not say.
@@ -26,7 +26,7 @@ class ModelErrors:
     clean: float | None = None
 
 
-def read_severity_errors(path: str | PathLike[str]) -> dict[str, ModelErrors]:
+def read_severity_errors(path: str | PathLike[str]) -> dict[str, SeverityErrors]:
     """Return the errors of each model in a CSV file of accuracies at each severity.
 
     Either the columns model, corruption, severity (1 to 5) and accuracy (a share); a row whose
@@ -42,33 +42,33 @@ def read_severity_errors(path: str | PathLike[str]) -> dict[str, ModelErrors]:
     Raises:
         UsageError: a column, a severity or a number is missing, there twice, or no share.
     """
-    place = Path(as_path(path, "path", "the path of a CSV file"))
+    file = Path(as_path(path, "path", "the path of a CSV file"))
     try:
-        return _read(place)
+        return _read(file)
     except csv.Error as error:
-        raise UsageError(f"{place} must be a CSV file, got one with an error: {error}.") from None
+        raise UsageError(f"{file} must be a CSV file, got one with an error: {error}.") from None
 
 
-def _read(path: Path) -> dict[str, ModelErrors]:
-    found: dict[str, dict[str, dict[int, float]]] = {}
+def _read(path: Path) -> dict[str, SeverityErrors]:
+    by_model: dict[str, dict[str, dict[int, float]]] = {}
     clean: dict[str, float] = {}
     for row in _rows(path):
         model, corruption = row.filled("model"), row.filled("corruption")
         # 1 − 0.9 is 0.1, and not the 0.09999999999999998 that the machine makes of it
         error = round(1 - row.share("accuracy"), 12)
-        own = found.setdefault(model, {})
+        by_corruption = by_model.setdefault(model, {})
         if corruption == CLEAN:
             if model in clean:
                 raise row.refusal(f"clean accuracy of {model} is there twice")
             clean[model] = error
             continue
         severity = _severity(row)
-        if severity in own.setdefault(corruption, {}):
+        if severity in by_corruption.setdefault(corruption, {}):
             raise row.refusal(f"severity {severity} of {corruption} is there twice for {model}")
-        own[corruption][severity] = error
-    for model, errors in found.items():
+        by_corruption[corruption][severity] = error
+    for model, errors in by_model.items():
         _check_whole(path, model, errors)
-    return {model: ModelErrors(errors, clean.get(model)) for model, errors in found.items()}
+    return {model: SeverityErrors(errors, clean.get(model)) for model, errors in by_model.items()}
 
 
 def _rows(path: Path) -> Iterator[CsvRow]:
@@ -89,8 +89,8 @@ def _wide_rows(path: Path) -> Iterator[CsvRow]:
                 f"{path}, row {number} must have {len(corruptions)} cells, as the rows of"
                 f" corruptions and of severities, got {len(line)}."
             )
-        for place in range(1, len(line)):
-            cells = (line[0], corruptions[place], severities[place], line[place])
+        for column in range(1, len(line)):
+            cells = (line[0], corruptions[column], severities[column], line[column])
             yield CsvRow(path, number, dict(zip(COLUMNS, map(str.strip, cells), strict=True)))
     if len(lines) < 3:
         raise UsageError(f"{path} has no rows.")
@@ -106,8 +106,8 @@ def _severity(row: CsvRow) -> int:
 def _check_whole(path: Path, model: str, errors: Mapping[str, Mapping[int, float]]) -> None:
     if not errors:
         raise UsageError(f"{path} must have corrupted accuracies of {model}, got clean ones only.")
-    for corruption, own in errors.items():
-        missing = [severity for severity in SEVERITIES if severity not in own]
+    for corruption, by_severity in errors.items():
+        missing = [severity for severity in SEVERITIES if severity not in by_severity]
         if missing:
             raise UsageError(
                 f"{path} must have severities 1 to 5 of every corruption, and has no severity"

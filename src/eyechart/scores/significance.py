@@ -36,7 +36,7 @@ class Lead(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Overlap:
+class IntervalOverlap:
     """Whether intervals of two curves overlap: those of the areas, and those at each of `GRID`."""
 
     areas: bool
@@ -67,7 +67,9 @@ class Difference(Record):
     """Whether replicates were paired by image."""
 
 
-def intervals_overlap(first: Curve, second: Curve, level: float = PUBLISHED_LEVEL) -> Overlap:
+def intervals_overlap(
+    first: Curve, second: Curve, level: float = PUBLISHED_LEVEL
+) -> IntervalOverlap:
     """Return where the intervals of two curves overlap: the published rule, at 83 %.
 
     Two 83 % intervals that just touch mean p = 0.05 only if both curves are independent and have
@@ -78,7 +80,7 @@ def intervals_overlap(first: Curve, second: Curve, level: float = PUBLISHED_LEVE
     check_comparable(first, second)
     (low, high), (other_low, other_high) = first.interval(level), second.interval(level)
     above, below = _apart(first, second, level)
-    return Overlap(low <= other_high and other_low <= high, ~(above | below))
+    return IntervalOverlap(low <= other_high and other_low <= high, ~(above | below))
 
 
 def apart_ranges(first: Curve, second: Curve, level: float, names: tuple[str, str]) -> list[Lead]:
@@ -94,12 +96,12 @@ def leads_at(
     names: tuple[str, str],
 ) -> list[Lead]:
     """Return the unbroken ranges of places where one is ahead, in order."""
-    found = []
+    leads = []
     for ahead, name in zip((first_ahead, second_ahead), names, strict=True):
         turns = np.flatnonzero(np.diff(np.r_[False, ahead, False].astype(int)))
         for start, end in zip(turns[::2], turns[1::2], strict=True):
-            found.append(Lead(start=float(places[start]), end=float(places[end - 1]), who=name))
-    return sorted(found, key=lambda lead: lead.start)
+            leads.append(Lead(start=float(places[start]), end=float(places[end - 1]), who=name))
+    return sorted(leads, key=lambda lead: lead.start)
 
 
 def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
@@ -112,9 +114,9 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
     weights; that needs curves fitted with the same clusters, seed and number of replicates.
     """
     check_comparable(first, second)
-    own, other = pair_orders(first, second, paired)
+    order, other_order = pair_orders(first, second, paired)
     area = first.area - second.area
-    areas = first.areas[own] - second.areas[other]
+    areas = first.areas[order] - second.areas[other_order]
     gap, chance, places = resampled_gaps(first, second, paired)
     widest = int(np.abs(gap).argmax())
     largest = float(np.abs(gap[widest]))
@@ -170,9 +172,9 @@ def resampled_gaps(first: Curve, second: Curve, paired: bool) -> tuple[Numbers, 
         raise UsageError("The curves have no range of visual change that both observed.")
     smoothing = min(first.smoothing, second.smoothing)
     first, second = first.smoothed(smoothing), second.smoothed(smoothing)
-    own, other = pair_orders(first, second, paired)
+    order, other_order = pair_orders(first, second, paired)
     gap = first(places) - second(places)
-    drawn = first.refits(places)[:, own] - second.refits(places)[:, other]
+    drawn = first.refits(places)[:, order] - second.refits(places)[:, other_order]
     return gap, drawn - gap[:, None], places
 
 

@@ -2,7 +2,7 @@
 
 from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
-from eyechart.scores.people import compared_areas, compared_scores
+from eyechart.scores.human_relative import compared_areas, compared_scores
 from eyechart.scores.significance import (
     PUBLISHED_LEVEL,
     Lead,
@@ -49,21 +49,21 @@ def compare_corruptions(
     other_human = human if second_human is None else second_human
     for name, curve in (("first", first), ("second", second), ("second_human", other_human)):
         check_comparable(human, curve, ("human", name))
-    own, other = pair_orders(first, second, first.draws.pairs_with(second.draws))
-    count = min(len(own), human.draws.replicates, other_human.draws.replicates)
+    pairs, other_pairs = pair_orders(first, second, first.draws.pairs_with(second.draws))
+    count = min(len(pairs), human.draws.replicates, other_human.draws.replicates)
     # people in an order of their own, independent of both, and of each other where they are two
     order, other_order = shuffle_replicates(count, 1, n_orders=2)
     if second_human is None:
         other_order = order
     (hmri, mrsi), (other_hmri, other_mrsi) = (
         compared_scores(
-            [people.replicates[place] for place in places],
-            [curve.replicates[place] for place in pairs[:count]],
+            [human_curve.replicates[index] for index in human_order],
+            [curve.replicates[index] for index in model_order[:count]],
             human.density,
         )
-        for people, places, curve, pairs in (
-            (human, order, first, own),
-            (other_human, other_order, second, other),
+        for human_curve, human_order, curve, model_order in (
+            (human, order, first, pairs),
+            (other_human, other_order, second, other_pairs),
         )
     )
     areas, other_areas = compared_areas(human, first), compared_areas(other_human, second)

@@ -53,13 +53,13 @@ def compare_curves(
     Accuracy and consistency are compared where there are both, each pair and property in a row of
     its own; p-values are corrected over all rows. Pairs seen at no common Δv are left out.
     """
-    found: list[ComparedPair] = []
+    pairs: list[ComparedPair] = []
     reasons: list[str] = []
-    for which in METRICS:
+    for metric in METRICS:
         curves = {}
         for name in reference.experiments:
             try:
-                curve = reference.curve(name, which, replicates=replicates)
+                curve = reference.curve(name, metric, replicates=replicates)
             except UsageError as error:
                 reasons.append(str(error))
                 continue
@@ -68,13 +68,13 @@ def compare_curves(
         for a, b in combinations(curves, 2):
             count = min(reference.count(a), reference.count(b))
             try:
-                found.append(_compared(a, b, which, curves[a], curves[b], count))
+                pairs.append(_compared(a, b, metric, curves[a], curves[b], count))
             except UsageError as error:
-                reasons.append(f"{a} and {b}, {which}: {error}")
-    corrected = holm([pair.p for pair in found]).tolist()
+                reasons.append(f"{a} and {b}, {metric}: {error}")
+    corrected = holm([pair.p for pair in pairs]).tolist()
     return [
         replace(pair, p_holm=p, verdict=_verdict(p, pair.at_most, margin))
-        for pair, p in zip(found, corrected, strict=True)
+        for pair, p in zip(pairs, corrected, strict=True)
     ], reasons
 
 
@@ -83,11 +83,19 @@ def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
     verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
     return [
         ComparedPair(
-            own.a, own.b, JUDGEMENTS, "", own.by_participant, own.by_participant_holm, own.accuracy,
-            own.interval[1], own.n_judgements, verdicts.get(own.verdict, UNDECIDED),
+            result.a,
+            result.b,
+            of=JUDGEMENTS,
+            published_rule="",
+            p=result.by_participant,
+            p_holm=result.by_participant_holm,
+            largest=result.accuracy,
+            at_most=result.interval[1],
+            n=result.n_judgements,
+            verdict=verdicts.get(result.verdict, UNDECIDED),
         )
-        for own in results
-    ]  # fmt: skip
+        for result in results
+    ]
 
 
 def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> SimilarClasses:
@@ -97,14 +105,16 @@ def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> Simil
     they decide, for it is curves that are transferred; judgements decide elsewhere. Corruptions in
     no class of which some pair is undecided do not count as tested.
     """
-    by_curves = {frozenset((own.a, own.b)) for own in pairs if own.of != JUDGEMENTS}
+    by_curves = {frozenset((pair.a, pair.b)) for pair in pairs if pair.of != JUDGEMENTS}
     used = [
-        own for own in pairs if own.of != JUDGEMENTS or frozenset((own.a, own.b)) not in by_curves
+        pair
+        for pair in pairs
+        if pair.of != JUDGEMENTS or frozenset((pair.a, pair.b)) not in by_curves
     ]
     verdicts: dict[tuple[str, str], list[bool]] = {}
-    for own in used:
-        verdicts.setdefault((own.a, own.b), []).append(_is_alike(own, rule))
-    names = list(dict.fromkeys(name for own in used for name in (own.a, own.b)))
+    for pair in used:
+        verdicts.setdefault((pair.a, pair.b), []).append(_is_alike(pair, rule))
+    names = list(dict.fromkeys(name for pair in used for name in (pair.a, pair.b)))
     groups = grouped(names, [pair for pair, alike in verdicts.items() if all(alike)])
     classes = (_class(group, used, source, rule) for group in groups)
     members = {name for group in groups for name in group}
@@ -112,7 +122,7 @@ def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> Simil
     return SimilarClasses(source, tuple(classes), tuple(tested), tuple(pairs))
 
 
-def _compared(a: str, b: str, which: str, one: Curve, two: Curve, n: int) -> ComparedPair:
+def _compared(a: str, b: str, metric: str, one: Curve, two: Curve, n: int) -> ComparedPair:
     apart = bool(bands_apart(one, two))
     gap, chance, _ = resampled_gaps(one, two, paired=False)
     largest = float(np.abs(gap).max())
@@ -120,7 +130,7 @@ def _compared(a: str, b: str, which: str, one: Curve, two: Curve, n: int) -> Com
     p = bootstrap_p_value(noise >= largest)
     at_most = min(1.0, largest + float(np.quantile(noise, 0.95)))
     return ComparedPair(
-        a, b, which, APART if apart else OVERLAP, p, p, largest, at_most, n, UNDECIDED
+        a, b, metric, APART if apart else OVERLAP, p, p, largest, at_most, n, UNDECIDED
     )
 
 
@@ -132,10 +142,11 @@ def _verdict(p: float, at_most: float, margin: float) -> str:
 
 def _is_open(name: str, pairs: Sequence[ComparedPair], rule: str) -> bool:
     """Whether it is undecided of some pair of a corruption if the two are alike."""
-    own = [pair for pair in pairs if name in (pair.a, pair.b)]
+    concerned = [pair for pair in pairs if name in (pair.a, pair.b)]
     if rule == PUBLISHED_RULE:
-        own = [pair for pair in own if pair.of == JUDGEMENTS]  # the rule itself decides all
-    return any(pair.verdict == UNDECIDED for pair in own)
+        # the rule itself decides all curves
+        concerned = [pair for pair in concerned if pair.of == JUDGEMENTS]
+    return any(pair.verdict == UNDECIDED for pair in concerned)
 
 
 def _is_alike(pair: ComparedPair, rule: str) -> bool:
@@ -147,14 +158,14 @@ def _is_alike(pair: ComparedPair, rule: str) -> bool:
 def _class(
     members: tuple[str, ...], pairs: Sequence[ComparedPair], source: str, rule: str
 ) -> CorruptionClass:
-    own = [pair for pair in pairs if {pair.a, pair.b} <= set(members)]
-    tests = dict.fromkeys(JUDGEMENTS if pair.of == JUDGEMENTS else rule for pair in own)
+    inside = [pair for pair in pairs if {pair.a, pair.b} <= set(members)]
+    tests = dict.fromkeys(JUDGEMENTS if pair.of == JUDGEMENTS else rule for pair in inside)
     return CorruptionClass(
         "+".join(members),
         members,
         STUDY,
         "; ".join(TESTS[test] for test in tests),
-        round(min(pair.p_holm for pair in own), 6),
-        min(pair.n for pair in own),
+        round(min(pair.p_holm for pair in inside), 6),
+        min(pair.n for pair in inside),
         source,
     )

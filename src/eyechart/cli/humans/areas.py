@@ -49,7 +49,7 @@ def areas(
             console.print(table)
         for own in found:
             if own.curve is None:
-                print(f"Note: {own.experiment}, {own.which}: {own.why.rstrip('.')}.")
+                print(f"Note: {own.experiment}, {own.metric}: {own.why.rstrip('.')}.")
     print(
         f"area: below the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %: intervals"
         " from resampled images or humans. bounds: what the area can be, whatever happens where no"
@@ -60,7 +60,7 @@ def areas(
 def _row(reference: "Reference", own: "HumanArea") -> list[str]:
     from rich.markup import escape
 
-    start = [escape(own.experiment), SCORES[own.which]]
+    start = [escape(own.experiment), SCORES[own.metric]]
     if own.curve is None:
         all_of_them = f"{reference.count(own.experiment):,}"
         return [*start, *["–"] * (len(HEAD) - 3), all_of_them]

@@ -11,7 +11,7 @@ from eyechart.curves.crossings import leads_between
 from eyechart.curves.density import Density
 from eyechart.curves.pieces import refined
 from eyechart.curves.spline import COEFFICIENTS, to_polynomials
-from eyechart.scores.people import (
+from eyechart.scores.human_relative import (
     areas_of,
     compared_areas,
     compared_replicates,

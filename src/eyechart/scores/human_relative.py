@@ -75,8 +75,8 @@ def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[Numbers
     """
     check_comparable(human_curve, model_curve, ROLES)
     order, other = pair_orders(model_curve, human_curve, paired=False)
-    models = [model_curve.replicates[place] for place in order]
-    humans = [human_curve.replicates[place] for place in other]
+    models = [model_curve.replicates[index] for index in order]
+    humans = [human_curve.replicates[index] for index in other]
     return compared_scores(humans, models, human_curve.density)
 
 
@@ -87,9 +87,10 @@ def ranges(human_curve: Curve, model_curve: Curve) -> list[Lead]:
     than 1e-6 are left out.
     """
     check_comparable(human_curve, model_curve, ROLES)
-    found = leads_between(human_curve.pieces, model_curve.pieces)
+    leads = leads_between(human_curve.pieces, model_curve.pieces)
     return [
-        Lead(start=start, end=end, who=NAMES[0 if people else 1]) for start, end, people in found
+        Lead(start=start, end=end, who=NAMES[0 if is_human else 1])
+        for start, end, is_human in leads
     ]
 
 
@@ -114,12 +115,13 @@ def compared_scores(
 ) -> tuple[Numbers, Numbers]:
     """Return HMRI and MRSI of each pair of curves."""
     if have_same_breaks(humans) and have_same_breaks(models):
-        many = four_areas(stacked(humans), stacked(models), density)
-        each = [_named_areas(areas) for areas in zip(*many, strict=True)]
+        stacked_areas = four_areas(stacked(humans), stacked(models), density)
+        compared = [_named_areas(areas) for areas in zip(*stacked_areas, strict=True)]
     else:
         # stacked, each would have the breaks of all
-        each = [areas_of(*pair, density) for pair in zip(humans, models, strict=True)]
-    return np.array([own.hmri for own in each]), np.array([own.mrsi for own in each])
+        compared = [areas_of(*pair, density) for pair in zip(humans, models, strict=True)]
+    hmris, mrsis = [areas.hmri for areas in compared], [areas.mrsi for areas in compared]
+    return np.array(hmris), np.array(mrsis)
 
 
 def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
@@ -138,13 +140,13 @@ def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
     rest = places > edge
     lower[rest], upper[rest] = 0.0 if model.right is None else model.right, before
     weights = human.density(places)
-    people = human(places)
-    total = float(np.trapezoid(people * weights, places))
+    values = human(places)
+    total = float(np.trapezoid(values * weights, places))
     if not total:
         return float("nan"), float("nan")
     low, high = (
-        float(np.trapezoid(np.minimum(people, own) * weights, places)) / total
-        for own in (lower, upper)
+        float(np.trapezoid(np.minimum(values, bound) * weights, places)) / total
+        for bound in (lower, upper)
     )
     return low, min(1.0, high)
 
