@@ -1,15 +1,18 @@
 """Options and keywords are derived from one record: what can be said on one side can on both."""
 
 import inspect
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
 
 import eyechart as ec
 from commands import assert_refused
-from eyechart.cli.app import app
-from eyechart.cli.shared.derived_options import read_typed
-from eyechart.core.options import GROUPS, fields_of
+from eyechart.cli.app import app, main
+from eyechart.cli.shared.derived_options import derived_options, read_typed
+from eyechart.core.options import GROUPS, Option, fields_of, signature_of
 from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
 from eyechart.pipeline import settings as declared
 from eyechart.pipeline.settings import EvaluateSettings
@@ -120,3 +123,62 @@ def test_both_sides_reject_the_same_with_the_same_sentence(run, tmp_path, keywor
     with pytest.raises(ec.UsageError) as error:
         ec.evaluate("module:none", tmp_path, out=tmp_path / "out", **keyword)
     assert str(error.value) in found.err
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopySettings:
+    """What options can be besides those of evaluate."""
+
+    to: Annotated[Path, Option(help="Where to.", group="Output", metavar="FOLDER", path="folder")]
+    sources: Annotated[
+        tuple[Path, ...],
+        Option(
+            help="What.",
+            group="Output",
+            metavar="FILE...",
+            path="folder or file",
+            typed=list[Path],
+            is_argument=True,
+        ),
+    ]
+    name: Annotated[str, Option(help="Its name.", group="Data", is_argument=True)]
+    times: Annotated[int, Option(help="How often.", group="Data", minimum=1, maximum=9)] = 2
+
+
+def copy(capsys, *words: str) -> tuple[list[CopySettings], str]:
+    """Return what a command with these options was called with, and what it printed."""
+    calls: list[CopySettings] = []
+
+    def command(settings: CopySettings) -> None:
+        """Copy files."""
+        calls.append(settings)
+
+    command_line = typer.Typer()
+    command_line.command()(derived_options(command))
+    with pytest.raises(SystemExit):
+        main(words, command_line)
+    return calls, capsys.readouterr().err
+
+
+def test_arguments_keep_their_order_and_paths_may_be_several(capsys):
+    calls, _ = copy(capsys, "a.png", "b.png", "both", "--to", "there")
+    sources = (Path("a.png"), Path("b.png"))
+    assert calls == [CopySettings(sources=sources, name="both", to=Path("there"), times=2)]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("a.png", "one"), "Missing option '--to'"),
+        (("--to", "there"), "Missing argument"),
+        (("a.png", "one", "--to", "there", "--times", "0"), "Invalid value for '--times'"),
+        (("a.png", "one", "--to", "there", "--times", "10"), "Invalid value for '--times'"),
+        (("a.png", "one", "--to", " "), "not an empty text"),
+        (("", "one", "--to", "there"), "not an empty text"),
+    ],
+    ids=str,
+)
+def test_what_must_be_given_and_limits_are_of_the_record(capsys, words, sentence):
+    calls, error = copy(capsys, *words)
+    assert sentence in error and not calls
+    assert signature_of(CopySettings).parameters["to"].default is inspect.Parameter.empty

@@ -5,7 +5,7 @@ The command line, the Python signature and the documentation are derived from th
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from textwrap import fill
 from types import MappingProxyType
@@ -35,7 +35,9 @@ class Option:
         flags: the option's words, where they are not --name.
         metavar: what stands for the value in help, where it is not the type.
         typed: the type on the command line, where Python takes more; a list is repeatable.
-        path: what a path may be of, for options that are paths.
+        path: what a path may be of, for options that are paths; with `typed=list[Path]`, for each.
+        minimum: the smallest number that the command line takes.
+        maximum: the largest one.
         read: turns what was typed into the field's value.
         typed_default: what the command line shows and uses where nothing is typed, if that is not
             the field's default.
@@ -49,6 +51,8 @@ class Option:
     metavar: str | None = None
     typed: object = None
     path: Literal["", "folder", "folder or file"] = ""
+    minimum: float | None = None
+    maximum: float | None = None
     read: Callable[[str], object] | None = None
     typed_default: object = None
     is_argument: bool = False
@@ -56,7 +60,10 @@ class Option:
 
 @dataclass(frozen=True)
 class Field:
-    """An option with the name, the type and the default that its record gives it."""
+    """An option with the name, the type and the default that its record gives it.
+
+    `default`: `inspect.Parameter.empty` for what must be given.
+    """
 
     name: str
     type: object
@@ -80,8 +87,9 @@ def fields_of(record: type) -> Mapping[str, Field]:
         kind, option = get_args(field.type)
         kind = kind.__forward_arg__ if isinstance(kind, ForwardRef) else kind
         is_shared = field.name not in inspect.get_annotations(record)
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
         by_name[field.name] = Field(
-            field.name, kind, field.default, option, bool(field.kw_only), is_shared
+            field.name, kind, default, option, bool(field.kw_only), is_shared
         )
     return MappingProxyType(by_name)
 

@@ -48,15 +48,14 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
         if record is None:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        # in each group, what the record declares itself comes before what it shares with others
-        chosen.sort(key=lambda field: (GROUPS.index(field.option.group), field.is_shared))
+        chosen.sort(key=_place_in_help)
         parameters += [_parameter(field) for field in chosen]
         records[parameter.name] = {field.name: field for field in chosen}
         kinds[parameter.name] = record
 
     def call(**typed: object) -> None:
         read = {
-            name: kinds[name](**read_typed(chosen, {own: typed.pop(own) for own in chosen}))
+            name: kinds[name](**read_typed(chosen, {field: typed.pop(field) for field in chosen}))
             for name, chosen in records.items()
         }
         command(**typed, **read)
@@ -65,6 +64,16 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
+
+
+def _place_in_help(field: Field) -> tuple[bool, int, bool]:
+    """Return what options are sorted by; arguments are typed in the order of their record.
+
+    In each group, what a record declares itself comes before what it shares with others.
+    """
+    if field.option.is_argument:
+        return False, 0, False
+    return True, GROUPS.index(field.option.group), field.is_shared
 
 
 def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict[str, object]:
@@ -98,25 +107,28 @@ def _parameter(field: Field) -> inspect.Parameter:
     option = field.option
     default = field.default if option.typed_default is None else option.typed_default
     kind = field.type if option.typed is None else option.typed
-    if option.path:
+    is_list = get_origin(kind) is list
+    if option.path and not is_list:
         kind = Path if default is not None else Path | None
-    if get_origin(kind) is list:
+    if is_list and default is not inspect.Parameter.empty:
         # an empty list would be shown as a default
         kind, default = kind | None, None  # type: ignore[operator]
     make: Callable[..., ParameterInfo] = (
         typer.Argument if option.is_argument else partial(typer.Option, *_flags(field))
     )
-    made = make(
+    info = make(
         metavar=option.metavar,
         help=option.help,
         rich_help_panel=None if option.is_argument else option.group,
         parser=PATHS.get(option.path),
+        min=option.minimum,
+        max=option.maximum,
     )
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[kind, made],
+        annotation=Annotated[kind, info],
     )
 
 

@@ -13,12 +13,12 @@ class Stop(Exception):
         self.status = status
 
 
-def stopped(where: Path, what: str) -> Stop:
-    """Return what ends a command after Ctrl-C; `what`: was done so far, and is in that place."""
+def stopped(where: Path, result: str) -> Stop:
+    """Return what ends a command after Ctrl-C; `result`: was made so far, and is there."""
     # a folder that holds nothing but the lock of this command goes with it
     is_there = any(path.name != LOCK for path in where.iterdir()) if where.is_dir() else False
     if is_there or where.is_file():
-        said = f"Stopped: {what} is in {where}; the same command goes on from there."
+        sentence = f"Stopped: {result} is in {where}; the same command goes on from there."
     else:
-        said = "Stopped before anything was made; the same command begins anew."
-    return Stop(said, 130)
+        sentence = "Stopped before anything was made; the same command begins anew."
+    return Stop(sentence, 130)

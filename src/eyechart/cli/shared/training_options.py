@@ -50,7 +50,7 @@ def parse_range(name: str, text: str | None) -> tuple[float, float] | None:
     """Return the two ends of a range, or a number twice; None if there is none."""
     if text is None:
         return None
-    found = RANGE.fullmatch(text)
-    if found is None:
+    match = RANGE.fullmatch(text)
+    if match is None:
         raise UsageError(f"--{name} must be a range, such as 1-5, or a number, got '{text}'.")
-    return float(found[1]), float(found[2] or found[1])
+    return float(match[1]), float(match[2] or match[1])
