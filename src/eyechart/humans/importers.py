@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -10,8 +10,10 @@ import numpy as np
 
 from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
+from eyechart.core.options import takes_fields_of
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_responses import CLEAN, HumanResponses, Numbers, make_responses
+from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.placement import Placement, find_placement, strength_of
 from eyechart.humans.same_different import read_single_judgements
 from eyechart.labels.categories import CATEGORIES
@@ -35,45 +37,23 @@ COUNTS_CHOICES = 2
 """How many choices people had in the experiment whose format the tables of counts have."""
 
 
-@dataclass(frozen=True)
-class ImportOptions:
-    """What the user says of the data: see `import_responses`."""
-
-    corruption: str | None = None
-    choices: int | None = None
-    placement: str | None = None
-    label_space: str | None = None
-
-
-def import_responses(
-    paths: Sequence[Path],
-    form: str,
-    *,
-    corruption: str | None = None,
-    choices: int | None = None,
-    placement: str | None = None,
-    label_space: str | None = None,
-    judgements: Path | None = None,
-    citation: str = "",
-    licence: str = "",
-) -> HumanResponses:
-    """Return the answers in CSV files of a form: one of `FORMATS`.
-
-    `corruption`: what was done to the pictures, where the files do not say. `choices`: between how
-    many answers people chose; without it 16 for the 16 categories, and 2 for counts. `placement`:
-    the packaged experiment whose conditions say which Δv people saw. `judgements`: a CSV file of
-    same/different judgements to go with the answers.
-    """
-    if form not in FORMATS:
-        raise unknown_name("format", str(form), FORMATS)
-    if not paths:
+@takes_fields_of(ImportSettings)
+def import_responses(settings: ImportSettings) -> HumanResponses:
+    """Return the responses in CSV files of a form: one of `FORMATS`."""
+    if settings.form not in FORMATS:
+        raise unknown_name("format", str(settings.form), FORMATS)
+    if not settings.files:
         raise UsageError("Give at least one file to import.")
-    responses = FORMATS[form](paths, ImportOptions(corruption, choices, placement, label_space))
-    single_judgements = () if judgements is None else tuple(read_single_judgements(judgements))
-    return replace(responses, citation=citation, licence=licence, judgements=single_judgements)
+    responses = FORMATS[settings.form](settings.files, settings)
+    judgements = (
+        () if settings.judgements is None else tuple(read_single_judgements(settings.judgements))
+    )
+    return replace(
+        responses, citation=settings.citation, licence=settings.licence, judgements=judgements
+    )
 
 
-def read_model_vs_human(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
+def read_model_vs_human(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the answers in tables of the model-vs-human toolbox, one row for each trial.
 
     Without Δv (no placement, no column delta_v) they make no curves, but error consistency κ.
@@ -124,7 +104,7 @@ def experiment_of(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
 
 
-def read_vcr(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
+def read_vcr(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the answers in tables with the columns of the VCR study, one row for each answer.
 
     `transf_pred`: to the corrupted image; `orig_pred`: to the clean one, of whoever saw that;
@@ -148,13 +128,13 @@ def read_vcr(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
     )
 
 
-def _corruption(row: CsvRow, options: ImportOptions) -> str:
+def _corruption(row: CsvRow, options: ImportSettings) -> str:
     """Return what was done to a row's image: as its table says, or as was told for all."""
     _agrees(row, options)
     return options.corruption or _column(row, "corruption")
 
 
-def _agrees(row: CsvRow, options: ImportOptions) -> bool:
+def _agrees(row: CsvRow, options: ImportSettings) -> bool:
     """Return True, or raise a UsageError where a table names another corruption than was told."""
     corruption = row.cells.get("corruption", "")
     if options.corruption and corruption not in ("", CLEAN, options.corruption):
@@ -174,7 +154,7 @@ def _column(row: CsvRow, name: str) -> str:
     return row.filled(name)
 
 
-def read_counts(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
+def read_counts(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the answers in tables of counts by Δv; the columns say which property they are of."""
     columns: dict[str, list[Any]] = {name: [] for name in ("corruption", "delta_v", "trials")}
     columns |= {"correct": [], "consistent": []}
@@ -210,7 +190,7 @@ def read_counts(paths: Sequence[Path], options: ImportOptions) -> HumanResponses
     )
 
 
-def read_trials(paths: Sequence[Path], options: ImportOptions) -> HumanResponses:
+def read_trials(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the answers in eyechart's own tables of trials, one row for each."""
     rows = [row for path in paths for row in read_rows(path, TRIALS)]
     clean = [_response(row["clean_answer"]) if "clean_answer" in row else "" for row in rows]
@@ -230,7 +210,7 @@ def read_trials(paths: Sequence[Path], options: ImportOptions) -> HumanResponses
     )
 
 
-FORMATS: dict[str, Callable[[Sequence[Path], ImportOptions], HumanResponses]] = {
+FORMATS: dict[str, Callable[[Sequence[Path], ImportSettings], HumanResponses]] = {
     "model-vs-human": read_model_vs_human,
     "vcr": read_vcr,
     "counts": read_counts,
@@ -242,7 +222,7 @@ def _labels(
     rows: Sequence[CsvRow],
     column: str,
     raw_responses: Sequence[str],
-    options: ImportOptions,
+    options: ImportSettings,
     clean: Sequence[str] = (),
 ) -> tuple[list[str], list[str], dict[str, Any]]:
     """Return labels, answers, and between how many of what people chose.

@@ -42,14 +42,14 @@ def areas(
     for reference in chosen:
         reference.check_curves()
     for reference in chosen:
-        found = list(human_areas(reference, fit))
+        measured = list(human_areas(reference, fit))
         print(f"{reference.name}: {reference.choices} choices")
-        rows = [_row(reference, own) for own in found]
+        rows = [_row(reference, area) for area in measured]
         for table in stacked(HEAD, rows, width=console.width):
             console.print(table)
-        for own in found:
-            if own.curve is None:
-                print(f"Note: {own.experiment}, {own.metric}: {own.why.rstrip('.')}.")
+        for area in measured:
+            if area.curve is None:
+                print(f"Note: {area.experiment}, {area.metric}: {area.why.rstrip('.')}.")
     print(
         f"area: below the curve over Δv 0 to 1, density {curves.density}. 95 %, 83 %: intervals"
         " from resampled images or humans. bounds: what the area can be, whatever happens where no"
@@ -57,14 +57,14 @@ def areas(
     )
 
 
-def _row(reference: "Reference", own: "HumanArea") -> list[str]:
+def _row(reference: "Reference", area: "HumanArea") -> list[str]:
     from rich.markup import escape
 
-    start = [escape(own.experiment), SCORES[own.metric]]
-    if own.curve is None:
-        all_of_them = f"{reference.count(own.experiment):,}"
-        return [*start, *["–"] * (len(HEAD) - 3), all_of_them]
-    curve = own.curve
+    start = [escape(area.experiment), SCORES[area.metric]]
+    if area.curve is None:
+        all_responses = f"{reference.count(area.experiment):,}"
+        return [*start, *["–"] * (len(HEAD) - 3), all_responses]
+    curve = area.curve
     # those behind this curve: consistency needs clean responses too, which not all images have
     responses = f"{curve.bins.counts.sum():,.0f}"
     pairs = (curve.interval(0.95), curve.interval(0.83), curve.bounds)

@@ -1,9 +1,14 @@
 """`eyechart humans similar`: which corruptions look alike, in tables and as a file of classes."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
+from eyechart.pipeline.settings import HumanSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
@@ -17,6 +22,90 @@ CAUTION = (
     " has 2. Intervals that just touch mean p = 0.05 only for equal standard errors (0.066 if one"
     " is twice the other, 0.106 at five times)."
 )
+
+
+@derived_options
+def similar(
+    reference: Annotated[
+        str,
+        typer.Argument(
+            metavar="REFERENCE", help="geirhos, an imported file, or a same/different study."
+        ),
+    ],
+    a: Annotated[
+        str | None, typer.Argument(metavar="[A]", help="A corruption or experiment in it.")
+    ] = None,
+    b: Annotated[str | None, typer.Argument(metavar="[B]", help="Another one.")] = None,
+    *,
+    humans: HumanSettings,
+    all_pairs: Annotated[
+        bool, typer.Option("--all", help="Compare all pairs, as without any names.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.yaml",
+            parser=folder_or_file,
+            help="Where to write the classes, for evaluate --similar.",
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            help="How classes of curves are found: simultaneous (test, the default) or published."
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            help="How far apart curves may be, as far as the data say, to be called similar; 0.2"
+            " unless given.",
+            min=0,
+            max=1,
+        ),
+    ] = None,
+) -> None:
+    """Find which corruptions look alike: curves of every two, and same/different judgements.
+
+    The published 83 % rule stands beside a simultaneous test with Holm's correction; classes are
+    corruptions of which every two are similar.
+    """
+    from eyechart.humans.reference import find_reference, study_name
+    from eyechart.humans.same_different import judgements_file
+    from eyechart.humans.transfer import check_replaceable, write_classes
+
+    if a is not None and a == b:
+        raise UsageError(f"{a} is given twice: give two experiments.")
+    if (a is None) != (b is None):
+        raise UsageError(f"Two corruptions are compared, got {a} only: name another one.")
+    if a is not None and (all_pairs or out is not None):
+        raise UsageError("--all and --out are for all pairs: leave out the two names, or them.")
+    if out is not None:
+        check_file_to_write(out)
+        check_replaceable(out)
+    file = judgements_file(Path(reference))
+    if file is not None:
+        curves_only = {
+            "--rule": rule,
+            "--margin": margin,
+            "--clean-responses": humans.clean_responses,
+        }
+        for option, value in curves_only.items():
+            if value is not None:
+                raise UsageError(
+                    f"{option} is for curves, and {reference} holds same/different judgements:"
+                    f" leave {option} out."
+                )
+        classes = similar_of_study(file, study_name(Path(reference)), a, b)
+    else:
+        loaded = find_reference(reference, humans.clean_responses)
+        classes = similar_of_reference(loaded, a, b, rule, margin)
+    if a is not None:
+        return
+    print_classes(classes)
+    if out is not None:
+        write_classes(out, classes)
+        print(f"{out}: for eyechart evaluate --similar {out}")
 
 
 def similar_of_study(file: Path, source: str, a: str | None, b: str | None) -> "SimilarClasses":
@@ -54,7 +143,7 @@ def similar_of_reference(
     if rule not in RULES:
         raise unknown_name("rule", rule, RULES)
     judged = analyse(reference.responses.judgements)
-    names = {*reference.experiments, *(name for own in judged for name in (own.a, own.b))}
+    names = {*reference.experiments, *(name for result in judged for name in (result.a, result.b))}
     for name in (a, b):
         if name is not None and name not in names:
             raise unknown_name("experiment", name, names)
@@ -66,14 +155,14 @@ def similar_of_reference(
             f"{reference.name} has nothing to compare{why}: give a reference with at least two"
             " corruptions, or with same/different judgements."
         )
-    shown = [own for own in curves if a is None or {own.a, own.b} == {a, b}]
-    if shown:
-        _print_curves(shown, len(curves), margin)
+    printed = [pair for pair in curves if a is None or {pair.a, pair.b} == {a, b}]
+    if printed:
+        _print_curves(printed, len(curves), margin)
     if a is not None and b is not None:
-        _print_stretches(reference, a, b, [own.of for own in shown])
-    own_judged = [own for own in judged if a is None or {own.a, own.b} == {a, b}]
-    if own_judged:
-        print_judgements(judged, own_judged)
+        _print_stretches(reference, a, b, [pair.of for pair in printed])
+    of_pair = [result for result in judged if a is None or {result.a, result.b} == {a, b}]
+    if of_pair:
+        print_judgements(judged, of_pair)
     elif a is not None:
         print("No same/different judgements of this pair.")
     for reason in reasons if a is None else ():
@@ -81,28 +170,28 @@ def similar_of_reference(
     return find_similar(pairs, reference.name, rule)
 
 
-def print_classes(found: "SimilarClasses") -> None:
+def print_classes(similarity: "SimilarClasses") -> None:
     """Print the classes that were found, and which corruptions are in none."""
-    for own in found.classes:
-        print(f"Class {own.name}: {', '.join(own.members)} ({own.evidence}).")
-    alone = [name for name in found.tested if found.find(name) is None]
+    for group in similarity.classes:
+        print(f"Class {group.name}: {', '.join(group.members)} ({group.evidence}).")
+    alone = [name for name in similarity.tested if similarity.find(name) is None]
     if alone:
         print(f"In no class, though tested: {', '.join(alone)}.")
-    names = dict.fromkeys(name for pair in found.pairs for name in (pair.a, pair.b))
-    undecided = [name for name in names if not found.is_tested(name)]
+    names = dict.fromkeys(name for pair in similarity.pairs for name in (pair.a, pair.b))
+    undecided = [name for name in names if not similarity.is_tested(name)]
     if undecided:
         print(f"Undecided, more responses are needed: {', '.join(undecided)}.")
     print("All others are untested: nothing is known of what they look like.")
 
 
-def print_judgements(results: "list[PairResult]", shown: "list[PairResult]") -> None:
+def print_judgements(results: "list[PairResult]", chosen: "list[PairResult]") -> None:
     """Print some of the pairs that participants judged; corrections are over all of them."""
     from eyechart.cli.shared.console import wide_console
     from eyechart.humans.same_different import ALIKE
 
-    wide_console().print(_judgements_table(shown))
-    if len(shown) == 1:
-        _print_one(shown[0])
+    wide_console().print(_judgements_table(chosen))
+    if len(chosen) == 1:
+        _print_one(chosen[0])
     over = f" and corrected over {len(results)} pairs (Holm)" if len(results) > 1 else ""
     print(
         f"p: two-sided against one half{over}. pooled: binomial, as if answers were independent;"
@@ -112,8 +201,8 @@ def print_judgements(results: "list[PairResult]", shown: "list[PairResult]") -> 
         "Verdicts go by people. told apart: p under 0.05; not told apart: the 95 % interval, which"
         f" allows for people's differences, ends below {ALIKE:g}; hardly: both; undecided: neither."
     )
-    if any(result.n_unanswered for result in shown):
-        count = sum(result.n_unanswered for result in shown)
+    if any(result.n_unanswered for result in chosen):
+        count = sum(result.n_unanswered for result in chosen)
         print(f"{count} trials without an answer in time were left aside.")
 
 
@@ -129,11 +218,13 @@ def _print_curves(pairs: "list[ComparedPair]", count: int, margin: float) -> Non
         " different: p (Holm) under 0.05; similar: otherwise, and the largest difference is at most"
         f" {margin:g} (upper 95 % limit); undecided: neither, more responses are needed."
     )
-    if any(own.published_rule == APART for own in pairs):
+    if any(pair.published_rule == APART for pair in pairs):
         print(CAUTION)
-    doubtful = [own for own in pairs if own.published_rule == APART and own.verdict != DIFFERENT]
+    doubtful = [
+        pair for pair in pairs if pair.published_rule == APART and pair.verdict != DIFFERENT
+    ]
     if doubtful:
-        names = "; ".join(f"{own.a} and {own.b} ({own.of})" for own in doubtful)
+        names = "; ".join(f"{pair.a} and {pair.b} ({pair.of})" for pair in doubtful)
         print(
             "Apart by the published rule only, which the simultaneous test does not support:"
             f" {names}."
@@ -145,12 +236,12 @@ def _print_stretches(reference: "Reference", a: str, b: str, properties: list[st
     from eyechart.humans.similarity import bands_apart
     from eyechart.scores.similar_pairs import REPLICATES
 
-    for which in properties:
-        one, two = (reference.curve(name, which, replicates=REPLICATES) for name in (a, b))
+    for metric in properties:
+        one, two = (reference.curve(name, metric, replicates=REPLICATES) for name in (a, b))
         assert one is not None and two is not None
         apart = [f"{start:.2f} to {end:.2f}" for start, end in bands_apart(one, two)]
         where = f"are apart at Δv {', '.join(apart)}" if apart else "overlap everywhere"
-        print(f"{which}: the 83 % intervals {where}.")
+        print(f"{metric}: the 83 % intervals {where}.")
 
 
 def _curves_table(pairs: "list[ComparedPair]") -> object:
@@ -163,18 +254,18 @@ def _curves_table(pairs: "list[ComparedPair]") -> object:
     for name in ("n", "published rule", "largest", "at most", "p", "p (Holm)"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
-    for own in pairs:
+    for pair in pairs:
         table.add_row(
-            own.a,
-            own.b,
-            own.of,
-            f"{own.n:,}",
-            own.published_rule,
-            f"{own.largest:.3f}",
-            f"{own.at_most:.3f}",
-            f"{own.p:.2g}",
-            f"{own.p_holm:.2g}",
-            own.verdict,
+            pair.a,
+            pair.b,
+            pair.of,
+            f"{pair.n:,}",
+            pair.published_rule,
+            f"{pair.largest:.3f}",
+            f"{pair.at_most:.3f}",
+            f"{pair.p:.2g}",
+            f"{pair.p_holm:.2g}",
+            pair.verdict,
         )
     return table
 
@@ -189,19 +280,19 @@ def _judgements_table(results: "list[PairResult]") -> object:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("said same of same / different", justify="right")
     table.add_column("verdict", no_wrap=True)
-    for each in results:
+    for result in results:
         table.add_row(
-            each.a,
-            each.b,
-            f"{each.n_judgements:,}",
-            f"{each.n_participants:,}",
-            f"{each.accuracy:.3f}",
-            f"{each.interval[0]:.2f}–{each.interval[1]:.2f}",
-            f"{each.pooled_holm:.2g}",
-            f"{each.by_participant_holm:.2g}",
-            f"{each.sensitivity:.2f}",
-            f"{each.said_same[0]:.2f} / {each.said_same[1]:.2f}",
-            each.verdict,
+            result.a,
+            result.b,
+            f"{result.n_judgements:,}",
+            f"{result.n_participants:,}",
+            f"{result.accuracy:.3f}",
+            f"{result.interval[0]:.2f}–{result.interval[1]:.2f}",
+            f"{result.pooled_holm:.2g}",
+            f"{result.by_participant_holm:.2g}",
+            f"{result.sensitivity:.2f}",
+            f"{result.said_same[0]:.2f} / {result.said_same[1]:.2f}",
+            result.verdict,
         )
     return table
 

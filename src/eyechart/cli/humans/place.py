@@ -1,0 +1,29 @@
+"""`eyechart humans place`: the visual change of the published conditions, on other photographs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+
+
+def place_conditions(
+    images: Annotated[
+        list[Path],
+        typer.Argument(metavar="IMAGES…", parser=folder_or_file, help="Photographs or folders."),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="FILE.csv", parser=folder_or_file, help="Where to write.")
+    ],
+) -> None:
+    """Measure the visual change of the published conditions on photographs of your own."""
+    from eyechart.humans.placement import LEVELS, measure_placements, write_placements
+
+    check_file_to_write(out)
+    placements, count = measure_placements(images)
+    write_placements(out, placements, count)
+    for name, placement in placements.items():
+        middles = (f"{changes[len(LEVELS) // 2]:.2f}" for changes in placement.quantiles.values())
+        print(f"{name}: median Δv {', '.join(middles)}")
+    print(f"{out}: quantiles over {count} {'picture' if count == 1 else 'pictures'}.")

@@ -1,0 +1,64 @@
+"""`eyechart humans plot`: human curves with their bands, as a figure."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.core.errors import UsageError
+from eyechart.curves.curve_settings import CurveSettings
+from eyechart.pipeline.settings import HumanSettings
+
+
+@derived_options
+def plot(
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", parser=folder_or_file, help="The figure: .svg, .pdf or .png."),
+    ],
+    reference: Annotated[
+        str, typer.Argument(metavar="[REFERENCE]", help="geirhos, or an imported file.")
+    ] = "geirhos",
+    by_class: Annotated[
+        bool, typer.Option("--by-class", help="A panel per class of similar corruptions.")
+    ] = False,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Of the bands, in percent; 95, or 83 with --by-class."),
+    ] = None,
+    consistency: Annotated[
+        bool,
+        typer.Option("--consistency", help="With --by-class: consistency instead of accuracy."),
+    ] = False,
+    *,
+    humans: HumanSettings,
+    curves: Annotated[CurveSettings, Only("bins", "least", "binning", "method", "right_anchor")],
+) -> None:
+    """Draw human curves with their bands, by experiment or by class of similar corruptions."""
+    from eyechart.humans.reference import find_reference
+    from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference
+    from eyechart.reports.figures.write import check_figure, write_figure
+    from eyechart.scores.scoring import make_fit
+
+    if consistency and not by_class:
+        raise UsageError("--consistency is for --by-class: add it, or leave --consistency out.")
+    percent = (83.0 if by_class else 95.0) if level is None else level
+    if not 0 < percent < 100:
+        raise UsageError(f"--level must be between 0 and 100, got {percent:g}.")
+    check_file_to_write(out)
+    check_figure(out)
+    fit = make_fit(curves)
+    chosen = find_reference(reference, humans.clean_responses)
+    caption = f"Human curves of {chosen.name} over visual change; bands: {percent:g} %."
+    metric = "consistency" if consistency else "accuracy"
+    drawn = chosen.experiments
+    if by_class:
+        drawn = tuple(name for name in drawn if chosen.source(name, metric) is not None)
+        make = partial(draw_by_class, chosen, metric, percent / 100, fit)
+    else:
+        make = partial(draw_reference, chosen, percent / 100, fit)
+    write_figure(make, out, caption)
+    print(f"{out}: {', '.join(drawn)} of {chosen.name}.")

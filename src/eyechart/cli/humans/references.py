@@ -1,0 +1,144 @@
+"""`eyechart humans list`, `import` and `merge`: human references, and files that hold them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.core.errors import UsageError
+from eyechart.humans.import_settings import ImportSettings
+
+if TYPE_CHECKING:
+    from eyechart.humans.human_responses import HumanResponses
+    from eyechart.humans.reference import Reference
+
+ParquetOut = Annotated[
+    Path, typer.Option(metavar="FILE.parquet", parser=folder_or_file, help="Where to write.")
+]
+
+
+def list_references(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]…", help="Imported files to list besides.")
+    ] = None,
+) -> None:
+    """List references: experiments, people, answers, range of Δv, what they stand for."""
+    from eyechart.humans.reference import PACKAGED, find_reference
+
+    # all are read before anything is said of one
+    for reference in [find_reference(name) for name in (*PACKAGED, *(files or ()))]:
+        print(f"{reference.name}: {_choices(reference)}")
+        if reference.citation:
+            licence = reference.responses.licence
+            print(f"  {reference.citation}{f' {licence}.' if licence else ''}")
+        _print_experiments(reference)
+
+
+@derived_options
+def import_files(settings: ImportSettings, out: ParquetOut) -> None:
+    """Turn tables of answers into one Parquet file that other commands take as a reference."""
+    from eyechart.humans.importers import COUNTS_CHOICES, import_responses
+
+    _check_parquet(out)
+    reference = _write(out, import_responses(**vars(settings)))
+    print(f"{out}: {_choices(reference)}")
+    _print_experiments(reference)
+    if settings.form == "counts" and settings.choices is None:
+        print(f"Taken to be {COUNTS_CHOICES} choices, the usual of this format; see --choices.")
+
+
+def merge_references(
+    references: Annotated[
+        list[str],
+        typer.Argument(metavar="REFERENCE…", help="geirhos, imported files, or studies."),
+    ],
+    out: ParquetOut,
+) -> None:
+    """Merge human references into one file: responses to the same corruption are pooled."""
+    from eyechart.humans.combined import merge
+    from eyechart.humans.reference import find_reference
+
+    _check_parquet(out)
+    if len(references) < 2:
+        raise UsageError("Give at least two references to merge.")
+    parts = [find_reference(name) for name in references]
+    reference = _write(out, merge(parts))
+    print(f"{out}: {_choices(reference)}, of {', '.join(part.name for part in parts)}")
+    _print_experiments(reference)
+
+
+def _check_parquet(out: Path) -> None:
+    check_file_to_write(out)
+    if out.suffix != ".parquet":
+        raise UsageError(f"--out writes Parquet: end its name in .parquet, not '{out.suffix}'.")
+
+
+def _write(out: Path, responses: "HumanResponses") -> "Reference":
+    """Write the responses, and return them as the reference that the file is."""
+    from eyechart.humans.human_responses import write_responses
+    from eyechart.humans.reference import Reference
+
+    write_responses(out, responses)
+    return Reference(out.stem, responses)
+
+
+def _choices(reference: "Reference") -> str:
+    words = f"{reference.choices} choices"
+    return words if reference.label_space == words else f"{words} ({reference.label_space})"
+
+
+def _print_experiments(reference: "Reference") -> None:
+    for experiment in reference.responses.experiments:
+        print(f"  {_line(reference, experiment)}")
+
+
+def _line(reference: "Reference", experiment: str) -> str:
+    """Return how much an experiment holds and what it speaks for."""
+    import numpy as np
+
+    responses = reference.responses.only(reference.responses.corruption == experiment)
+    seen = responses.delta_v[~np.isnan(responses.delta_v)]
+    if not seen.size:
+        return (
+            f"{experiment}: {reference.size_in_words(experiment)}, no Δv: makes no curves, used for"
+            " error consistency κ only"
+        )
+    where = f"Δv {seen.min():.2f} to {seen.max():.2f}"
+    known = [
+        name
+        for name, values in (("accuracy", responses.correct), ("consistency", responses.consistent))
+        if not np.isnan(values).all()
+    ]
+    start = reference.left_end(experiment)
+    clean = ""
+    if start is not None:
+        clean = f", {start.rate:.3f} right of clean pictures"
+        clean += "" if start.is_own else " (shown to others)"
+    return (
+        f"{experiment}: {reference.size_in_words(experiment)}, {where}, {' and '.join(known)}"
+        f"{clean}; {_matched(reference, experiment)}"
+    )
+
+
+def _matched(reference: "Reference", experiment: str) -> str:
+    """Return which corruptions of the suites an experiment stands for, and how."""
+    from eyechart.humans.transfer import direct_names
+    from eyechart.suites.suite import all_entries
+
+    direct = direct_names(experiment)
+    words = [f"direct for {', '.join(direct)}"] if direct else []
+    alike = reference.similar.find(experiment)
+    if alike is not None:
+        transferred = [
+            name
+            for name in all_entries()
+            if name not in direct and reference.similar.find(name) is alike
+        ]
+        words.append(
+            f"transferred to {', '.join(transferred)} ({alike.name} class, {alike.evidence})"
+        )
+    if not words:
+        return f"matches no corruption of a suite, stands for a custom one called {experiment}"
+    return "; ".join(words)

@@ -1,0 +1,75 @@
+"""What is said of tables of human responses to import, declared once.
+
+Nothing slow is imported here: the command line is made from these.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from eyechart.core.options import Option
+
+GROUP = "Data"
+
+
+@dataclass(frozen=True)
+class ImportSettings:
+    """Which tables are imported, and what they do not say themselves."""
+
+    files: Annotated[
+        Sequence[Path],
+        Option(
+            help="Tables: .csv or .csv.gz.",
+            group=GROUP,
+            metavar="FILE…",
+            path="folder or file",
+            typed=list[Path],
+            is_argument=True,
+        ),
+    ]
+    form: Annotated[
+        str,
+        Option(
+            help="model-vs-human, vcr, counts or trials: see the docs.",
+            group=GROUP,
+            flags=("--format",),
+        ),
+    ]
+    _: KW_ONLY
+    corruption: Annotated[
+        str | None,
+        Option(help="What was done to the pictures, if the tables do not say.", group=GROUP),
+    ] = None
+    choices: Annotated[
+        int | None,
+        Option(
+            help="Between how many answers people chose.",
+            group=GROUP,
+            python="Without it 16 for the 16 categories, and 2 for counts.",
+            minimum=2,
+        ),
+    ] = None
+    placement: Annotated[
+        str | None,
+        Option(
+            help="Whose conditions these are: noise, lowpass or contrast. Without it, and without"
+            " a column delta_v, there are no curves, only error consistency κ.",
+            group=GROUP,
+        ),
+    ] = None
+    judgements: Annotated[
+        Path | None,
+        Option(
+            help="Same/different judgements to keep with the responses: columns a, b, shown_same,"
+            " same, and subject if known.",
+            group=GROUP,
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    label_space: Annotated[
+        str | None, Option(help="What the labels are, if not the 16 categories.", group=GROUP)
+    ] = None
+    citation: Annotated[str, Option(help="Whose data it is.", group=GROUP)] = ""
+    licence: Annotated[str, Option(help="The data's licence.", group=GROUP)] = ""
