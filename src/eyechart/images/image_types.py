@@ -22,6 +22,10 @@ SMALLEST_SIDE = 8
 MAX_SIDE = 8192
 """The largest side in px that a command makes images of."""
 
+OneImage = Tensor | NDArray[np.generic] | Image.Image
+Images = OneImage | Sequence[OneImage]
+"""What users hold: one image, a batch in a tensor or an array, or a list of images."""
+
 Batch = Tensor
 """(B, C, H, W), uint8 or float32 in 0…1, C = 1 or 3."""
 

@@ -137,7 +137,7 @@ def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tup
     for severity in KNOTS:
         strengths = np.full(len(pictures), severity)
         corrupted = corrupt_batch(pictures, entry, strengths, {}, keys, 0, 0, assets_of(entry))
-        means.append(float(measure_change(pictures, corrupted).delta_v.nanmean()))
+        means.append(float(torch.as_tensor(measure_change(pictures, corrupted).delta_v).nanmean()))
     rising = np.maximum.accumulate(means)
     if not rising[-1] > wanted[0]:
         raise UsageError(

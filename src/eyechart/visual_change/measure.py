@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
-from eyechart.images.image_types import to_batch
+from eyechart.images.image_types import Images, to_batch
 from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.vif.pixel import PixelStatistics
@@ -21,6 +22,8 @@ from eyechart.visual_change.vif.rulers import VifRuler, lost
 from eyechart.visual_change.vif.statistics import CleanStatistics
 
 Statistics = CleanStatistics | PixelStatistics
+Values = Tensor | NDArray[np.generic]
+"""One value per image: in a tensor if the corrupted images are one."""
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -40,17 +43,17 @@ class Change:
     float64 was used.
     """
 
-    vif: Any
-    delta_v: Any
-    information: Any
-    scales: Any
-    measurable: Any
-    ill_conditioned: Any
+    vif: Values
+    delta_v: Values
+    information: Values
+    scales: Values
+    measurable: Values
+    ill_conditioned: Values
 
 
 def vif(
-    clean: Any,
-    corrupted: Any,
+    clean: Images | Statistics,
+    corrupted: Images,
     *,
     definition: str = "vcr",
     dtype: str | torch.dtype = "float64",
@@ -73,8 +76,8 @@ def vif(
 
 
 def delta_v(
-    clean: Any,
-    corrupted: Any,
+    clean: Images | Statistics,
+    corrupted: Images,
     *,
     definition: str = "vcr",
     dtype: str | torch.dtype = "float64",
@@ -91,8 +94,8 @@ def delta_v(
 
 
 def measure_change(
-    clean: Any,
-    corrupted: Any,
+    clean: Images | Statistics,
+    corrupted: Images,
     *,
     definition: str = "vcr",
     dtype: str | torch.dtype = "float64",
@@ -102,7 +105,7 @@ def measure_change(
 
 
 def clean_statistics(
-    clean: Any,
+    clean: Images,
     *,
     definition: str = "vcr",
     dtype: str | torch.dtype = "float64",
@@ -124,7 +127,7 @@ def clean_statistics(
 
 
 def _measure(
-    clean: Any, corrupted: Any, definition: str, dtype: str | torch.dtype, differentiable: bool
+    clean: Images | Statistics, corrupted: Images, definition: str, dtype: str | torch.dtype, differentiable: bool
 ) -> Change:
     ruler, band_dtype = find_vif(definition), find_dtype(dtype)
     after = _greys(corrupted, "corrupted", differentiable)
@@ -177,7 +180,7 @@ def _compare_list(
         return _compare(before, torch.cat(after), ruler, dtype)
     before = [grey[None] for batch in before for grey in batch]
     before = before if len(before) > 1 else before * len(after)
-    indices: dict[tuple[Any, ...], list[int]] = {}
+    indices: dict[tuple[object, ...], list[int]] = {}
     for index, (one, two) in enumerate(zip(before, after, strict=True)):
         check_pair(one, two, ruler)
         indices.setdefault((one.shape, one.device), []).append(index)
@@ -199,7 +202,7 @@ def _compare_list(
     )
 
 
-def _greys(images: Any, role: str, differentiable: bool) -> list[Tensor]:
+def _greys(images: object, role: str, differentiable: bool) -> list[Tensor]:
     """Return one batch of grey pictures (B, H, W), or one batch for each picture of a list."""
     differentiable = as_flag(differentiable, "differentiable")
     if isinstance(images, list | tuple):
@@ -219,7 +222,7 @@ def _greys(images: Any, role: str, differentiable: bool) -> list[Tensor]:
     return [to_grey_with_gradient(images.reshape(batch.shape))]
 
 
-def _batch(images: Any, role: str) -> Tensor:
+def _batch(images: object, role: str) -> Tensor:
     """Return the pictures as one batch; what cannot be used is refused by its role."""
     if isinstance(images, Statistics):
         raise UsageError("Clean statistics come first: vif(statistics, corrupted).")
@@ -278,13 +281,13 @@ def find_dtype(dtype: str | torch.dtype) -> torch.dtype:
     raise UsageError(f"dtype must be float32 or float64, got {brief(dtype)}.")
 
 
-def _in_kind(change: Change, corrupted: Any) -> Change:
+def _in_kind(change: Change, corrupted: Images) -> Change:
     if isinstance(corrupted, Tensor):
         return change
     return Change(*(getattr(change, field.name).cpu().numpy() for field in fields(Change)))
 
 
-def _plain(values: Any, corrupted: Any) -> Any:
+def _plain(values: Values, corrupted: Images) -> Any:
     """Return all values, or the only one if a single picture was given."""
     if isinstance(corrupted, list | tuple):
         return values
@@ -295,7 +298,7 @@ def _plain(values: Any, corrupted: Any) -> Any:
     return float(values[0])
 
 
-def _warn(measurable: Any) -> None:
+def _warn(measurable: Values) -> None:
     lacking = len(measurable) - int(measurable.sum())
     if lacking:
         warnings.warn(
