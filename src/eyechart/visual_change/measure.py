@@ -127,7 +127,11 @@ def clean_statistics(
 
 
 def _measure(
-    clean: Images | Statistics, corrupted: Images, definition: str, dtype: str | torch.dtype, differentiable: bool
+    clean: Images | Statistics,
+    corrupted: Images,
+    definition: str,
+    dtype: str | torch.dtype,
+    differentiable: bool,
 ) -> Change:
     ruler, band_dtype = find_vif(definition), find_dtype(dtype)
     after = _greys(corrupted, "corrupted", differentiable)
