@@ -15,9 +15,9 @@ from benchmarks.timing import in_turns, machine_name, sample_images
 from eyechart.core.provenance import versions
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.identity import content_keys
-from eyechart.suites.apply import corrupt, corrupt_batch
+from eyechart.suites.apply import corrupt, corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of, ready_entries
-from eyechart.suites.strength import DEFAULT_SEVERITY, draw_from_domain
+from eyechart.suites.strength import DEFAULT_SEVERITY, Strengths, draw_from_domain
 from eyechart.suites.suite import Entry, all_entries, load_suite
 
 
@@ -126,8 +126,9 @@ def _our_call(entry: Entry, images: Tensor, plan: CorruptionsPlan) -> Callable[[
             corrupt(images, entry.name, severity=severity, **drawn)
         else:
             # `corrupt` does not know users' own entries.
-            severities = np.full(len(images), severity)
-            corrupt_batch(images, entry, severities, drawn, content_keys(images), 0, 0, assets)
+            strengths = Strengths(np.full(len(images), severity), drawn)
+            random = draw_random(entry, content_keys(images), 0, 0, images.device)
+            corrupt_batch(images, entry, strengths, random, assets)
         if plan.device.type == "cuda":
             torch.cuda.synchronize(plan.device)
 

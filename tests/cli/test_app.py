@@ -16,7 +16,7 @@ from PIL import Image
 import eyechart as ec
 from commands import assert_refused, hear_interrupts, picture
 from eyechart.images.identity import file_digest
-from eyechart.suites import work
+from eyechart.suites import file_corruption
 
 
 @pytest.fixture
@@ -192,9 +192,9 @@ def test_a_run_that_is_interrupted_keeps_what_is_written_and_goes_on(
 ):
     out = tmp_path / "out"
     command = ("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
-    monkeypatch.setattr(work, "READ_AT_ONCE", 1)
-    monkeypatch.setattr(work, "HELD_PICTURES", 1)
-    corrupt, calls = work.corrupt, []
+    monkeypatch.setattr(file_corruption, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(file_corruption, "HELD_PICTURES", 1)
+    corrupt, calls = file_corruption.corrupt, []
 
     def interrupted(*arguments, **options):
         calls.append(1)
@@ -202,7 +202,7 @@ def test_a_run_that_is_interrupted_keeps_what_is_written_and_goes_on(
             raise KeyboardInterrupt
         return corrupt(*arguments, **options)
 
-    monkeypatch.setattr(work, "corrupt", interrupted)
+    monkeypatch.setattr(file_corruption, "corrupt", interrupted)
     result = run(*command)
     assert result.status == 130
     assert "2 of 4 pictures" in result.err
@@ -241,9 +241,9 @@ def test_ctrl_c_on_the_real_process(photos, tmp_path):
 def test_no_room_on_the_disk_ends_in_a_sentence_and_keeps_the_rest(
     run, photos, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(work, "READ_AT_ONCE", 1)
-    monkeypatch.setattr(work, "HELD_PICTURES", 1)
-    write, calls = work.write_picture, []
+    monkeypatch.setattr(file_corruption, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(file_corruption, "HELD_PICTURES", 1)
+    write, calls = file_corruption.write_picture, []
 
     def full(*arguments, **options):
         calls.append(1)
@@ -251,7 +251,7 @@ def test_no_room_on_the_disk_ends_in_a_sentence_and_keeps_the_rest(
             raise OSError(28, "No space left on device")
         write(*arguments, **options)
 
-    monkeypatch.setattr(work, "write_picture", full)
+    monkeypatch.setattr(file_corruption, "write_picture", full)
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
     assert_refused(result, "No space left on device", "2 pictures")
     assert len(list((tmp_path / "out").rglob("*.png"))) == 2
@@ -311,9 +311,9 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
     out = tmp_path / "out"
     run("corrupt", photos, "-c", "fog", "-s", 2, "--out", out)
     command = ("corrupt", photos, "-c", "fog", "-s", 3, "--out", out)
-    monkeypatch.setattr(work, "READ_AT_ONCE", 1)
-    monkeypatch.setattr(work, "HELD_PICTURES", 1)
-    corrupt, calls = work.corrupt, []
+    monkeypatch.setattr(file_corruption, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(file_corruption, "HELD_PICTURES", 1)
+    corrupt, calls = file_corruption.corrupt, []
 
     def interrupted(*arguments, **options):
         calls.append(1)
@@ -321,7 +321,7 @@ def test_an_overwriting_run_that_is_interrupted_tells_the_truth_and_goes_on(
             raise KeyboardInterrupt
         return corrupt(*arguments, **options)
 
-    monkeypatch.setattr(work, "corrupt", interrupted)
+    monkeypatch.setattr(file_corruption, "corrupt", interrupted)
     result = run(*command, "--overwrite")
     assert result.status == 130
     assert "Stopped: 1 of 4 pictures are done" in result.err
@@ -447,7 +447,7 @@ def test_a_fault_of_our_own_is_still_no_traceback(run, photos, tmp_path, monkeyp
         raise KeyError("oops")
 
     monkeypatch.delenv("EYECHART_DEBUG", raising=False)
-    monkeypatch.setattr(work, "corrupt", broken)
+    monkeypatch.setattr(file_corruption, "corrupt", broken)
     result = run("corrupt", photos, "-c", "fog", "-s", 2, "--out", tmp_path / "out")
     assert result.status == 70
     assert "report it" in result.err

@@ -27,7 +27,7 @@ from eyechart.overlap.robustness_probe import RobustnessProbe, robustness_of
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.strength import draw_strengths
 from eyechart.suites.suite import Entry, find_entry, load_suite
-from eyechart.suites.write import write_suite
+from eyechart.suites.suite_file import write_suite
 from small_models import save_pictures
 
 SIDE = 32

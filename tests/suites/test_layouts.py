@@ -12,7 +12,7 @@ from PIL import Image
 import eyechart as ec
 from commands import assert_refused, picture
 from eyechart.images.stimulus import find_stimulus
-from eyechart.suites import array_layout, folder, work
+from eyechart.suites import array_layout, file_corruption, folder
 from eyechart.suites.suite import find_entry
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
@@ -123,7 +123,7 @@ def test_other_formats_get_the_name_that_loaders_look_for(run, tmp_path):
 
 def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(run, val, tmp_path, monkeypatch):
     out, more = tmp_path / "out", (*ONE, "--corruption", "fog", "--stimulus", "32")
-    real, calls = work.corrupt, []
+    real, calls = file_corruption.corrupt, []
 
     def interrupted(*arguments, **options):
         calls.append(1)
@@ -131,10 +131,10 @@ def test_a_run_that_was_stopped_goes_on_and_repeats_nothing(run, val, tmp_path, 
             signal.raise_signal(signal.SIGINT)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(work, "corrupt", interrupted)
+    monkeypatch.setattr(file_corruption, "corrupt", interrupted)
     stopped = folders(run, val, out, *more)
     assert stopped.status == 130 and "of 30 pictures are done" in stopped.err
-    monkeypatch.setattr(work, "corrupt", real)
+    monkeypatch.setattr(file_corruption, "corrupt", real)
     (out / "brightness" / "1" / "n01440764" / ".x.JPEG.999999999.tmp").touch()
     before = {name: (out / name).stat().st_mtime_ns for name in files(out) if "JPEG" in name}
     went_on = folders(run, val, out, *more)

@@ -17,7 +17,7 @@ from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of
 from eyechart.suites.strength import draw_severities, draw_strengths
 from eyechart.suites.suite import PUBLISHED, Suite, find_entry, load_suite, parse_suite
-from eyechart.suites.write import choose_entries, suite_text, write_suite
+from eyechart.suites.suite_file import choose_entries, suite_text, write_suite
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from places import ROOT
@@ -94,8 +94,7 @@ def test_every_published_corruption_can_be_drawn_and_applied(suite):
     for entry in load_suite(suite):
         random = draw_random(entry, keys, 0, [7] * 2, CPU)
         assets = assets_of(entry)
-        severity, values = draw_strengths(entry, random)
-        made = corrupt_batch(pictures, entry, severity, values, keys, 0, [7] * 2, assets)
+        made = corrupt_batch(pictures, entry, draw_strengths(entry, random), random, assets)
         assert made.shape == pictures.shape
         assert (made != pictures).any(), entry.name
 

@@ -16,8 +16,8 @@ from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from eyechart.suites.file_corruption import FileOutcome, Tally
     from eyechart.suites.folder import Settings
-    from eyechart.suites.work import Outcome, Tally
 
 
 def corrupt(
@@ -125,8 +125,8 @@ def _corrupt_one(
 ) -> None:
     from dataclasses import replace
 
+    from eyechart.suites.file_corruption import Tally, corrupt_files
     from eyechart.suites.folder import check_settings, claim, complete, plan, search
-    from eyechart.suites.work import Tally, corrupt_files
 
     if len(names) != 1:
         raise UsageError(
@@ -138,7 +138,7 @@ def _corrupt_one(
     replacing = claim(out, settings, jobs, overwrite)
     _say_left_out(left_out, pictures, out)
     done = Tally()
-    work = corrupt_files(jobs, settings, overwrite, replacing, done)
+    work = corrupt_files(jobs, settings, overwrite=overwrite, replacing=replacing, done=done)
     _work(work, done, settings.corruption, len(jobs), out)
     # Not where pictures were left out: older ones may still stand in their places.
     if replacing:
@@ -171,8 +171,8 @@ def _corrupt_layout(
     pictures: list[Path], suite: str | None, names: list[str], settings: "Settings", out: Path
 ) -> None:
     from eyechart.suites import layouts
+    from eyechart.suites.file_corruption import Tally
     from eyechart.suites.folder import search
-    from eyechart.suites.work import Tally
 
     corruptions, unready = layouts.corruptions_of(suite, names)
     parts = layouts.cells(settings, corruptions)
@@ -238,16 +238,16 @@ def _parse(assignments: list[str]) -> dict[str, float]:
     return parameters
 
 
-def _work(work: "Generator[Outcome]", done: "Tally", title: str, total: int, out: Path) -> None:
+def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> None:
     from eyechart.cli.shared.progress import progress_bar
 
     written = kept = left_out = 0
     try:
         with progress_bar(title, total) as step, closing(work) as outcomes:
             for outcome in outcomes:
-                written += outcome.what == "written"
-                kept += outcome.what == "kept"
-                left_out += outcome.what == "left out"
+                written += outcome.state == "written"
+                kept += outcome.state == "kept"
+                left_out += outcome.state == "left out"
                 step(1, outcome.why)
     except KeyboardInterrupt:
         raise Stop(

@@ -14,7 +14,7 @@ from eyechart.core.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
-    from eyechart.visual_change.pairs import Outcome, Pair
+    from eyechart.visual_change.pairs import ImagePair, PairOutcome
     from eyechart.visual_change.table import Row
 
 MOST_LINES = 40
@@ -90,18 +90,18 @@ def visual_change(
 
 
 def _work(
-    pairs: "list[Pair]",
+    pairs: "list[ImagePair]",
     table: Path | None,
-    maps: "dict[Pair, Path] | None",
+    maps: "dict[ImagePair, Path] | None",
     how: "tuple[str, torch.dtype, torch.device]",
-) -> "list[Outcome]":
+) -> "list[PairOutcome]":
     from eyechart.cli.shared.progress import progress_bar
     from eyechart.visual_change.pairs import measure_pairs
     from eyechart.visual_change.table import appending, read_table, write_table
 
     known = {} if table is None else read_table(table, [pair.name for pair in pairs])
     single = len(pairs) == 1
-    outcomes: list[Outcome] = []
+    outcomes: list[PairOutcome] = []
     try:
         with ExitStack() as stack:
             append = None
@@ -130,7 +130,9 @@ def _work(
     return outcomes
 
 
-def _maps(map_to: Path, clean: Path, corrupted: Path, pairs: "list[Pair]") -> "dict[Pair, Path]":
+def _maps(
+    map_to: Path, clean: Path, corrupted: Path, pairs: "list[ImagePair]"
+) -> "dict[ImagePair, Path]":
     """Return where each pair's map goes; only maps are ever replaced."""
     from eyechart.images.image_files import read_note
 
@@ -153,7 +155,7 @@ def _maps(map_to: Path, clean: Path, corrupted: Path, pairs: "list[Pair]") -> "d
     return maps
 
 
-def _draw(pair: "Pair", row: "Row", target: Path, definition: str) -> None:
+def _draw(pair: "ImagePair", row: "Row", target: Path, definition: str) -> None:
     from eyechart.images.image_files import read_picture, write_picture
     from eyechart.reports.figures.change_map import draw_map
     from eyechart.visual_change.pairs import grey_of

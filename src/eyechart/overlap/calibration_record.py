@@ -18,7 +18,7 @@ from eyechart.overlap.robustness_probe import RobustnessProbe
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
-from eyechart.suites.write import check_suite_path
+from eyechart.suites.suite_file import check_suite_path
 
 SCHEMA = 1
 COLUMNS = (

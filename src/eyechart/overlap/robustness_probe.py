@@ -17,7 +17,7 @@ from eyechart.models.model import Model
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
-from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
@@ -99,11 +99,10 @@ class RobustnessProbe:
             pictures = self.pictures[start:stop]
             if scale is None:
                 return pictures, None
-            severity, values = scale.given(strength, stop - start)
-            keys, assets = self.keys[start:stop], assets_of(scale.entry)
-            return corrupt_batch(
-                pictures, scale.entry, severity, values, keys, self.seed, 0, assets
-            ), None
+            entry, keys = scale.entry, self.keys[start:stop]
+            strengths = scale.strengths(strength, stop - start)
+            random = draw_random(entry, keys, self.seed, 0, pictures.device)
+            return corrupt_batch(pictures, entry, strengths, random, assets_of(entry)), None
 
         stimuli = StimulusSource(len(self.images), self.images.sizes[0], make)
         (classes,) = predict_classes(stimuli, [self.model], self.batch)

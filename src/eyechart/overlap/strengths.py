@@ -10,7 +10,8 @@ from math import inf, log
 import numpy as np
 
 from eyechart.core.errors import UsageError
-from eyechart.corruptions import Parameter, Values
+from eyechart.corruptions import Parameter
+from eyechart.suites.strength import Strengths
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 
 SettledValues = tuple[float, ...]
@@ -90,12 +91,12 @@ class StrengthScale:
             for parameter, settled in zip(self.moved, self.step(strength), strict=True)
         )
 
-    def given(self, strength: float, count: int) -> tuple[Values, dict[str, Values]]:
-        """Return severities and parameters of so many pictures, as `corrupt_batch` takes them."""
+    def strengths(self, strength: float, count: int) -> Strengths:
+        """Return this strength for so many pictures, as `corrupt_batch` takes it."""
         if self.by_severity:
-            return np.full(count, _rounded(strength)), {}
-        values = self.values(strength).items()
-        return np.full(count, STRONG), {name: np.full(count, value) for name, value in values}
+            return Strengths(np.full(count, _rounded(strength)))
+        values = {name: np.full(count, value) for name, value in self.values(strength).items()}
+        return Strengths(np.full(count, STRONG), values)
 
     def between(self, low: float, high: float) -> Entry:
         """Return the entry with strengths drawn between these two."""

@@ -29,7 +29,7 @@ from eyechart.overlap.overlap_study import (
     TrainingJob,
 )
 from eyechart.suites.suite import Suite
-from eyechart.suites.write import write_suite
+from eyechart.suites.suite_file import write_suite
 from eyechart.training.data import Labelled, training_data
 from eyechart.training.sources import TrainingSources
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from eyechart.core.arguments import brief
@@ -16,10 +17,11 @@ from eyechart.corruptions.arithmetic import JUST_BELOW, to_levels, to_unit
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.image_types import Batch, each_size, to_batch
 from eyechart.suites.assets import assets_of
-from eyechart.suites.strength import DEFAULT_SEVERITY, check_severity, resolve
+from eyechart.suites.strength import DEFAULT_SEVERITY, Strengths, check_severity, resolve
 from eyechart.suites.suite import DRAWN, Entry, find_variant
 
-Numbers = float | Sequence[float] | np.ndarray[Any, Any] | Tensor
+Numbers = ArrayLike | Tensor
+"""One number, or one per image."""
 
 LEAST_VALUES = 100_000
 """How many values are worth a thread of their own."""
@@ -37,7 +39,7 @@ CHUNK_VALUES = {"cpu": 4 * 3 * 224 * 224, "cuda": 128 * 3 * 224 * 224}
 def corrupt(
     images: Any,
     name: str | None = None,
-    *positional: Any,
+    *positional: object,
     severity: Numbers | None = None,
     seed: int = 0,
     keys: Sequence[str | int] | None = None,
@@ -76,30 +78,21 @@ def corrupt(
     if not isinstance(images, (list, tuple)):
         batch, restore = to_batch(images)
         image_keys = _keys(batch, keys, entry)
+        random = draw_random(entry, image_keys, seed, int(draw), batch.device)
         strengths = _strengths(entry, severity, parameters, batch.shape[0])
-        number = int(draw)
-        return restore(corrupt_batch(batch, entry, *strengths, image_keys, seed, number, assets))
+        return restore(corrupt_batch(batch, entry, strengths, random, assets))
     if not images:
         raise UsageError("images is empty: give at least one image.")
     if keys is not None:
         named_keys(keys, len(images))
-    severities, given = _strengths(entry, severity, parameters, len(images))
-    results: list[Any] = [None] * len(images)
-    for places, batch, restores in each_size(images):
-        own = None if keys is None else [keys[place] for place in places]
-        part = {parameter: values[places] for parameter, values in given.items()}
-        corrupted = corrupt_batch(
-            batch,
-            entry,
-            severities[places],
-            part,
-            _keys(batch, own, entry),
-            seed,
-            int(draw),
-            assets,
-        )
-        for place, restore, one in zip(places, restores, corrupted, strict=True):
-            results[place] = restore(one[None])
+    strengths = _strengths(entry, severity, parameters, len(images))
+    results: list[object] = [None] * len(images)
+    for indices, batch, restores in each_size(images):
+        some_keys = None if keys is None else [keys[index] for index in indices]
+        random = draw_random(entry, _keys(batch, some_keys, entry), seed, int(draw), batch.device)
+        corrupted = corrupt_batch(batch, entry, strengths.select(indices), random, assets)
+        for index, restore, one in zip(indices, restores, corrupted, strict=True):
+            results[index] = restore(one[None])
     return results
 
 
@@ -112,30 +105,20 @@ def _check_whole(name: str, value: object) -> None:
 
 
 def corrupt_batch(
-    batch: Batch,
-    entry: Entry,
-    severity: Values,
-    given: dict[str, Values],
-    keys: Tensor,
-    seed: int,
-    draw: int | Sequence[int],
-    assets: Assets,
+    batch: Batch, entry: Entry, strengths: Strengths, random: ImageRandom, assets: Assets
 ) -> Batch:
     """Return the corrupted batch, same type: float clipped to 0…1, uint8 by the entry's rule.
 
-    `draw` is one number for all images, or one for each.
+    `random`: that of the batch's images, by `draw_random`.
     """
-    draws = [draw] * batch.shape[0] if isinstance(draw, int) else draw
-    random = draw_random(entry, keys, seed, draws, batch.device)
-    side = min(batch.shape[-2:])
-    values = resolve(entry, severity, given, side, random)
+    values = resolve(entry, *strengths, min(batch.shape[-2:]), random)
     result = torch.empty_like(batch)
 
     def work(part: tuple[int, int]) -> None:
         start, stop = part
-        own = {name: value[start:stop] for name, value in values.items()}
+        some_values = {name: value[start:stop] for name, value in values.items()}
         clean = _as_needed(batch[start:stop].contiguous(), entry.corruption.takes)
-        changed = entry.corruption(clean, random.part(start, stop), own, assets)
+        changed = entry.corruption(clean, random.part(start, stop), some_values, assets)
         result[start:stop] = _store(changed, batch.dtype, entry.eight_bit)
 
     parts = _parts(batch)
@@ -145,7 +128,7 @@ def corrupt_batch(
         for part in parts:
             work(part)
     # severity 0 is the clean image itself, whatever the parameters round to
-    untouched = (severity == 0) & (not given)
+    untouched = (strengths.severity == 0) & (not strengths.parameters)
     if not untouched.any():
         return result
     same = torch.from_numpy(untouched).to(batch.device).reshape(-1, 1, 1, 1)
@@ -153,9 +136,13 @@ def corrupt_batch(
 
 
 def draw_random(
-    entry: Entry, keys: Tensor, seed: int, draws: Sequence[int], device: torch.device
+    entry: Entry, keys: Tensor, seed: int, draw: int | Sequence[int], device: torch.device
 ) -> ImageRandom:
-    """Return the random numbers of an entry for images (keys) and the numbers of their draws."""
+    """Return the random numbers of an entry for images (keys) and the numbers of their draws.
+
+    `draw`: one number for all images, or one for each.
+    """
+    draws = [draw] * len(keys) if isinstance(draw, int) else draw
     salts = {draw: hash64(int(seed), entry.name, int(draw)) for draw in set(draws)}
     return ImageRandom(keys, [salts[draw] for draw in draws], device)
 
@@ -198,13 +185,13 @@ def _keys(batch: Batch, keys: Sequence[str | int] | None, entry: Entry) -> Tenso
 
 def _strengths(
     entry: Entry, severity: Numbers | None, parameters: dict[str, Numbers], count: int
-) -> tuple[Values, dict[str, Values]]:
-    """Return severities and given parameters with one value per image."""
-    given = {}
+) -> Strengths:
+    """Return severities and parameters with one value per image."""
+    values = {}
     for name, value in parameters.items():
         entry.corruption.parameter(name)
-        given[name] = _per_image(name, value, count)
-    if severity is None and not given:
+        values[name] = _per_image(name, value, count)
+    if severity is None and not values:
         raise UsageError(
             "Say how strong: give severity (0 to 5) or the corruption's own parameters, "
             + ", ".join(parameter.name for parameter in entry.corruption.parameters)
@@ -212,7 +199,7 @@ def _strengths(
         )
     severities = _per_image("severity", DEFAULT_SEVERITY if severity is None else severity, count)
     check_severity(severities)
-    return severities, given
+    return Strengths(severities, values)
 
 
 def _per_image(name: str, value: Numbers, count: int) -> Values:

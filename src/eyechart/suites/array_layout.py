@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -51,9 +50,9 @@ class Stack:
         """Height and width in px."""
         return self.images.sizes[0]
 
-    def levels(self, places: Sequence[int]) -> NDArray[np.uint8]:
+    def levels(self, indices: Sequence[int]) -> NDArray[np.uint8]:
         """Return some of the images as uint8 (B, H, W, 3)."""
-        return _rows(self.images.batch(places))
+        return _rows(self.images.batch(indices))
 
 
 def load_stack(source: Path, stimulus: str, step: Callable[[int], Advance]) -> Stack:
@@ -85,7 +84,7 @@ def _from_array(source: Path, stimulus: str) -> ImageSet:
     return ImageSet(
         str(source),
         how,
-        tuple(Picture(source, str(place), str(label)) for place, label in enumerate(labels)),
+        tuple(Picture(source, str(index), str(label)) for index, label in enumerate(labels)),
         tuple(hashlib.sha256(levels.tobytes()).hexdigest() for levels in array),
         (array.shape[1:3],) * len(array),
         kept=dict(enumerate(to_planes(array))),
@@ -114,7 +113,7 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
     """
     parts = [replace(cell, images=stack.images.fingerprint) for cell in parts]
     files = {cell.corruption: out / f"{folder_name(cell.corruption)}.npy" for cell in parts}
-    begun = {name: found for name, path in files.items() if (found := _begun(path))}
+    begun = {name: existing for name, path in files.items() if (existing := _begun(path))}
     claim(out, common_settings(parts, out, begun), [Job(path, path) for path in files.values()])
     with lock_folder(out):
         try:
@@ -123,8 +122,8 @@ def write_arrays(stack: Stack, parts: Sequence[Settings], out: Path, step: Advan
             _write_labels(stack, out)
             written = 0
             for corruption, path in files.items():
-                own = [cell for cell in parts if cell.corruption == corruption]
-                written += _write_corruption(stack, own, path, step)
+                of_corruption = [cell for cell in parts if cell.corruption == corruption]
+                written += _write_corruption(stack, of_corruption, path, step)
             (out / PARTS).rmdir()
         except OSError as error:
             raise UsageError(f"Cannot write into {out}: {error.strerror or error}.") from None
@@ -154,10 +153,10 @@ def _write_corruption(stack: Stack, cells: Sequence[Settings], path: Path, step:
         else:
             _save(part, _corrupted(stack, cell, step))
     with atomic_file(path) as temporary:
-        whole = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
-        for place, part in enumerate(parts):
-            whole[place * count : (place + 1) * count] = np.load(part, mmap_mode="r")
-        whole.flush()
+        array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
+        for index, part in enumerate(parts):
+            array[index * count : (index + 1) * count] = np.load(part, mmap_mode="r")
+        array.flush()
     for part in parts:
         part.unlink()
     return True
@@ -171,21 +170,21 @@ def _begun(path: Path) -> Path | None:
 
 def _corrupted(stack: Stack, cell: Settings, step: Advance) -> NDArray[np.uint8]:
     """Return all images under one corruption at one severity."""
-    made = np.empty((len(stack.images), *stack.size, 3), dtype=np.uint8)
-    for start in range(0, len(made), AT_ONCE):
-        places = range(start, min(start + AT_ONCE, len(made)))
-        images = stack.images.batch(places).to(torch.device(cell.device))
+    array = np.empty((len(stack.images), *stack.size, 3), dtype=np.uint8)
+    for start in range(0, len(array), AT_ONCE):
+        indices = range(start, min(start + AT_ONCE, len(array)))
+        images = stack.images.batch(indices).to(torch.device(cell.device))
         result = corrupt(
             images,
             cell.corruption,
             severity=cell.severity,
             seed=cell.seed,
-            keys=[stack.images.digests[place] for place in places],
+            keys=[stack.images.digests[index] for index in indices],
             frost_textures=cell.frost_textures,
         )
-        made[start : start + len(places)] = _rows(result)
-        step(len(places), "")
-    return made
+        array[start : start + len(indices)] = _rows(result)
+        step(len(indices), "")
+    return array
 
 
 def _rows(images: torch.Tensor) -> NDArray[np.uint8]:
@@ -202,6 +201,6 @@ def _is_whole(path: Path, shape: tuple[int, ...]) -> bool:
     return bool(array.shape == shape and array.dtype == np.uint8)
 
 
-def _save(path: Path, array: NDArray[Any]) -> None:
+def _save(path: Path, array: NDArray[np.generic]) -> None:
     with atomic_file(path) as temporary, temporary.open("wb") as file:
         np.save(file, array)

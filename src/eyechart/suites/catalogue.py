@@ -81,9 +81,9 @@ class Description:
             lines.append("  Things move in the picture: pixel-wise comparison does not apply.")
         if self.note:
             lines.append(f"  Note: {self.note}")
-        others = [each for each in self.variants if each != self.variant]
-        if others:
-            lines.append(f"  Other variants: {', '.join(others)}")
+        other_variants = [variant for variant in self.variants if variant != self.variant]
+        if other_variants:
+            lines.append(f"  Other variants: {', '.join(other_variants)}")
         return "\n".join([*lines, f"  Source: {self.source}"])
 
     def _table(self) -> list[str]:

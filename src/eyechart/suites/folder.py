@@ -1,14 +1,13 @@
 """A folder of corrupted pictures: what goes where, with which settings, and what is there already.
 
 Every picture carries a note of what made it, and the folder a record of its settings, so that a run
-that was stopped goes on where it was and never mixes settings. `work.py` does the corrupting.
+that was stopped goes on where it was and never mixes settings. `file_corruption.py` does the work.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -65,12 +64,12 @@ class Settings:
 
     def fingerprint(self) -> str:
         """Return 16 hexadecimal digits that stand for these settings."""
-        said = asdict(self)
+        content = asdict(self)
         for name in ("stimulus", "layout", "images", "corruption_versions"):
             # left out where there is none: results from before there was any stay what they are
-            if said[name] in (None, {}):
-                del said[name]
-        return f"{hash64(json.dumps(said, sort_keys=True)):016x}"
+            if content[name] in (None, {}):
+                del content[name]
+        return f"{hash64(json.dumps(content, sort_keys=True)):016x}"
 
 
 @dataclass(frozen=True)
@@ -128,10 +127,10 @@ def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[P
         raise UsageError(f"{out} holds the pictures themselves: choose another folder for --out.")
     kept: list[ImageFile] = []
     left_out: dict[Path, int] = {}
-    for found in find_pictures(pictures, leave_out=out):
-        folder = _result_folder(found)
+    for image in find_pictures(pictures, leave_out=out):
+        folder = _result_folder(image)
         if folder is None:
-            kept.append(found)
+            kept.append(image)
         else:
             left_out[folder] = left_out.get(folder, 0) + 1
     if not kept:
@@ -139,9 +138,9 @@ def search(pictures: Sequence[Path], out: Path) -> tuple[list[ImageFile], dict[P
     return kept, left_out
 
 
-def _result_folder(found: ImageFile) -> Path | None:
+def _result_folder(image: ImageFile) -> Path | None:
     """Return the folder of results, below the one that was searched, in which the picture lies."""
-    below = found.path.parents[: len(found.relative.parts) - 1]
+    below = image.path.parents[: len(image.relative.parts) - 1]
     return next((folder for folder in below if _has_record(folder)), None)
 
 
@@ -152,12 +151,12 @@ def _has_record(folder: Path) -> bool:
 def plan(pictures: Sequence[ImageFile], out: Path, format: str = "png") -> list[Job]:
     """Return what has to be done; folders keep their structure below `out`."""
     jobs: dict[Path, Job] = {}
-    for found in pictures:
-        target = out / found.relative.with_suffix(SUFFIX_OF[format])
-        other = jobs.setdefault(target, Job(found.path, target))
-        if other.source.resolve() != found.path.resolve():
+    for image in pictures:
+        target = out / image.relative.with_suffix(SUFFIX_OF[format])
+        other = jobs.setdefault(target, Job(image.path, target))
+        if other.source.resolve() != image.path.resolve():
             raise UsageError(
-                f"{other.source} and {found.path} would both become {target}:"
+                f"{other.source} and {image.path} would both become {target}:"
                 " give their common folder, rename one, or use two folders for --out."
             )
     sources = {job.source.resolve() for job in jobs.values()}
@@ -217,11 +216,11 @@ def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
     """Refuse if results of other settings would stay beside the new ones."""
     targets = {job.target for job in jobs}
     remains = [
-        found.path
-        for found in (pictures_in(out) if out.is_dir() else ())
-        if found.path not in targets
-        and _result_folder(found) is None
-        and is_of_other_settings(read_note(found.path), settings)
+        image.path
+        for image in (pictures_in(out) if out.is_dir() else ())
+        if image.path not in targets
+        and _result_folder(image) is None
+        and is_of_other_settings(read_note(image.path), settings)
     ]
     if remains:
         count = "1 result" if len(remains) == 1 else f"{len(remains)} results"
@@ -234,19 +233,20 @@ def _refuse_remains(out: Path, settings: Settings, jobs: Sequence[Job]) -> None:
 def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
     """Refuse a folder of others; else return whether an overwriting run was stopped in it."""
     if not _has_record(out):
-        there = next((job.target for job in jobs if job.target.exists()), None)
-        if there is not None:
+        existing = next((job.target for job in jobs if job.target.exists()), None)
+        if existing is not None:
             raise UsageError(
-                f"{there} is there already and was not made by this command: {_instead(settings)}."
+                f"{existing} is there already and was not made by this command:"
+                f" {_instead(settings)}."
             )
         return False
     record = _read_record(out / RECORD, _instead(settings))
-    before, now = dict(record["settings"]), asdict(settings)
-    of_now, of_before = now.pop("corruption_versions"), before.get("corruption_versions", {})
+    before, now = dict(record.settings), asdict(settings)
+    of_now, of_before = now.pop("corruption_versions"), record.corruption_versions
     if settings.layout is None:  # else `recorded_versions` is for what is there of each
-        said = f"{settings.corruption}'s version"
-        now[said] = of_now.get(settings.corruption, 1)
-        before[said] = of_before.get(settings.corruption, 1)
+        version = f"{settings.corruption}'s version"
+        now[version] = of_now.get(settings.corruption, 1)
+        before[version] = of_before.get(settings.corruption, 1)
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
         first = changed[0]
@@ -254,19 +254,17 @@ def _refuse_others(out: Path, settings: Settings, jobs: Sequence[Job]) -> bool:
             f"{out} holds pictures made with {first} {_show(before.get(first))}, not"
             f" {_show(now[first])}: {_instead(settings)}."
         )
-    return record.get("replacing") is True
+    return record.is_replacing
 
 
 def recorded_versions(out: Path, settings: Settings) -> dict[str, int] | None:
     """Return the versions of corruptions, where not 1, in a folder's record; None without one."""
     if not _has_record(out):
         return None
-    record = _read_record(out / RECORD, _instead(settings))
-    versions: dict[str, int] = record["settings"].get("corruption_versions", {})
-    return versions
+    return _read_record(out / RECORD, _instead(settings)).corruption_versions
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={number:g}" for name, number in value.items()) or "none"
     return "none" if value is None else str(value)
@@ -279,13 +277,24 @@ def _instead(settings: Settings) -> str:
     return "choose another folder or delete it"
 
 
-def _read_record(record: Path, instead: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _FolderRecord:
+    """What a folder's record says of the images in it."""
+
+    settings: dict[str, object]
+    corruption_versions: dict[str, int]
+    is_replacing: bool
+
+
+def _read_record(path: Path, instead: str) -> _FolderRecord:
     try:
-        content: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
-        if isinstance(content["settings"], dict):
-            return content
+        content = json.loads(path.read_text(encoding="utf-8"))
+        settings = content["settings"]
+        if isinstance(settings, dict):
+            versions = settings.get("corruption_versions", {})
+            return _FolderRecord(settings, versions, content.get("replacing") is True)
     except OSError as error:
-        raise UsageError(f"Cannot read {record}: {error.strerror}.") from None
+        raise UsageError(f"Cannot read {path}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError):
         pass
-    raise UsageError(f"{record} is damaged, so what the folder holds is unknown: {instead}.")
+    raise UsageError(f"{path} is damaged, so what the folder holds is unknown: {instead}.")

@@ -54,7 +54,7 @@ def is_read(suite: str) -> bool:
 
 def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
     """Return corruptions that are read from files; those that are known here keep their meaning."""
-    known = {entry.name: entry for each in KNOWN for entry in load_suite(each)}
+    known = {entry.name: entry for suite_name in KNOWN for entry in load_suite(suite_name)}
     # a level at which nothing is said: files are shown at severities 1 to 5
     return [
         known.get(name) or FileEntry(name, suite, name, "", levels={0: {}})
@@ -64,21 +64,23 @@ def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
 
 def suite_of(names: Sequence[str]) -> str:
     """Return the suite that corruptions of these names belong to, "files" if to none."""
-    benchmark, extra = ([entry.name for entry in load_suite(each)] for each in KNOWN)
+    benchmark, extra = ([entry.name for entry in load_suite(suite)] for suite in KNOWN)
     if set(names) <= {*benchmark, *extra}:
         return KNOWN[0] if set(names) & set(benchmark) else KNOWN[1]
-    return next((each for each, own in FILE_SUITES.items() if set(names) <= set(own)), OTHERS)
+    return next(
+        (suite for suite, members in FILE_SUITES.items() if set(names) <= set(members)), OTHERS
+    )
 
 
 def known_names() -> list[str]:
     """Return the names of all corruptions that files are recognised by, in the suites' order."""
-    return [name for own in _benchmarks() for name in own]
+    return [name for benchmark in _benchmarks() for name in benchmark]
 
 
 def _benchmarks() -> list[list[str]]:
     """Return the names of each benchmark; ImageNet-C's extras belong to it."""
-    made = [entry.name for each in KNOWN for entry in load_suite(each)]
-    return [made, *map(list, FILE_SUITES.values())]
+    computed = [entry.name for suite in KNOWN for entry in load_suite(suite)]
+    return [computed, *map(list, FILE_SUITES.values())]
 
 
 def of_one_benchmark(names: Collection[str]) -> list[str]:
@@ -86,10 +88,10 @@ def of_one_benchmark(names: Collection[str]) -> list[str]:
 
     That is one of which nothing is missing, else ImageNet-C; of parts of others, all.
     """
-    parts = [[name for name in own if name in names] for own in _benchmarks()]
+    parts = [[name for name in benchmark if name in names] for benchmark in _benchmarks()]
     extra = {entry.name for entry in load_suite(KNOWN[1])}
-    for own, part in zip(_benchmarks(), parts, strict=True):
-        if set(own) - extra <= set(part):
+    for benchmark, part in zip(_benchmarks(), parts, strict=True):
+        if set(benchmark) - extra <= set(part):
             return part
     return parts[0] or [name for part in parts for name in part]
 

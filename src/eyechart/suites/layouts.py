@@ -1,7 +1,7 @@
 """Whole benchmarks as files in a published layout: ImageNet-C's folders, CIFAR-10-C's arrays.
 
-Only what goes where and with which settings is decided here; `work.py` corrupts and writes images,
-`array_layout.py` arrays.
+Only what goes where and with which settings is decided here; `file_corruption.py` corrupts and
+writes images, `array_layout.py` arrays.
 """
 
 import os
@@ -16,6 +16,13 @@ from eyechart.core.registry import unknown_name
 from eyechart.images.image_files import ImageFile
 from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.assets import is_ready
+from eyechart.suites.file_corruption import (
+    HELD_PICTURES,
+    FileOutcome,
+    Sources,
+    Tally,
+    corrupt_files,
+)
 from eyechart.suites.folder import (
     SUFFIX_OF,
     Job,
@@ -25,7 +32,6 @@ from eyechart.suites.folder import (
     recorded_versions,
 )
 from eyechart.suites.suite import find_entry, load_suite
-from eyechart.suites.work import HELD_PICTURES, Outcome, Sources, Tally, corrupt_files
 
 FOLDERS, ARRAYS = "imagenet-c", "cifar-c"
 STIMULI = {FOLDERS: "224", ARRAYS: "native"}
@@ -102,16 +108,16 @@ def folder_name(corruption: str) -> str:
 def check_classes(pictures: Sequence[ImageFile]) -> None:
     """Raise a UsageError unless every image lies in a class folder, and no two become one file."""
     targets: dict[Path, Path] = {}
-    for found in pictures:
-        if len(found.relative.parts) != 2:
+    for image in pictures:
+        if len(image.relative.parts) != 2:
             raise UsageError(
-                f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, and {found.path} lies"
-                f" {'beside' if len(found.relative.parts) < 2 else 'below'} them: give the folder"
+                f"--layout {FOLDERS} needs class folders, DIR/CLASS/IMAGE, and {image.path} lies"
+                f" {'beside' if len(image.relative.parts) < 2 else 'below'} them: give the folder"
                 " that holds the class folders."
             )
-        other = targets.setdefault(found.relative.with_suffix(""), found.path)
-        if other != found.path:
-            raise UsageError(f"{other} and {found.path} would become one file: rename one.")
+        other = targets.setdefault(image.relative.with_suffix(""), image.path)
+        if other != image.path:
+            raise UsageError(f"{other} and {image.path} would become one file: rename one.")
 
 
 def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
@@ -120,12 +126,14 @@ def claim_folders(out: Path, parts: Sequence[Settings]) -> None:
     begun = {name: top for name, top in tops.items() if top.exists()}
     common = common_settings(parts, out, begun)
     claim(out, common, [Job(top, top) for top in sorted(tops.values())])
-    remove_leftovers(place for top in tops.values() for place in top.glob("*/*") if place.is_dir())
+    remove_leftovers(
+        folder for top in tops.values() for folder in top.glob("*/*") if folder.is_dir()
+    )
 
 
 def corrupt_folders(
     pictures: Sequence[ImageFile], parts: Sequence[Settings], out: Path, done: Tally
-) -> Generator[Outcome]:
+) -> Generator[FileOutcome]:
     """Write OUT/CORRUPTION/SEVERITY/CLASS/FILE for all images, and yield what became of each file.
 
     A few images at a time are read once and corrupted in every way. An image that cannot be read is
@@ -135,41 +143,41 @@ def corrupt_folders(
     for start in range(0, len(pictures), HELD_PICTURES):
         some = pictures[start : start + HELD_PICTURES]
         usable: list[ImageFile] = []
-        for found, why in zip(some, _problems(some, sources), strict=True):
+        for image, why in zip(some, _problems(some, sources), strict=True):
             if why:
-                yield Outcome(Job(found.path, out / found.relative), "left out", why)
+                yield FileOutcome(Job(image.path, out / image.relative), "left out", why)
             else:
-                usable.append(found)
+                usable.append(image)
         for cell in parts:
-            jobs = [Job(found.path, _target(out, cell, found)) for found in usable]
+            jobs = [Job(image.path, _target(out, cell, image)) for image in usable]
             yield from corrupt_files(jobs, cell, done=done, sources=sources)
 
 
 def _problems(pictures: Sequence[ImageFile], sources: Sources) -> Iterator[str]:
     """Read images and return a sentence for each, "" where it can be used."""
 
-    def read(found: ImageFile) -> str:
+    def read(image: ImageFile) -> str:
         try:
-            sources.digest(found.path)
-            sources.levels(found.path)
+            sources.digest(image.path)
+            sources.levels(image.path)
         except OSError as error:
-            return f"Cannot read {found.path}: {error.strerror}."
+            return f"Cannot read {image.path}: {error.strerror}."
         except UsageError as error:
-            return str(error) if str(found.path) in str(error) else f"{found.path}: {error}"
+            return str(error) if str(image.path) in str(error) else f"{image.path}: {error}"
         return ""
 
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         yield from list(pool.map(read, pictures))
 
 
-def _target(out: Path, cell: Settings, found: ImageFile) -> Path:
+def _target(out: Path, cell: Settings, image: ImageFile) -> Path:
     """Return the file of an image: under its own name, where that names the right format."""
     assert cell.severity is not None
-    name = found.relative.name
+    name = image.relative.name
     if cell.format != "jpeg":
-        name = found.relative.with_suffix(SUFFIX_OF[cell.format]).name
-    elif found.relative.suffix.lower() not in (".jpg", ".jpeg"):
+        name = image.relative.with_suffix(SUFFIX_OF[cell.format]).name
+    elif image.relative.suffix.lower() not in (".jpg", ".jpeg"):
         # as ImageNet's own are called
-        name = found.relative.with_suffix(".JPEG").name
+        name = image.relative.with_suffix(".JPEG").name
     severity = str(int(cell.severity))
-    return out / folder_name(cell.corruption) / severity / found.relative.parent / name
+    return out / folder_name(cell.corruption) / severity / image.relative.parent / name

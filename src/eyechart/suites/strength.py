@@ -5,7 +5,10 @@ from its mild to its strong end and 0…1 leads up to the mild end.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +23,22 @@ LARGEST_TABLE = 299
 """Side in px up to which lengths come from the published tables."""
 
 
+class Strengths(NamedTuple):
+    """How strongly each image of a batch is corrupted.
+
+    `severity`: one per image; NaN where `parameters` say it all. `parameters`: those whose values
+    are set, one per image; the others follow from the severity, or are drawn for the image.
+    """
+
+    severity: Values
+    parameters: Mapping[str, Values] = MappingProxyType({})
+
+    def select(self, indices: Sequence[int]) -> "Strengths":
+        """Return the strengths of some of the images."""
+        some = {name: values[indices] for name, values in self.parameters.items()}
+        return Strengths(self.severity[indices], some)
+
+
 def check_severity(severity: Values) -> None:
     """Raise a UsageError unless every severity lies in 0…5."""
     bad = severity[~((severity >= 0) & (severity <= STRONGEST))]
@@ -28,24 +47,24 @@ def check_severity(severity: Values) -> None:
 
 
 def resolve(
-    entry: Entry, severity: Values, given: dict[str, Values], side: int, random: ImageRandom
+    entry: Entry, severity: Values, fixed: Mapping[str, Values], side: int, random: ImageRandom
 ) -> dict[str, Values]:
     """Return every parameter's value per image, lengths in pixels of a picture of this `side`.
 
-    Values in `given` stand; the others follow from the severity or are drawn for the image.
+    Values in `fixed` stand; the others follow from the severity or are drawn for the image.
     """
     values = {}
     for parameter in entry.corruption.parameters:
         name = parameter.name
-        if name in given:
-            parameter.check(given[name])
-            value = given[name]
+        if name in fixed:
+            parameter.check(fixed[name])
+            value = fixed[name]
         else:
             value = _follow(entry, parameter, severity, side, random)
         stretch = side / (entry.reference_side or LARGEST_TABLE)
         if parameter.scales_with_size and entry.reference_side is not None:
             value = parameter.settle(value * stretch, stretch)
-        elif name not in given:
+        elif name not in fixed:
             value = parameter.settle(value, stretch if parameter.scales_with_size else 1.0)
         values[name] = value
     return values
@@ -58,17 +77,17 @@ def draw_from_domain(entry: Entry, random: ImageRandom) -> dict[str, Values]:
     }
 
 
-def draw_strengths(entry: Entry, random: ImageRandom) -> tuple[Values, dict[str, Values]]:
+def draw_strengths(entry: Entry, random: ImageRandom) -> Strengths:
     """Return how strong each picture is corrupted where nobody says: for `corrupt_batch`.
 
     Severities, evenly over the entry's range of them, or one of the five published levels; where
     there are neither, NaN and the parameters as drawn from the domain.
     """
     if entry.severity is not None:
-        return draw_severities(random, *entry.severity), {}
+        return Strengths(draw_severities(random, *entry.severity))
     if entry.levels:
-        return np.floor(1 + STRONGEST * random.scalar("drawn severity")), {}
-    return np.full(len(random), np.nan), draw_from_domain(entry, random)
+        return Strengths(np.floor(1 + STRONGEST * random.scalar("drawn severity")))
+    return Strengths(np.full(len(random), np.nan), draw_from_domain(entry, random))
 
 
 def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
@@ -77,8 +96,8 @@ def draw_severities(random: ImageRandom, low: float, high: float) -> Values:
     Many corruptions do all pictures of one strength at once: a strength for each picture of its own
     would leave a GPU waiting.
     """
-    place = np.floor(random.scalar("drawn severity") * DRAWN_LEVELS)
-    return low + (place + 0.5) / DRAWN_LEVELS * (high - low)
+    level = np.floor(random.scalar("drawn severity") * DRAWN_LEVELS)
+    return low + (level + 0.5) / DRAWN_LEVELS * (high - low)
 
 
 def _draw(entry: Entry, parameter: Parameter, random: ImageRandom) -> Values:

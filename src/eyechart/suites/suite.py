@@ -27,6 +27,8 @@ STRONGEST = 5.0
 """The largest severity."""
 
 Range = tuple[float, float]
+Fields = dict[str, Any]
+"""What a YAML file says of an entry, by the names of the entry's fields."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Entry:
     domain: Mapping[str, Range] = field(default_factory=dict)
     severity: Range | None = None
     variant: str | None = None
-    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    variants: Mapping[str, Fields] = field(default_factory=dict)
     note: str = ""
     version: int = 1
 
@@ -106,7 +108,7 @@ class Suite:
     @property
     def variants(self) -> tuple[str, ...]:
         """The variants that at least one of the corruptions has."""
-        return tuple(dict.fromkeys(each for entry in self for each in entry.variants))
+        return tuple(dict.fromkeys(variant for entry in self for variant in entry.variants))
 
     def in_variant(self, variant: str) -> "Suite":
         """Return the suite with every corruption in this variant that has it.
@@ -174,11 +176,11 @@ def parse_suite(text: str, where: str) -> Suite:
     try:
         return _suite(parse_yaml(text))
     except (ValueError, TypeError) as error:
-        what = " ".join(str(error).split()).rstrip(".")
-        raise UsageError(f"The suite {where} is not well formed: {what}.") from None
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise UsageError(f"The suite {where} is not well formed: {reason}.") from None
 
 
-def _suite(data: Any) -> Suite:
+def _suite(data: object) -> Suite:
     if not isinstance(data, dict):
         raise ValueError("it must have name, title, source and corruptions")
     for key in ("name", "title", "source"):
@@ -205,7 +207,7 @@ BESIDE_SAME_AS = ("same_as", "severity", "variant")
 """What an entry may say that is otherwise that of another suite."""
 
 
-def _entry(item: Any, suite: str, shared: Mapping[str, Any]) -> Entry:
+def _entry(item: object, suite: str, shared: Fields) -> Entry:
     if not isinstance(item, dict):
         raise ValueError(f"an entry must have a name and a group, got {item!r}")
     if "same_as" in item:
@@ -231,7 +233,7 @@ def _entry(item: Any, suite: str, shared: Mapping[str, Any]) -> Entry:
     return entry
 
 
-def _same_as(item: Mapping[str, Any], suite: str) -> Entry:
+def _same_as(item: Fields, suite: str) -> Entry:
     """The entry of another suite, as it is there, in a variant, or with a range of severities."""
     for key in item:
         if key not in BESIDE_SAME_AS:
@@ -256,9 +258,9 @@ def _named(text: str) -> Entry:
     return entries[name]
 
 
-def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _tuples(fields: Fields) -> Fields:
     """The nested tables of an entry with tuples for lists."""
-    tables: dict[str, Any] = {}
+    tables: Fields = {}
     if "levels" in fields:
         tables["levels"] = {
             int(side): {name: _numbers(name, values) for name, values in table.items()}
@@ -277,15 +279,17 @@ def _tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     return tables
 
 
-def _severity(values: Any) -> Range:
+def _severity(values: object) -> Range:
     numbers = _numbers("severity", values)
     if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] <= STRONGEST:
         raise ValueError(f"severity must be two rising numbers within 0 and 5, got {values}")
     return numbers[0], numbers[1]
 
 
-def _numbers(name: str, values: Any) -> tuple[float, ...]:
-    if not isinstance(values, list) or not all(isinstance(each, int | float) for each in values):
+def _numbers(name: str, values: object) -> tuple[float, ...]:
+    if not isinstance(values, list) or not all(
+        isinstance(number, int | float) for number in values
+    ):
         raise ValueError(f"{name} must be a list of numbers, got {values!r}")
     return tuple(map(float, values))
 
@@ -355,7 +359,7 @@ def find_entry(name: str, variant: str | None = None) -> Entry:
 
 def find_variant(name: str, variant: str | None = None) -> Entry:
     """Return the corruption called `name`, which may name its variant: `noc/rain@paper`."""
-    plain, own = split_variant(as_text(name, "The corruption's name"))
-    if own is not None and variant not in (None, own):
+    plain, named_variant = split_variant(as_text(name, "The corruption's name"))
+    if named_variant is not None and variant not in (None, named_variant):
         raise UsageError(f"'{name}' names a variant, and variant is '{variant}': give it once.")
-    return find_entry(plain, variant if own is None else own)
+    return find_entry(plain, variant if named_variant is None else named_variant)

@@ -78,8 +78,8 @@ def _made() -> tuple[Tensor, ...]:
 
 @lru_cache(maxsize=4)
 def _read(folder: str) -> tuple[Tensor, ...]:
-    pictures = [read_picture(each.path).convert("RGB") for each in find_pictures([Path(folder)])]
-    return tuple(torch.from_numpy(np.array(each)).permute(2, 0, 1) for each in pictures)
+    pictures = [read_picture(file.path).convert("RGB") for file in find_pictures([Path(folder)])]
+    return tuple(torch.from_numpy(np.array(picture)).permute(2, 0, 1) for picture in pictures)
 
 
 def make_frost(statistics: FrostStatistics, number: int) -> Tensor:

@@ -18,8 +18,9 @@ from eyechart.corruptions.jpeg import jpeg_in_torch
 from eyechart.corruptions.opencv import pixels_of, planes_of
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.imageset import ImageSet
-from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of
+from eyechart.suites.strength import Strengths
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import IntArray, Samples
 from eyechart.visual_change.registry import find_ruler
@@ -83,16 +84,10 @@ class CleanImages:
         pictures = self.clean[on_device]
         if samples.entry is None:
             return self._unchanged(pictures, on_device)
-        corrupted = corrupt_batch(
-            pictures,
-            samples.entry,
-            samples.severity,
-            dict(samples.values),
-            self.keys[local],
-            self.seed,
-            samples.draw.tolist(),
-            assets_of(samples.entry),
-        )
+        entry, draws = samples.entry, samples.draw.tolist()
+        random = draw_random(entry, self.keys[local], self.seed, draws, pictures.device)
+        strengths = Strengths(samples.severity, samples.values)
+        corrupted = corrupt_batch(pictures, entry, strengths, random, assets_of(entry))
         if self.jpeg is not None:
             corrupted = as_jpeg(corrupted, self.jpeg)
         return self._measured(corrupted, on_device)

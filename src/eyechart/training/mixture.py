@@ -9,10 +9,9 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.corruptions import Values
 from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of, entry_mark
-from eyechart.suites.strength import check_severity, draw_severities, draw_strengths
+from eyechart.suites.strength import Strengths, check_severity, draw_severities, draw_strengths
 from eyechart.suites.suite import STRONGEST, Entry
 from eyechart.visual_change.measure import measure_change
 
@@ -116,27 +115,28 @@ class Mixture:
 
     def _by(self, number: int, pictures: Tensor, keys: Tensor, seed: int, draw: int) -> Tensor:
         entry = self.entries[number]
-        random = draw_random(entry, keys, seed, [draw] * len(keys), pictures.device)
-        severity, values = self._strengths(number, random)
-        return corrupt_batch(pictures, entry, severity, values, keys, seed, draw, assets_of(entry))
+        random = draw_random(entry, keys, seed, draw, pictures.device)
+        strengths = self._strengths(number, random)
+        return corrupt_batch(pictures, entry, strengths, random, assets_of(entry))
 
-    def _strengths(self, number: int, random: ImageRandom) -> tuple[Values, dict[str, Values]]:
+    def _strengths(self, number: int, random: ImageRandom) -> Strengths:
         if self.severity is not None:
-            return draw_severities(random, *self.severity), {}
+            return Strengths(draw_severities(random, *self.severity))
         if self.delta_v is not None:
             changes = np.array(self.tables[number])
             low, high = self.delta_v
             wanted = low + (min(high, changes[-1]) - low) * random.scalar("visual change")
-            return np.interp(wanted, changes, KNOTS), {}
+            return Strengths(np.interp(wanted, changes, KNOTS))
         return draw_strengths(self.entries[number], random)
 
 
 def _changes(entry: Entry, pictures: Tensor, keys: Tensor, wanted: Range) -> tuple[float, ...]:
     """Return the mean visual change at severities 0 … 5, made to rise."""
     means: list[float] = []
+    random = draw_random(entry, keys, 0, 0, pictures.device)
     for severity in KNOTS:
-        strengths = np.full(len(pictures), severity)
-        corrupted = corrupt_batch(pictures, entry, strengths, {}, keys, 0, 0, assets_of(entry))
+        strengths = Strengths(np.full(len(pictures), severity))
+        corrupted = corrupt_batch(pictures, entry, strengths, random, assets_of(entry))
         means.append(float(torch.as_tensor(measure_change(pictures, corrupted).delta_v).nanmean()))
     rising = np.maximum.accumulate(means)
     if not rising[-1] > wanted[0]:

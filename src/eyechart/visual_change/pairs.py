@@ -25,7 +25,7 @@ folder, and what is done is soon known.
 
 
 @dataclass(frozen=True)
-class Pair:
+class ImagePair:
     """A clean picture and the corrupted one of the same name."""
 
     name: str
@@ -34,24 +34,24 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PairOutcome:
     """What became of a pair: its row of the table, measured or `kept`, or `why` there is none."""
 
-    pair: Pair
+    pair: ImagePair
     row: Row | None
     kept: bool = False
     why: str = ""
 
 
 @dataclass(frozen=True)
-class _Loaded:
-    pair: Pair
+class _LoadedPair:
+    pair: ImagePair
     digests: tuple[str, str]
     clean: Tensor
     corrupted: Tensor
 
 
-def find_pairs(clean: Path, corrupted: Path) -> tuple[list[Pair], list[Path]]:
+def find_pairs(clean: Path, corrupted: Path) -> tuple[list[ImagePair], list[Path]]:
     """Return the pairs of two pictures or two folders, and the pictures that have no partner.
 
     In folders, names are compared with the path below the folder and without the suffix.
@@ -62,12 +62,12 @@ def find_pairs(clean: Path, corrupted: Path) -> tuple[list[Pair], list[Path]]:
     if clean.is_dir() != corrupted.is_dir():
         raise UsageError("Give two pictures or two folders, not one of each.")
     if not clean.is_dir():
-        return [Pair(corrupted.stem, clean, corrupted)], []
+        return [ImagePair(corrupted.stem, clean, corrupted)], []
     if clean.resolve() == corrupted.resolve():
         raise UsageError(f"{clean} is given twice: give the clean and the corrupted folder.")
     before = _by_name(find_pictures([clean], leave_out=corrupted))
     after = _by_name(find_pictures([corrupted], leave_out=clean))
-    pairs = [Pair(name, before[name], after[name]) for name in sorted(before) if name in after]
+    pairs = [ImagePair(name, before[name], after[name]) for name in sorted(before) if name in after]
     if not pairs:
         raise UsageError(
             f"No picture in {corrupted} has the name of one in {clean}:"
@@ -88,12 +88,12 @@ def _by_name(pictures: Sequence[ImageFile]) -> dict[str, Path]:
 
 
 def measure_pairs(
-    pairs: Sequence[Pair],
+    pairs: Sequence[ImagePair],
     definition: str = "vcr",
     dtype: torch.dtype = torch.float64,
     device: torch.device | None = None,
     known: Mapping[str, Row] | None = None,
-) -> Generator[Outcome]:
+) -> Generator[PairOutcome]:
     """Measure the pairs and yield what became of each, as soon as it is known.
 
     A pair that cannot be read or compared is left out and the others are done. Rows of `known` are
@@ -102,14 +102,14 @@ def measure_pairs(
     how = (definition, str(dtype).removeprefix("torch."))
     where = device or torch.device("cpu")
 
-    def prepare(pair: Pair) -> Outcome | _Loaded:
+    def prepare(pair: ImagePair) -> PairOutcome | _LoadedPair:
         return _prepare(pair, how, (known or {}).get(pair.name))
 
     with ThreadPoolExecutor(max_workers=READ_AT_ONCE) as pool:
         for start in range(0, len(pairs), READ_AT_ONCE):
-            held: list[_Loaded] = []
+            held: list[_LoadedPair] = []
             for prepared in pool.map(prepare, pairs[start : start + READ_AT_ONCE]):
-                if isinstance(prepared, Outcome):
+                if isinstance(prepared, PairOutcome):
                     yield prepared
                     continue
                 held.append(prepared)
@@ -125,31 +125,31 @@ def grey_of(picture: Image.Image) -> Tensor:
     return to_grey(to_batch(picture)[0])
 
 
-def _prepare(pair: Pair, how: tuple[str, str], known: Row | None) -> Outcome | _Loaded:
+def _prepare(pair: ImagePair, how: tuple[str, str], known: Row | None) -> PairOutcome | _LoadedPair:
     try:
         digests = file_digest(pair.clean), file_digest(pair.corrupted)
     except OSError as error:
-        return Outcome(pair, None, why=f"Cannot read {error.filename}: {error.strerror}.")
+        return PairOutcome(pair, None, why=f"Cannot read {error.filename}: {error.strerror}.")
     if known is not None:
         if not known.is_of(*digests, *how):
             raise UsageError(
                 f"The table has {pair.name} from another file, or measured in another way or by"
                 " another version: choose another table, or delete it."
             )
-        return Outcome(pair, known, kept=True)
+        return PairOutcome(pair, known, kept=True)
     try:
         clean, corrupted = (grey_of(read_picture(path)) for path in (pair.clean, pair.corrupted))
         check_pair(clean, corrupted, find_vif(how[0]))
     except UsageError as error:
         sentence = str(error)
         named = any(str(path) in sentence for path in (pair.clean, pair.corrupted))
-        return Outcome(pair, None, why=sentence if named else f"{pair.corrupted}: {sentence}")
-    return _Loaded(pair, digests, clean, corrupted)
+        return PairOutcome(pair, None, why=sentence if named else f"{pair.corrupted}: {sentence}")
+    return _LoadedPair(pair, digests, clean, corrupted)
 
 
 def _measure(
-    held: Sequence[_Loaded], how: tuple[str, str], device: torch.device
-) -> Iterator[Outcome]:
+    held: Sequence[_LoadedPair], how: tuple[str, str], device: torch.device
+) -> Iterator[PairOutcome]:
     change = measure_change(
         [loaded.clean.to(device) for loaded in held],
         [loaded.corrupted.to(device) for loaded in held],
@@ -168,4 +168,4 @@ def _measure(
             *how,
             *loaded.digests,
         )
-        yield Outcome(loaded.pair, row)
+        yield PairOutcome(loaded.pair, row)

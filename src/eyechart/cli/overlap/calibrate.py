@@ -109,7 +109,7 @@ def calibrate(
 def _chosen(suites: Sequence[str], names: Sequence[str], own: str) -> "Suite":
     """Return the corruptions of all suites, or those named, as one suite."""
     from eyechart.suites.suite import load_suite
-    from eyechart.suites.write import choose_entries
+    from eyechart.suites.suite_file import choose_entries
 
     loaded = [load_suite(name) for name in suites]
     every = list(dict.fromkeys(entry.name for each in loaded for entry in each))
@@ -188,7 +188,7 @@ def _report(
     from eyechart.cli.shared.console import wide_console
     from eyechart.overlap.calibration import calibrated_suite
     from eyechart.overlap.calibration_record import record_path, write_table
-    from eyechart.suites.write import write_suite
+    from eyechart.suites.suite_file import write_suite
 
     about = (
         f"{judge.model.name} keeps {lower:g} and {upper:g} of its clean accuracy,"

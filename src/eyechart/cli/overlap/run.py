@@ -177,7 +177,7 @@ def entries_of(suites: list[str], corruptions: list[str]) -> "tuple[Entry, ...]"
     from eyechart.cli.shared.console import note_left_out
     from eyechart.suites.assets import left_out, ready_entries
     from eyechart.suites.suite import load_suite
-    from eyechart.suites.write import choose_entries
+    from eyechart.suites.suite_file import choose_entries
 
     given = [load_suite(name) for name in suites]
     if not corruptions:

@@ -152,7 +152,7 @@ def _check_selecting(
     if suite and out is None:
         raise UsageError("--suite is where --out takes its corruptions from: give --out too.")
     if out is not None:
-        from eyechart.suites.write import check_suite_path
+        from eyechart.suites.suite_file import check_suite_path
 
         check_suite_path(out)
 
@@ -177,7 +177,7 @@ def _write_benchmark(
     found: "Selection[str]", suites: "list[Suite]", out: Path, source: Path
 ) -> None:
     from eyechart.core.registry import unknown_name
-    from eyechart.suites.write import choose_entries, write_suite
+    from eyechart.suites.suite_file import choose_entries, write_suite
 
     known = {entry.name for suite in suites for entry in suite}
     for name in found.members:

@@ -13,13 +13,12 @@ from PIL import Image, ImageOps
 
 from eyechart.core.arguments import as_whole
 from eyechart.core.errors import UsageError
-from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Parameter, Values
 from eyechart.images.identity import named_keys
 from eyechart.images.image_types import MAX_SIDE, SMALLEST_SIDE
-from eyechart.suites.apply import corrupt_batch
+from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of, ready_entries
-from eyechart.suites.strength import resolve
+from eyechart.suites.strength import Strengths, resolve
 from eyechart.suites.suite import Entry, Suite
 
 UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "percent": " %"}
@@ -109,10 +108,8 @@ def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) ->
     batch = torch.from_numpy(levels.copy()).expand(columns, *levels.shape)
     keys = named_keys([key] * columns, columns)
     severity = severities(entry, columns)
-    assets = assets_of(entry)
-    changed = corrupt_batch(batch, entry, severity, {}, keys, seed, 0, assets)
-    # The same random numbers as above, so that drawn values are those in the picture.
-    random = ImageRandom(keys, [hash64(seed, entry.name, 0)] * columns, keys.device)
+    random = draw_random(entry, keys, seed, 0, keys.device)
+    changed = corrupt_batch(batch, entry, Strengths(severity), random, assets_of(entry))
     values = resolve(entry, severity, {}, min(clean.size), random)
     captions = _captions(entry, values, columns)
     cells = tuple(

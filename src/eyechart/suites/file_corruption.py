@@ -28,11 +28,11 @@ HELD_PIXELS = 32 * 512 * 512
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FileOutcome:
     """What became of one picture: "written", "kept" (it was there) or "left out", and why."""
 
     job: Job
-    what: str
+    state: str
     why: str = ""
 
 
@@ -68,7 +68,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class _Loaded:
+class _LoadedImage:
     job: Job
     digest: str
     picture: Tensor
@@ -77,11 +77,12 @@ class _Loaded:
 def corrupt_files(
     jobs: Sequence[Job],
     settings: Settings,
+    *,
     overwrite: bool = False,
     replacing: bool = False,
     done: list[Job] | Tally | None = None,
     sources: Sources | None = None,
-) -> Generator[Outcome]:
+) -> Generator[FileOutcome]:
     """Corrupt the pictures and yield what became of each, as soon as it is known.
 
     A picture that cannot be read is left out and the others are done. One that was made before
@@ -101,11 +102,11 @@ def corrupt_files(
         replacing=replacing,
     )
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        held: list[_Loaded] = []
+        held: list[_LoadedImage] = []
         for start in range(0, len(jobs), READ_AT_ONCE):
             for prepared in pool.map(prepare, jobs[start : start + READ_AT_ONCE]):
-                if isinstance(prepared, Outcome):
-                    if prepared.what == "kept":
+                if isinstance(prepared, FileOutcome):
+                    if prepared.state == "kept":
                         done.append(prepared.job)
                     yield prepared
                 else:
@@ -120,15 +121,15 @@ def corrupt_files(
 
 def _prepare(
     job: Job, sources: Sources, settings: Settings, overwrite: bool, replacing: bool
-) -> Outcome | _Loaded:
+) -> FileOutcome | _LoadedImage:
     try:
         digest = sources.digest(job.source)
     except OSError as error:
-        return Outcome(job, "left out", f"Cannot read {job.source}: {error.strerror}.")
+        return FileOutcome(job, "left out", f"Cannot read {job.source}: {error.strerror}.")
     if job.target.exists() and not is_damaged(job.target):
         note = read_note(job.target)
         if note == note_of(digest, settings):
-            return Outcome(job, "kept")
+            return FileOutcome(job, "kept")
         if not (overwrite or (replacing and is_of_other_settings(note, settings))):
             instead = "--overwrite would replace it"
             if settings.layout is not None:
@@ -137,14 +138,14 @@ def _prepare(
                 f"{job.target} is there already, made from another picture or with other"
                 f" settings; {instead}."
             )
-            return Outcome(job, "left out", why)
+            return FileOutcome(job, "left out", why)
     try:
         picture = sources.levels(job.source)
     except UsageError as error:
         sentence = str(error)
         where = "" if str(job.source) in sentence else f"{job.source}: "
-        return Outcome(job, "left out", where + sentence)
-    return _Loaded(job, digest, picture)
+        return FileOutcome(job, "left out", where + sentence)
+    return _LoadedImage(job, digest, picture)
 
 
 def _to_tensor(picture: Image.Image) -> Tensor:
@@ -158,8 +159,11 @@ def _to_picture(levels: Tensor) -> Image.Image:
 
 
 def _finish(
-    held: Sequence[_Loaded], settings: Settings, pool: ThreadPoolExecutor, done: list[Job] | Tally
-) -> Iterator[Outcome]:
+    held: Sequence[_LoadedImage],
+    settings: Settings,
+    pool: ThreadPoolExecutor,
+    done: list[Job] | Tally,
+) -> Iterator[FileOutcome]:
     device = torch.device(settings.device)
     parameters: dict[str, Any] = dict(settings.parameters)
     changed = corrupt(
@@ -176,7 +180,7 @@ def _finish(
     jobs = [loaded.job for loaded in held]
     write = partial(_write, quality=settings.jpeg_quality, done=done)
     for loaded, _ in zip(held, pool.map(write, changed, jobs, notes), strict=True):
-        yield Outcome(loaded.job, "written")
+        yield FileOutcome(loaded.job, "written")
 
 
 def _write(

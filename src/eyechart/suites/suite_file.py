@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -28,29 +27,30 @@ def choose_entries(
     """
     if not names:
         raise UsageError("Name at least one corruption: a suite cannot be empty.")
-    chosen = [_find(suites, each) for each in names]
-    found = [entry.name for entry in chosen]
-    for each in found:
-        if found.count(each) > 1:
-            raise UsageError(f"{each} is named twice: name every corruption once.")
+    chosen = [_find(suites, corruption) for corruption in names]
+    full_names = [entry.name for entry in chosen]
+    for full_name in full_names:
+        if full_names.count(full_name) > 1:
+            raise UsageError(f"{full_name} is named twice: name every corruption once.")
     return Suite(name, title, source, tuple(replace(entry, suite=name) for entry in chosen))
 
 
 def _find(suites: Sequence[Suite], name: str) -> Entry:
     """Return the one corruption of this name; the same one in two suites is one."""
     every = [entry for suite in suites for entry in suite]
-    own = [entry for entry in every if entry.name == name]
-    if not own and "/" not in name:
-        own = [entry for entry in every if entry.name.rpartition("/")[2] == name]
-    if not own:
+    matches = [entry for entry in every if entry.name == name]
+    if not matches and "/" not in name:
+        matches = [entry for entry in every if entry.name.rpartition("/")[2] == name]
+    if not matches:
         raise unknown_name("corruption", name, {entry.name for entry in every})
-    other = next((each for each in own if replace(each, suite=own[0].suite) != own[0]), None)
+    first = matches[0]
+    other = next((entry for entry in matches if replace(entry, suite=first.suite) != first), None)
     if other is None:
-        return own[0]
-    if other.name != own[0].name:
-        raise UsageError(f"'{name}' can be '{own[0].name}' or '{other.name}': write it in full.")
+        return first
+    if other.name != first.name:
+        raise UsageError(f"'{name}' can be '{first.name}' or '{other.name}': write it in full.")
     raise UsageError(
-        f"{own[0].suite} and {other.suite} both have a corruption called {other.name}, and not the"
+        f"{first.suite} and {other.suite} both have a corruption called {other.name}, and not the"
         " same: leave one of the suites out."
     )
 
@@ -101,24 +101,28 @@ def suite_text(suite: Suite) -> str:
     return text
 
 
-def _item(entry: Entry) -> dict[str, Any]:
+def _item(entry: Entry) -> dict[str, object]:
     """Return what a file says of an entry: whose it is, or all that is not usual."""
     published = _published_as(entry)
     if published is not None:
-        item: dict[str, Any] = {"same_as": f"{published.suite}:{published.name}"}
+        item: dict[str, object] = {"same_as": f"{published.suite}:{published.name}"}
         if entry.variant is not None:
             item["variant"] = entry.variant
         if entry.severity is not None:
             item["severity"] = _plain(entry.severity)
         return item if len(item) == 1 else _Flow(item)
     item = {"name": entry.name}
-    for each in fields(Entry):
-        value = getattr(entry, each.name)
-        usual = each.default_factory() if each.default_factory is not MISSING else each.default
-        if each.name == "function":
+    for attribute in fields(Entry):
+        value = getattr(entry, attribute.name)
+        usual = (
+            attribute.default_factory()
+            if attribute.default_factory is not MISSING
+            else attribute.default
+        )
+        if attribute.name == "function":
             usual = entry.name
-        if each.name not in ("name", "suite") and value != usual:
-            item[each.name] = _plain(value)
+        if attribute.name not in ("name", "suite") and value != usual:
+            item[attribute.name] = _plain(value)
     return item
 
 
@@ -138,19 +142,19 @@ def _published_as(entry: Entry) -> Entry | None:
     return None
 
 
-class _Flow(dict[str, Any]):
+class _Flow(dict[str, object]):
     """A table that is written on one line."""
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value as YAML has it: lists for tuples, whole numbers without a point."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if isinstance(value, Mapping):
-        plain = {key: _plain(each) for key, each in value.items()}
-        is_ranges = all(isinstance(each, list | str) for each in plain.values())
+        plain = {key: _plain(item) for key, item in value.items()}
+        is_ranges = all(isinstance(item, list | str) for item in plain.values())
         return _Flow(plain) if is_ranges else plain
     return value
 
@@ -165,7 +169,7 @@ def _flow(dumper: yaml.SafeDumper, table: _Flow) -> yaml.Node:
     return dumper.represent_mapping("tag:yaml.org,2002:map", table.items(), flow_style=True)
 
 
-def _list(dumper: yaml.SafeDumper, values: list[Any]) -> yaml.Node:
+def _list(dumper: yaml.SafeDumper, values: list[object]) -> yaml.Node:
     is_short = all(isinstance(value, int | float | str) for value in values)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=is_short)
 
