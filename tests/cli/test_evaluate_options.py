@@ -3,8 +3,8 @@
 import json
 import shutil
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -157,7 +157,7 @@ def test_density_on_the_command_line_weights_the_areas_of_both(second, folder, h
     )  # fmt: skip
     own = found.models[0].space("entry16")["vcr/gaussian_noise"].accuracy
     assert own.people.areas.human == pytest.approx(people["areas"]["human"], abs=1e-12)
-    assert found.config["fit"]["density"] == "beta:2,5"
+    assert found.config.fit.density == "beta:2,5"
 
 
 def test_a_wrong_option_is_rejected_before_anything_is_written(evaluate):
@@ -227,11 +227,11 @@ def test_another_definition_measures_otherwise_and_has_no_humans(sheikh, folder)
 
 def test_settings_that_make_scores_incomparable_are_printed(first):
     """The usual run says nothing; each other setting has a line."""
-    usual = saved(first[0])["config"]
-    assert _unusual(SimpleNamespace(config=usual)) == []
-    fit = {**usual["fit"], "density": "beta:2,2"}
-    other = {**usual, "fit": fit, "suite": "imagenet-noc@paper", "definition": "sheikh2006"}
-    lines = _unusual(SimpleNamespace(config=other))
+    usual = ec.load(first[0])
+    assert _unusual(usual) == []
+    fit = replace(usual.config.fit, density="beta:2,2")
+    config = replace(usual.config, fit=fit, suite="imagenet-noc@paper", definition="sheikh2006")
+    lines = _unusual(usual.model_copy(update={"config": config}))
     assert len(lines) == 3
     for line, word in zip(lines, ("sheikh2006", "beta:2,2", "imagenet-noc@paper"), strict=True):
         assert word in line
@@ -264,7 +264,7 @@ def test_the_definition_of_a_test_set_holds(run, folder, tmp_path):
     found = ec.evaluate(
         small_models.thousand, folder, testset=str(testset), **{**SMALL, "n": 50_000}
     )
-    assert found.config["definition"] == "sheikh2006" and not found.people
+    assert found.config.definition == "sheikh2006" and not found.people
     study = run("experiment", "new", tmp_path / "study", "--testset", testset, "--images", folder)
     assert_refused(study, "the definition vcr", "sheikh2006")
 

@@ -338,7 +338,7 @@ def test_evaluate_transfers_within_a_file_of_classes(folder, written, tmp_path):
     assert sorted(own.kind for own in people) == ["direct", "transferred"]
     assert any("within the cold class (study x; t; p ≥ 0.4; n ≥ 9)" in own.about for own in people)
     # paths are text in what is written
-    assert found.config["similar"] == [str(classes)] and found.config["humans"] == str(mine)
+    assert found.config.similar == (str(classes),) and found.config.humans == str(mine)
     assert found.models[0].space("entry16").similar[0].human_curves == 1
     alone = evaluate(folder, **options).models[0].space("entry16")["vcr/brightness"]
     assert alone.accuracy.people is None

@@ -375,7 +375,7 @@ def many(report, count, corruptions):
         spaces[key] = replace(space, corruptions=dict.fromkeys(names, own))
     models = tuple(replace(model, name=f"model {number}", spaces=spaces) for number in range(count))
     run = part.runs[0]
-    config = {**run.config, "corruptions": names}
+    config = replace(run.config, corruptions=tuple(names))
     run = replace(run, results=replace(run.results, models=models, config=config))
     shown = tuple(
         replace(part.models[0], name=own.name, short=own.name, place=place, model=own, run=0)

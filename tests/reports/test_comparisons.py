@@ -157,7 +157,7 @@ def mixed(report):
     for run in report.runs:
         scores = dict(run.scores)
         for model, space, corruption, score in run.scores:
-            if run.config["suite"] == "vcr" and score in order and corruption:
+            if run.config.suite == "vcr" and score in order and corruption:
                 source = (SHARP, DULL, BLIND)[order[score].index(model)]
                 scores[model, space, corruption, score] = run.scores[
                     source, space, corruption, score

@@ -233,7 +233,7 @@ def test_histograms_are_the_shares_of_the_test_set(report):
     plan = visual_change_figure.plan_visual_change(report).plans[0]
     figure = plan.make()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Gaussian noise", "Brightness"]
-    runs = {run.config["suite"]: run for run in report.runs}
+    runs = {run.config.suite: run for run in report.runs}
     found = [own.get_data() for own in figure.axes[0].patches if isinstance(own, StepPatch)]
     expected = []
     for suite, name in (("imagenet-c", "gaussian_noise"), ("vcr", NOISE)):
@@ -249,7 +249,7 @@ def test_coverage_bars_are_the_shares_of_covered_bins(report):
     found = {plan.words: plan for plan in visual_change_figure.plan_visual_change(report).plans}
     assert {"delta_v", "coverage", "coverage-table"} == {words[0] for words in found}
     figure = found["coverage", "vcr"].make()
-    run = next(run for run in report.runs if run.config["suite"] == "vcr")
+    run = next(run for run in report.runs if run.config.suite == "vcr")
     shares = [100 * run.coverage[name].paper for name in (NOISE, BLUR, BRIGHT)]
     assert [width for own in bars(figure.axes[0]) for width in own] == shares
 

@@ -373,7 +373,7 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
     run = report.runs[0]
     results, scores = run.results, {}
     names = [f"vcr/corruption_{number:02}" for number in range(corruptions)]
-    real = list(results.config["corruptions"])
+    real = list(results.config.corruptions)
     source = {name: real[place % len(real)] for place, name in enumerate(names)}
     copies = []
     for number in range(models):
@@ -405,7 +405,7 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
         )
         for own in examples
     ]
-    config = {**results.config, "corruptions": names, "means_over": names}
+    config = replace(results.config, corruptions=tuple(names), means_over=tuple(names))
     coverage = {name: results.coverage[source[name]] for name in names}
     results = replace(results, config=config, models=tuple(copies), examples=tuple(said),
                       coverage=coverage)  # fmt: skip

@@ -1,6 +1,7 @@
 """results.json: what is declared is what is written, and comes back as it was."""
 
 import json
+from dataclasses import fields
 from importlib.resources import files
 
 import jsonschema_rs
@@ -10,8 +11,11 @@ import eyechart as ec
 import eyechart.results
 from commands import assert_refused
 from eyechart.core.errors import UsageError
+from eyechart.curves.curve_settings import CurveSettings
+from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.results.schema import read_results
 from eyechart.results.writing import schema_text
+from eyechart.testsets.plan import Plan
 from places import ROOT
 from report_runs import make_once, people_run
 
@@ -79,6 +83,29 @@ def test_a_file_that_lacks_a_field_is_refused_by_its_name(out, tmp_path, run):
     assert_refused(run("report", tmp_path), "is damaged")
 
 
+def test_the_settings_in_the_file_are_those_of_the_records_of_options(out):
+    """An option that is added to a record of settings is in the file without being named again."""
+    written = json.loads((out / "results.json").read_text("utf-8"))["config"]
+    names = {field.name for record in (Plan, ComparisonSettings) for field in fields(record)}
+    assert names - set(written) == {"similar", "clean_responses"}
+    assert {field.name for field in fields(CurveSettings)} <= set(written["fit"])
+    config = read_results(out).config
+    assert plain(config.written()) == written
+    assert config.plan.settings()["strengths"] == config.strengths
+    assert config.human_names == ("geirhos",) and config.similar_names == ("published",)
+
+
+@pytest.mark.parametrize(
+    "name", ["suite", "corruptions", "means_over", "models", "baseline", "fit"]
+)
+def test_a_file_without_a_setting_is_refused_by_its_name(out, tmp_path, name):
+    content = json.loads((out / "results.json").read_text("utf-8"))
+    del content["config"][name]
+    (tmp_path / "results.json").write_text(json.dumps(content))
+    with pytest.raises(UsageError, match=f"config.{name}"):
+        read_results(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("place", "value", "words"),
     [
@@ -95,6 +122,9 @@ def test_a_file_that_lacks_a_field_is_refused_by_its_name(out, tmp_path, run):
             "interval95",
         ),
         (("surplus",), 1, "surplus"),
+        (("config", "seed"), "0", "config.seed"),
+        (("config", "surplus"), 1, "config.surplus"),
+        (("config", "fit", "bins"), None, "config.fit.bins"),
     ],
 )
 def test_a_value_of_another_type_is_refused_by_its_place(out, tmp_path, place, value, words):
@@ -171,7 +201,7 @@ def test_loaded_results_have_their_replicates_again(out):
     results = ec.load(out)
     model = results.models[0].name
     score = results[model]["vcr/gaussian_noise"].accuracy.robustness
-    assert len(score.replicates) == results.config["fit"]["replicates"]
+    assert len(score.replicates) == results.config.fit.replicates
     assert float(score) == score.value and f"{score:.3f}" == f"{score.value:.3f}"
     assert score.interval(0.95) == score.interval95
     low, high = score.interval(0.5)

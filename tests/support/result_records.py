@@ -1,14 +1,11 @@
 """Records of results that say only what a test is about."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from eyechart.results.schema import (
     CorruptionResults,
-    ImagesUsed,
     ModelResults,
     PropertyResults,
-    Results,
-    RunProvenance,
     SpaceResults,
 )
 from eyechart.stats.estimate import Estimate, complement
@@ -45,15 +42,3 @@ def model_results(name: str, spaces: Mapping[str, SpaceResults], classes: int = 
     return ModelResults(
         name=name, identity="", classes=classes, category="", outputs=(), spaces=spaces
     )
-
-
-def results_of(models: Sequence[ModelResults]) -> Results:
-    """A run of these models."""
-    images = ImagesUsed(
-        source="x", digest="", pictures=5, used=5, stimulus="224", damaged=(), digests={}
-    )
-    provenance = RunProvenance(versions={}, git=None, device="cpu", command="", made="")
-    return Results(
-        config={}, provenance=provenance, images=images, warnings=(), coverage={},
-        models=tuple(models), paired=(),
-    )  # fmt: skip

@@ -99,12 +99,12 @@ def _unusual(evaluation: "Results") -> list[str]:
     from eyechart.testsets.plan import Plan
 
     config, lines = evaluation.config, []
-    if config["definition"] != Plan().definition:
-        lines.append(f"Visual change is measured as {config['definition']} defines it.")
-    if config["fit"]["density"] != UNIFORM.identity:
-        lines.append(f"Areas are weighted by the density {config['fit']['density']} over Δv.")
-    if "@" in str(config["suite"]):
-        lines.append(f"Suite: {config['suite']}.")
+    if config.definition != Plan().definition:
+        lines.append(f"Visual change is measured as {config.definition} defines it.")
+    if config.fit.density != UNIFORM.identity:
+        lines.append(f"Areas are weighted by the density {config.fit.density} over Δv.")
+    if "@" in config.suite:
+        lines.append(f"Suite: {config.suite}.")
     return lines
 
 

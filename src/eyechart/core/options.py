@@ -9,9 +9,23 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from textwrap import fill
 from types import MappingProxyType
-from typing import Annotated, ForwardRef, Literal, ParamSpec, TypeVar, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    ForwardRef,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
 from eyechart.core.registry import unknown_name
+
+if TYPE_CHECKING:
+    from pydantic import GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
 
 GROUPS = (
     "Models", "Data", "Corruptions", "Training", "Human reference", "Curves and statistics",
@@ -56,6 +70,12 @@ class Option:
     read: Callable[[str], object] | None = None
     typed_default: object = None
     is_argument: bool = False
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: "CoreSchema", handler: "GetJsonSchemaHandler"
+    ) -> "JsonSchemaValue":
+        """Return a field's JSON Schema, for files that keep settings: its help describes it."""
+        return {**handler(core_schema), "description": self.help}
 
 
 @dataclass(frozen=True)

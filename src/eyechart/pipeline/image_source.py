@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from eyechart.core.arguments import as_path, brief
+from eyechart.core.arguments import FilePath, as_path, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.dataset import find_images
@@ -13,7 +13,7 @@ from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.image_files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
-from eyechart.pipeline.settings import AnyPath, EvaluateSettings
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.suites.from_files import KNOWN, is_read
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import Published, find_published, load_published
@@ -71,10 +71,10 @@ class ImageSource:
 
 
 def find_source(
-    images: AnyPath | ImageSet | None,
+    images: FilePath | ImageSet | None,
     stimulus: str = "224",
-    clean: AnyPath | None = None,
-    leave_out: AnyPath | None = None,
+    clean: FilePath | None = None,
+    leave_out: FilePath | None = None,
 ) -> ImageSource:
     """Return where pictures come from, if that can be; nothing is listed or read yet."""
     find_stimulus(stimulus)

@@ -1,21 +1,20 @@
 """After the work: recorded predictions become scores in every label space."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 
 from eyechart.core.progress import Advance, Progress
 from eyechart.core.provenance import git_hash, versions
-from eyechart.curves.density import to_density
 from eyechart.humans.combined import References
+from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.humans.reference import METRICS, Reference, title
-from eyechart.humans.transfer import PUBLISHED, SimilarClasses
+from eyechart.humans.transfer import SimilarClasses
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
 from eyechart.labels.spaces import ENTRY16, category_labels, native_labels, output_names
@@ -37,7 +36,7 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
-from eyechart.results.runs import AUTO, HUMAN_BINS
+from eyechart.results.run_config import FitConfig, RunConfig
 from eyechart.results.schema import (
     CorruptionCoverage,
     CorruptionResults,
@@ -106,21 +105,10 @@ def score_run(
         for space, labels in own_spaces:
             own_answers = _recorded(task, job, space, labels, folder)
             answers.setdefault(space, {})[name] = own_answers
-    human_bins = AUTO if task.fit.bins is None else task.fit.bins
     coverage = _coverage(folder, entries, task.fit) if job.images.has_clean else {}
     job = _with_left_out(job, folder)
     return Results(
-        config={
-            **job.settings(),
-            "rule": task.rule,
-            "humans": _humans_config(task),
-            **_similar_config(task),
-            "match_choices": task.match_choices,
-            **({} if task.clean_responses is None else {"clean_responses": task.clean_responses}),
-            "baseline": choice.name,
-            "means_over": counted(job, entries),
-            "fit": _plain(task.fit) | ({HUMAN_BINS: human_bins} if task.human_names else {}),
-        },
+        config=_config(task, job, choice.name, counted(job, entries)),
         images=_images_used(job),
         models=tuple(models),
         coverage=coverage,
@@ -138,16 +126,24 @@ def score_run(
     )
 
 
-def _similar_config(task: EvaluateSettings) -> dict[str, Any]:
-    """Return which classes were used, where they are not the published ones, as before."""
-    names = list(task.similar_names)
-    return {} if names == [PUBLISHED] else {"similar": names}
-
-
-def _humans_config(task: EvaluateSettings) -> str | list[str] | None:
-    """Return the human references that were asked for: the only one's name, or None for none."""
-    names = task.human_names
-    return list(names) if len(names) > 1 else next(iter(names), None)
+def _config(
+    settings: EvaluateSettings, job: PredictionTask, baseline: str, means_over: Sequence[str]
+) -> RunConfig:
+    """Return the settings of the run as its results hold them."""
+    compared = {field.name: getattr(settings, field.name) for field in fields(ComparisonSettings)}
+    names = settings.human_names
+    return RunConfig.from_plain(
+        {
+            **job.settings(),
+            **compared,
+            # one reference is a name, several are a list
+            "humans": names if len(names) > 1 else next(iter(names), None),
+            "similar": settings.similar_names,
+            "baseline": baseline,
+            "means_over": means_over,
+            "fit": FitConfig.of(settings.fit, has_humans=bool(names)),
+        }
+    )
 
 
 def experiments_of(references: References | Reference, fit: Fit) -> tuple[HumanExperiment, ...]:
@@ -442,16 +438,3 @@ def _images_used(job: PredictionTask) -> ImagesUsed:
         damaged=tuple(DamagedImage(name=image.name, why=image.why) for image in images.damaged),
         digests={images.pictures[index].name: images.digests[index] for index in used},
     )
-
-
-def _plain(fit: Fit) -> dict[str, Any]:
-    return {
-        "binning": fit.binning,
-        "bins": fit.n_bins,
-        "least": fit.least,
-        "method": fit.method,
-        "right_anchor": fit.right_anchor,
-        "replicates": fit.replicates,
-        "seed": fit.seed,
-        "density": to_density(fit.density).identity,
-    }

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Self, TypeAlias
 
 from eyechart.core.arguments import (
+    FilePath,
     as_flag,
     as_list,
     as_path,
-    as_paths,
     as_text,
     as_texts,
     as_whole,
@@ -23,6 +23,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import unknown_name
 from eyechart.curves.curve_settings import LEAST, CurveSettings
+from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
 
 if TYPE_CHECKING:
@@ -37,31 +38,12 @@ if TYPE_CHECKING:
 
     OneModel: TypeAlias = "str | nn.Module | Model | Callable[[Tensor], Tensor]"
 
-AnyPath: TypeAlias = str | os.PathLike[str]
-Paths: TypeAlias = AnyPath | Sequence[AnyPath]
-
 DEMO_MODELS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 DEMO_SAMPLES, DEMO_BINS, DEMO_LEAST = 300, 11, 5
 """What holds for the 20 demo images where nothing else is asked for: they are too few for more."""
 
-NO_HUMANS = "none"
 MAX_BATCH = 100_000
 """Images that are predicted at once, at most."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HumanSettings:
-    """What every command that reads a human reference has in common."""
-
-    clean_responses: Annotated[
-        str | None,
-        Option(
-            help="For consistency, which response to the clean image humans' are compared with:"
-            " given, majority or random.",
-            group="Human reference",
-            flags=("--clean-responses", "--clean-answers"),
-        ),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +59,7 @@ class LoadingSettings:
 
 
 @dataclass(frozen=True)
-class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSettings):
+class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, LoadingSettings):
     """All that an evaluation is to do."""
 
     model: Annotated[
@@ -93,7 +75,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
         ),
     ] = None
     images: Annotated[
-        "AnyPath | ImageSet | None",
+        "FilePath | ImageSet | None",
         Option(
             help="Class folders, a CSV or Parquet file with path and label, or corrupted images of"
             " any benchmark in ImageNet-C's or CIFAR-10-C's layout; without it 20 demo images.",
@@ -119,7 +101,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
     ] = None
     _: KW_ONLY
     out: Annotated[
-        AnyPath | None,
+        FilePath | None,
         Option(
             help="Where predictions and results go.",
             group="Output",
@@ -136,41 +118,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
             group="Data",
         ),
     ] = "native"
-    rule: Annotated[
-        str,
-        Option(
-            help="From 1,000 classes to 16 categories: max, mean, sum or top1.",
-            group="Human reference",
-        ),
-    ] = "max"
-    humans: Annotated[
-        Paths | None,
-        Option(
-            help="Human reference: geirhos (default), a file, a study, or none; repeatable in order"
-            " of precedence, responses to a corruption itself before transferred ones.",
-            group="Human reference",
-            typed=list[str],
-        ),
-    ] = "geirhos"
-    similar: Annotated[
-        Paths,
-        Option(
-            help="Classes within which human responses are transferred: published (default), none,"
-            " or a file of eyechart humans similar --out; repeatable.",
-            group="Human reference",
-            metavar="FILE",
-            typed=list[str],
-        ),
-    ] = "published"
-    match_choices: Annotated[
-        bool,
-        Option(
-            help="Compare with people who had not 16 choices, both corrected for chance.",
-            group="Human reference",
-        ),
-    ] = False
     testset: Annotated[
-        AnyPath | None,
+        FilePath | None,
         Option(
             help="Use this test set instead of drawing one.",
             group="Corruptions",
@@ -187,7 +136,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
         ),
     ] = "224"
     clean: Annotated[
-        AnyPath | None,
+        FilePath | None,
         Option(
             help="With corrupted images as --images: the clean ones, as class folders or a .npy"
             " file; without them there are only error rates.",
@@ -199,7 +148,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
     batch: Annotated[int | None, Option(help="Pictures predicted at once.", group="Compute")] = None
     device: Annotated[str, Option(help="cpu or cuda.", group="Compute")] = "cpu"
     baseline: Annotated[
-        "OneModel | AnyPath | None",
+        "OneModel | FilePath | None",
         Option(
             help="Whose errors CE divides by: alexnet or robustbench-alexnet (the suite's built-in"
             " table), a model (also named as above), people, or none; auto: a built-in table where"
@@ -209,7 +158,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
         ),
     ] = "auto"
     label_maps: Annotated[
-        "Sequence[AnyPath | LabelMap]",
+        "Sequence[FilePath | LabelMap]",
         Option(
             help="What the outputs are of models that have not ImageNet's 1,000: background-first,"
             " or a file with a line for each; repeatable.",
@@ -291,23 +240,6 @@ class EvaluateSettings(TestsetSettings, CurveSettings, HumanSettings, LoadingSet
     def with_plan(self, plan: "Plan") -> Self:
         """Return the settings of an evaluation on what that plan samples."""
         return replace(self, **{field.name: getattr(plan, field.name) for field in fields(plan)})
-
-    @property
-    def human_names(self) -> tuple[str, ...]:
-        """The human references that were asked for, in order of precedence."""
-        if self.humans is None:
-            return ()
-        names = tuple(os.fspath(name) for name in as_paths(self.humans, "humans"))
-        if NO_HUMANS in names:
-            if len(names) > 1:
-                raise UsageError("--humans none stands alone: leave out none, or the others.")
-            return ()
-        return names
-
-    @property
-    def similar_names(self) -> tuple[str, ...]:
-        """Where the classes of similar corruptions come from, in order of precedence."""
-        return tuple(os.fspath(name) for name in as_paths(self.similar, "similar"))
 
     @property
     def floors(self) -> tuple[tuple[str, float], ...]:

@@ -20,8 +20,7 @@ def source_in_words(comparisons: Iterable[tuple[str, HumanComparison | None]]) -
 
 def source_lines(results: Results) -> Iterator[str]:
     """Yield a line for each human reference that was used, with the corruptions it stands for."""
-    named = results.config.get("humans")
-    order = [named] if isinstance(named, str) else list(named or ())
+    order = results.config.human_names
     by_words: dict[str, list[str]] = {}
     corruptions = [
         item for space in results.models[0].spaces.values() for item in space.corruptions.items()

@@ -99,7 +99,7 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
             rankings.append(rank_in_ways(name, known, verdict))
         shares = (_covered(board, name), _covered(continuous, full))
         coverage[name] = shares
-    counts = [f"{board.runs[0].config['fit']['least']:g}" for board in [*fixed, continuous]]
+    counts = [f"{board.runs[0].config.fit.least:g}" for board in [*fixed, continuous]]
     return Discrete(
         models,
         tuple(rankings),

@@ -1,27 +1,18 @@
 """Finished runs read back, and runs of one test put together into a board of models."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import combinations, pairwise
 from pathlib import Path, PurePath
 from typing import Any
 
 from eyechart.core.errors import UsageError
-from eyechart.curves.curve_settings import BINS
+from eyechart.results.run_config import OMITTED, RunConfig
 from eyechart.results.schema import CorruptionCoverage, ModelResults, Results, read_results
 from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores, scores_of
 from eyechart.scores.registry import HUMANS, SCORES
 from eyechart.stats.estimate import Estimate, mean_estimate
-
-HUMAN_BINS, AUTO = "human_bins", "auto"
-"""How many bins human curves have, and that it was left to the number of responses."""
-
-NEEDED = {
-    "suite": str, "corruptions": list, "means_over": list, "models": dict, "baseline": str,
-    "fit": dict,
-}  # fmt: skip
-"""Settings without which a run is damaged."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +24,7 @@ class Run:
     scores: Mapping[Key, Estimate]
 
     @property
-    def config(self) -> Mapping[str, Any]:
+    def config(self) -> RunConfig:
         """What was asked for."""
         return self.results.config
 
@@ -56,17 +47,15 @@ class Run:
     @property
     def baseline(self) -> str:
         """By whose errors those of the models were divided, "" if by nobody's."""
-        return str(self.config["baseline"])
+        return self.config.baseline
 
     @property
     def test(self) -> dict[str, Any]:
         """All of the settings that two runs must share for their models to be compared."""
-        fit = dict(self.config["fit"])
-        # older runs, and those without humans, do not say what was asked for
-        fit.setdefault(HUMAN_BINS, AUTO if fit.get("bins") == BINS else fit.get("bins"))
-        return {name: value for name, value in self.config.items() if name != "models"} | {
-            "fit": fit
-        }
+        # what only some runs are told comes last: another difference says more
+        names = sorted((option.name for option in fields(RunConfig)), key=OMITTED.__contains__)
+        settings = {name: getattr(self.config, name) for name in names if name != "models"}
+        return settings | {"fit": self.config.fit.comparable}
 
     @property
     def shown(self) -> int:
@@ -97,7 +86,7 @@ class Run:
 
     def identity(self, model: str) -> str:
         """Return what tells whether a model of this name is the same elsewhere, "" if nothing."""
-        weights, _, precision = str(self.config["models"].get(model, "")).rpartition(" ")
+        weights, _, precision = self.config.models.get(model, "").rpartition(" ")
         return f"{weights} {precision}" if weights else ""
 
 
@@ -125,15 +114,9 @@ def run_of(results: Results) -> Run:
 
 
 def _check_complete(results: Results, name: str) -> None:
-    """Raise a UsageError for results without scores, or without settings that runs need."""
+    """Raise a UsageError for results without any score."""
     if not results.models:
         raise UsageError(f"{name} holds a run without any model: evaluate again.")
-    for setting, kind in NEEDED.items():
-        if not isinstance(results.config.get(setting), kind):
-            raise UsageError(
-                f"{name} holds a damaged run (no {setting} in its config): run the evaluation"
-                " again."
-            )
     spaces = [space for model in results.models for space in model.spaces.values()]
     if not all(space.corruptions for space in spaces) or not all(m.spaces for m in results.models):
         raise UsageError(f"{name} holds a run without any score: run the evaluation again.")
@@ -148,7 +131,7 @@ class Board:
     @property
     def suite(self) -> str:
         """The suite of the test."""
-        return str(self.runs[0].config["suite"])
+        return self.runs[0].config.suite
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -158,7 +141,7 @@ class Board:
     @property
     def corruptions(self) -> tuple[str, ...]:
         """The corruptions of the test."""
-        return tuple(self.runs[0].config["corruptions"])
+        return self.runs[0].config.corruptions
 
     @property
     def baseline(self) -> str:
@@ -168,7 +151,7 @@ class Board:
     @property
     def counted(self) -> tuple[str, ...]:
         """The corruptions that means are over: the suite's own, where all of it is there."""
-        return tuple(self.runs[0].config["means_over"])
+        return self.runs[0].config.means_over
 
     def marked(self, model: str) -> tuple[str, ...]:
         """Return the corruptions behind means that a model was trained on."""
@@ -244,7 +227,7 @@ def make_boards(runs: Sequence[Run]) -> list[Board]:
     _check_same_definition(runs)
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(str(run.config["suite"]), []).append(run)
+        groups.setdefault(run.config.suite, []).append(run)
     for group in groups.values():
         for one, two in combinations(group, 2):
             _check_same_test(one, two)
@@ -278,7 +261,7 @@ def _check_same_test(first: Run, second: Run) -> None:
 def _check_same_definition(runs: Sequence[Run]) -> None:
     """Raise a UsageError unless visual change was measured by one definition in all suites."""
     for first, run in pairwise(runs):
-        one, two = (str(compared.config.get("definition")) for compared in (first, run))
+        one, two = (compared.config.definition for compared in (first, run))
         if one != two:
             raise UsageError(
                 "Scores by different definitions of visual change cannot be compared:"

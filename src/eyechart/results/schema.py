@@ -17,6 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import Known, Real, Record, first_problem
 from eyechart.core.registry import unknown_name
 from eyechart.curves.curve import Curve
+from eyechart.results.run_config import WrittenConfig
 from eyechart.scores.human_relative import Areas
 from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
 from eyechart.scores.significance import Difference, Lead
@@ -608,7 +609,7 @@ class Results(Record):
 
     schema_version: Literal[4] = Field(default=SCHEMA_VERSION, alias="schema")
     """Version of this format."""
-    config: Mapping[str, Any]
+    config: WrittenConfig
     """The settings of the run."""
     provenance: RunProvenance
     """Versions, device, command and date."""
@@ -645,11 +646,6 @@ class Results(Record):
     def model(self, name: str) -> ModelResults | None:
         """Return the model of that name, if it exists."""
         return next((model for model in self.models if model.name == name), None)
-
-    @property
-    def means_over(self) -> tuple[str, ...]:
-        """The corruptions that means are over."""
-        return tuple(self.config["means_over"])
 
     def with_command(self, command: str) -> "Results":
         """Return the results with the command that produced them."""

@@ -6,7 +6,7 @@ import typer
 
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.curves.curve_settings import CurveSettings
-from eyechart.pipeline.settings import HumanSettings
+from eyechart.humans.human_settings import HumanSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference

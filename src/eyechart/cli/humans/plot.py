@@ -10,7 +10,7 @@ from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import CurveSettings
-from eyechart.pipeline.settings import HumanSettings
+from eyechart.humans.human_settings import HumanSettings
 
 
 @derived_options

@@ -8,7 +8,7 @@ import typer
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
-from eyechart.pipeline.settings import HumanSettings
+from eyechart.humans.human_settings import HumanSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference

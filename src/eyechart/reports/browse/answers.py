@@ -67,7 +67,7 @@ class Answers:
     @property
     def corruptions(self) -> tuple[str, ...]:
         """The corruptions of the run, in the suite's order."""
-        return tuple(self.run.config["corruptions"])
+        return self.run.config.corruptions
 
     @cached_property
     def has_clean(self) -> bool:
@@ -160,7 +160,7 @@ class Answers:
     def _say(self, key: tuple[str, str, str]) -> Said:
         corruption, name, space = key
         model = self.model(name)
-        rule = str(self.run.config["rule"]) if space == ENTRY16 else None
+        rule = self.run.config.rule if space == ENTRY16 else None
         labels = dict(zip(self._pictures, self._labels(model, space).tolist(), strict=True))
         shared = {**self._tables[corruption], **self._clean}
         recorded = PredictionReader(self.parts.folder, labels, rule, self.has_clean, shared)
@@ -172,7 +172,7 @@ class Answers:
     def _labels(self, model: ModelResults, space: str) -> IntArray:
         """Return the label of each picture as a model's answer, −1 for none."""
         none = np.full(len(self._pictures), NONE)
-        if self.run.config["labels"] == "none":
+        if self.run.config.labels == "none":
             return none
         if space == ENTRY16:
             own = [category for _, category in self._pictures.values()]

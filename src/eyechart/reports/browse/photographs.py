@@ -4,10 +4,10 @@ What comes back has the pixels that the models saw, or there is a sentence that 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from eyechart.images.identity import content_keys, file_digest, named_keys
 from eyechart.images.imageset import load_pictures
 from eyechart.results.runs import Run
 from eyechart.testsets.manifest import read_samples
-from eyechart.testsets.plan import Plan
 from eyechart.testsets.stimuli import CleanImages
 from eyechart.visual_change.registry import find_ruler
 
@@ -63,7 +62,7 @@ class Photographs:
 
     def __init__(self, run: Run, images: Path | None) -> None:
         about = run.results.images
-        self.stimulus, self.plan = about.stimulus, plan_of(run.config)
+        self.stimulus, self.plan = about.stimulus, run.config.plan
         sources = [about.source] if images is None else [str(images), about.source]
         self.places = [Place(source, run.folder) for source in sources]
 
@@ -115,11 +114,3 @@ def checked(picture: Tensor, row: pa.Table) -> Tensor:
             " another kind of device, so it is not shown."
         )
     return picture
-
-
-def plan_of(config: Mapping[str, Any]) -> Plan:
-    """Return the plan of a run from its settings."""
-    own = {each.name: config[each.name] for each in fields(Plan) if each.name in config}
-    for name in ("corruptions", "delta_v"):
-        own[name] = tuple(own[name])
-    return Plan(**own)

@@ -60,7 +60,7 @@ class PublishedPictures:
         stem = PurePosixPath(name).stem
         for picture in self._clean.get(stem, ()):
             if file_digest(picture.path) == digest:
-                how = find_stimulus(str(self.run.config["clean"]))
+                how = find_stimulus(str(self.run.config.clean))
                 return checked(how(read_picture(picture.path)), row)
         raise UsageError(
             f"{stem} is not in {self.images}, or another file than the run was made of: {WHERE}."

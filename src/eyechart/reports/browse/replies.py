@@ -10,7 +10,6 @@ from eyechart.core.errors import UsageError
 from eyechart.labels.categories import NONE
 from eyechart.labels.spaces import ENTRY16
 from eyechart.reports.browse.answers import Answers, Said
-from eyechart.reports.browse.photographs import plan_of
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, space_title, suite_title
 from eyechart.results.schema import ModelCurve, PropertyResults, SpaceResults
@@ -54,7 +53,7 @@ def about_runs(report: Report) -> list[Plain]:
     return [
         {
             "folder": str(run.folder),
-            "suite": str(run.config["suite"]),
+            "suite": run.config.suite,
             "source": run.results.images.source,
             "models": list(run.models),
         }
@@ -178,7 +177,7 @@ def _truth(said: Said, index: int) -> str:
 def _parameters(answers: Answers, table: pa.Table, corruption: str) -> list[Plain]:
     """Return each number that made the picture, with its unit and meaning where they are known."""
     try:
-        entries = {entry.name: entry for entry in plan_of(answers.run.config).entries()}
+        entries = {entry.name: entry for entry in answers.run.config.plan.entries()}
     except UsageError:
         entries = {}  # of a user's own suite that is not there any more
     found = []

@@ -76,7 +76,7 @@ def _figure(
     from matplotlib.figure import Figure
 
     # many models have neither bins nor bands, which could not be told apart
-    min_per_bin = results.config["fit"]["least"] if len(models) <= FEW else None
+    min_per_bin = results.config.fit.least if len(models) <= FEW else None
     title = _title(results, models[0], space)
     columns = min(COLUMNS, len(series))
     rows = -(-len(series) // columns)
@@ -110,11 +110,11 @@ def _figure(
 
 def _title(results: Results, model: Shown, space: str) -> str:
     where = "16 categories" if space == "entry16" else "own classes"
-    fit, scores = results.config["fit"], model.model.spaces[space]
-    bins = fit["bins"] - (fit["binning"] == "paper")
+    fit, scores = results.config.fit, model.model.spaces[space]
+    bins = fit.bins - (fit.binning == "paper")
     return (
-        f"{results.config['suite']}: {scores.pictures} pictures, {where},"
-        f" {bins} bins of at least {fit['least']:g} answers"
+        f"{results.config.suite}: {scores.pictures} pictures, {where},"
+        f" {bins} bins of at least {fit.least:g} answers"
         + (f": {scores.verdict}" if scores.verdict else "")
     )
 

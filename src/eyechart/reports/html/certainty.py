@@ -115,9 +115,7 @@ def coverage_table(report: Report) -> Table | None:
             for cell in (_covered(*own[index]) if index in own else (NOTHING,) * 3)
         ]
         rows.append(Row((title, *cells)))
-    least = listed(
-        list(dict.fromkeys(f"{part.runs[0].config['fit']['least']:g}" for part in suites))
-    )
+    least = listed(list(dict.fromkeys(f"{part.runs[0].config.fit.least:g}" for part in suites)))
     caption = f"Share of 39 equal bins of visual change with at least {least} pictures"
     return Table("coverage", caption, tuple(columns), tuple(rows), True)
 

@@ -1,6 +1,6 @@
 """What is needed to make a run again: its command, versions, pictures, models and settings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,7 @@ def provenance_of(report: Report, index: int) -> Provenance:
     run = report.runs[index]
     numbers = Numbers(index, run.results)
     return Provenance(
-        f"Run {index + 1}: {suite_title(str(run.config['suite']))}",
+        f"Run {index + 1}: {suite_title(run.config.suite)}",
         run.results.provenance.command,
         tuple(_facts(run, numbers)),
         (_models(run, index), _versions(run, index), _settings(run, index), _files(run, index)),
@@ -64,7 +64,7 @@ def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, Any]]:
     yield "Pictures", Markup("{} of {} from {}").format(used, present, images.source)
     yield "Digest of the pictures", Markup("<code>{}</code>").format(images.digest)
     yield "Stimulus", _stimulus(images.stimulus)
-    yield "Seed", str(run.config.get("seed", "not recorded"))
+    yield "Seed", str(run.config.seed)
 
 
 def _stimulus(name: str) -> str:
@@ -110,11 +110,10 @@ def _versions(run: Run, index: int) -> Table:
 
 
 def _settings(run: Run, index: int) -> Table:
-    config = {name: value for name, value in run.config.items() if name not in LEFT_OUT}
+    written = run.config.written()
+    config = {name: value for name, value in written.items() if name not in LEFT_OUT}
     config["n"] = run.shown
-    fit = run.config.get("fit")
-    if isinstance(fit, Mapping):
-        config |= {f"curve: {name}": value for name, value in fit.items()}
+    config |= {f"curve: {name}": value for name, value in written["fit"].items()}
     rows = tuple(Row((name.replace("_", " "), _plain(value))) for name, value in config.items())
     columns = (Column("Setting", numeric=False), Column("Value", numeric=False))
     return Table(f"settings-{index}", f"Settings of run {index + 1}", columns, rows)

@@ -123,6 +123,7 @@ def about_people(part: Part) -> str:
         for score in corruption.properties.values()
     ]
     people = [score.people for score in scores if score.people is not None]
+    asked = part.runs[0].config.human_names
     if people:
         # without how each is used: shown directly, or transferred
         whose = dict.fromkeys(
@@ -132,19 +133,14 @@ def about_people(part: Part) -> str:
         more = "; they also stand for corruptions that look alike" if alike else ""
         corrected = any(comparison.corrected_for_chance for comparison in people)
         chance = " Both sides are corrected for chance." if corrected else ""
-        how = "".join(text for name, text in HOW_SHOWN.items() if name in _references(part))
+        how = "".join(text for name, text in HOW_SHOWN.items() if name in asked)
         return f"People’s answers are to {listed(list(whose))}{more}.{how}{chance}{_caution(part)}"
-    if not part.runs[0].config.get("humans"):
+    if not asked:
         return "No answers of people were asked for, so models are compared with each other only."
     return (
         "No answers of people could be set against these, so models are compared with each other"
         " only; why is said at the end, under what was skipped."
     )
-
-
-def _references(part: Part) -> list[str]:
-    named = part.runs[0].config.get("humans")
-    return [named] if isinstance(named, str) else list(named or ())
 
 
 def _caution(part: Part) -> str:
@@ -159,7 +155,7 @@ def _caution(part: Part) -> str:
     }
     if not areas:
         return ""
-    uniform = part.runs[0].config["fit"].get("density", "uniform") == "uniform"
+    uniform = part.runs[0].config.fit.density == "uniform"
     return f" {packaged_caution(areas if uniform else {})}"
 
 

@@ -126,7 +126,7 @@ class SpreadGrid:
     @property
     def min_counts(self) -> str:
         """The minimum count of a covered bin, in words."""
-        counts = (float(part.runs[0].config["fit"]["least"]) for part in self.parts)
+        counts = (part.runs[0].config.fit.least for part in self.parts)
         return " and ".join(dict.fromkeys(f"{count:g}" for count in counts))
 
 

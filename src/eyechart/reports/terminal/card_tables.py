@@ -108,7 +108,7 @@ def _columns(report: Report, models: Sequence[Scored]) -> Iterator[tuple[str, st
         over = {averaged(report.runs[model.run], space, name) for model, space in models}
         if len(over) > 1:
             continue
-        wanted = len(report.runs[models[0][0].run].config["means_over"])
+        wanted = len(report.runs[models[0][0].run].config.means_over)
         count = len(over.pop())
         some = 0 < count < wanted
         note = f" ({count} of {wanted} corruptions)" if some else ""

@@ -108,7 +108,7 @@ def _meanings(report: Report) -> Iterator[str]:
 
 
 def _measured(run: Run) -> Iterator[str]:
-    images, config, fit = run.results.images, run.config, run.config["fit"]
+    images, config, fit = run.results.images, run.config, run.config.fit
     people = [
         f"{escape(experiment.title)} ({escape(experiment.size)})"
         for experiment in run.results.people
@@ -118,10 +118,10 @@ def _measured(run: Run) -> Iterator[str]:
         [
             f"Pictures: {escape(images.source)}; {images.used} of {images.pictures} were used.",
             f"Stimulus: {_stimulus(images.stimulus)}.",
-            f"Test: {len(config['corruptions'])} corruptions, {run.shown} pictures each, seed"
-            f" {config['seed']}.",
-            f"Curves: {fit['bins']} bins of Δv with at least {fit['least']:g} pictures each;"
-            f" {fit['replicates']} resampled sets of pictures.",
+            f"Test: {len(config.corruptions)} corruptions, {run.shown} pictures each, seed"
+            f" {config.seed}.",
+            f"Curves: {fit.bins} bins of Δv with at least {fit.least:g} pictures each;"
+            f" {fit.replicates} resampled sets of pictures.",
             f"People: {'; '.join(people) or 'none to compare with'}.",
         ]
     )
@@ -181,7 +181,7 @@ def _reproduce(run: Run) -> Iterator[str]:
 def _title(run: Run) -> str:
     """Return which run this is: its suite and models."""
     models = [escape(name) for name in short_names(run.models)]
-    return f"{escape(suite_title(str(run.config['suite'])))}: {listed(models)}"
+    return f"{escape(suite_title(run.config.suite))}: {listed(models)}"
 
 
 def _gaps(space: SpaceResults, corruption: str) -> str:

@@ -46,7 +46,7 @@ def overall(space: SpaceResults) -> dict[str, Estimate]:
 
 def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
     """Return the corruptions that an overall score is the mean over; none of clean accuracy."""
-    counted, score = tuple(run.config["means_over"]), SCORES[name]
+    counted, score = run.config.means_over, SCORES[name]
     if score.of_test:
         return counted if BASELINE in score.needs else ()
     return tuple(name for name in counted if find(space, score.path(name)) is not None)
@@ -73,7 +73,7 @@ def _result(run: Run, part: Part, name: str, model: Shown, space: SpaceResults) 
             "args": {
                 "pictures": space.pictures,
                 "n": run.shown,
-                "seed": config.get("seed"),
+                "seed": config.seed,
                 "stimulus": images.stimulus,
                 "corruptions": list(map(one_line, part.corruptions)),
                 "trained_on": list(map(one_line, model.model.marked)),

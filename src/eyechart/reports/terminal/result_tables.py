@@ -23,7 +23,7 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
             title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
             if space.corruption_error is not None:
                 title += f", CE in percent of {space.corruption_error.baseline}'s errors"
-            mean = f"mean {MARK}" if set(results.means_over) & set(model.marked) else "mean"
+            mean = f"mean {MARK}" if set(results.config.means_over) & set(model.marked) else "mean"
             yield title, list(_tables(space, model.marked, mean, width))
 
 

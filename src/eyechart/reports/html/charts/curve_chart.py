@@ -42,7 +42,7 @@ WIDE = 0.06
 
 def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space, corruption and property that has a curve."""
-    min_per_bin = float(part.runs[0].config["fit"]["least"])
+    min_per_bin = part.runs[0].config.fit.least
     for space in part.spaces:
         for corruption in part.corruptions:
             for letter in PROPERTIES:
