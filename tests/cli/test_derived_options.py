@@ -1,6 +1,7 @@
 """Options and keywords are derived from one record: what can be said on one side can on both."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +12,7 @@ import typer
 import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.app import app, main
-from eyechart.cli.shared.derived_options import derived_options, read_typed
+from eyechart.cli.shared.derived_options import Only, Typed, derived_options, read_typed
 from eyechart.core.options import GROUPS, Option, fields_of, signature_of
 from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
 from eyechart.pipeline import settings as declared
@@ -182,3 +183,59 @@ def test_what_must_be_given_and_limits_are_of_the_record(capsys, words, sentence
     calls, error = copy(capsys, *words)
     assert sentence in error and not calls
     assert signature_of(CopySettings).parameters["to"].default is inspect.Parameter.empty
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaintSettings:
+    """Settings of which a command may want some, or other defaults."""
+
+    color: Annotated[str, Option(help="Which.", group="Output")] = "red"
+    layers: Annotated[int, Option(help="How many.", group="Compute")] = 1
+    brushes: Annotated[
+        tuple[str, ...],
+        Option(help="Which.", group="Data", flags=("--brush",), typed=list[str]),
+    ] = ("flat", "round")
+    is_dry: bool = False
+
+
+def paint(capsys, annotation: object, *words: str) -> tuple[object, str]:
+    """Return what a command with an argument of this kind was called with, and its help."""
+    calls: list[object] = []
+
+    def command(paint: annotation, copy: CopySettings) -> None:
+        """Paint."""
+        calls.append(paint)
+
+    command_line = typer.Typer()
+    command_line.command()(derived_options(command))
+    copied = ("a.png", "one", "--to", "there")
+    for line in ((*copied, *words), ("--help",)):
+        with pytest.raises(SystemExit):
+            main(line, command_line)
+    return calls[0], capsys.readouterr().out
+
+
+def test_a_command_may_have_other_defaults_also_of_what_is_no_option(capsys):
+    usual = PaintSettings(color="blue", layers=3, is_dry=True)
+    some = Annotated[PaintSettings, Only("layers", "color", usual=usual)]
+    painted, text = paint(capsys, some, "--layers", "2")
+    assert painted == PaintSettings(color="blue", layers=2, is_dry=True)
+    assert "[default: blue]" in text and "--brush" not in text
+    with pytest.raises(ValueError, match="colour"):
+        Only("colour").fields(PaintSettings)
+
+
+def test_a_mapping_has_what_was_typed_alone(capsys):
+    typed = Annotated[Mapping[str, object], Typed(fields_of(PaintSettings).values())]
+    assert paint(capsys, typed)[0] == {}
+    # also where it is the default
+    painted, text = paint(capsys, typed, "--color", "red", "--brush", "fan")
+    assert painted == {"color": "red", "brushes": ("fan",)}
+    assert "[default: red]" in text and "[default: flat, round]" in text
+
+
+def test_groups_have_their_order_whichever_records_they_are_of(capsys):
+    _, text = paint(capsys, PaintSettings)
+    order = [text.index(f"─ {group} ─") for group in ("Data", "Compute", "Output")]
+    assert order == sorted(order)
+    assert text.index("--times") > text.index("--brush")

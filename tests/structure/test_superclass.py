@@ -28,10 +28,11 @@ from eyechart.models.networks import NETWORKS
 from eyechart.stats.intervals import wilson_interval
 from eyechart.structure import superclass_study
 from eyechart.structure.hypernyms import Hypernyms, find_cycle, nearest, read_hypernyms
+from eyechart.structure.structure_settings import SUPERCLASS_RECIPE
 from eyechart.structure.study_results import AccuracyEstimate, read_superclass_results
 from eyechart.structure.superclass_images import load_split
 from eyechart.structure.superclass_scores import score_model, score_superclasses, weighted_sum
-from eyechart.structure.superclass_study import RECIPE, answers_in, file_of, run_superclasses
+from eyechart.structure.superclass_study import answers_in, file_of, run_superclasses
 from eyechart.structure.superclasses import (
     PUBLISHED,
     Superclass,
@@ -116,7 +117,7 @@ def load(spec, half=None):
 
 
 def tune(data, out, progress=None, **changes):
-    recipe = replace(RECIPE, **{**LEARN, **changes})
+    recipe = replace(SUPERCLASS_RECIPE, **{**LEARN, **changes})
     promises = run_superclasses(
         [MODEL], data, recipe, load=load, device=CPU, out=out, progress=progress or NoProgress()
     )
@@ -662,7 +663,7 @@ def test_a_model_can_be_tuned_from_a_checkpoint_of_ours(data, finished, tmp_path
     def trusted(spec, half=None):
         return load_model(spec, CPU, half, trust=True)
 
-    recipe = replace(RECIPE, **LEARN)
+    recipe = replace(SUPERCLASS_RECIPE, **LEARN)
     run_superclasses(
         [str(path)], data, recipe, load=trusted, device=CPU, out=tmp_path, progress=NoProgress()
     )
@@ -674,7 +675,7 @@ def test_a_model_can_be_tuned_from_a_checkpoint_of_ours(data, finished, tmp_path
 def test_a_pretrained_efficientnet_learns_superclasses_and_is_loaded_again(data, tmp_path):
     spec = "efficientnet_lite0"
     few = replace(data, train=data.train.take(range(0, 48, 6)), unseen=data.unseen.take(range(4)))
-    recipe = replace(RECIPE, batch=4)
+    recipe = replace(SUPERCLASS_RECIPE, batch=4)
     promises = run_superclasses(
         [spec], few, recipe, load=load, device=CPU, out=tmp_path, progress=NoProgress()
     )

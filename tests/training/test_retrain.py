@@ -39,8 +39,8 @@ from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import ScoreChange
 from eyechart.training.data import training_data
 from eyechart.training.loop import Start, Training, train
-from eyechart.training.recipe import Recipe
-from eyechart.training.retrain import PICTURES, RECIPE, data_for, on_clean
+from eyechart.training.recipe import RETRAINING, Recipe
+from eyechart.training.retrain import data_for, on_clean
 from interrupting import stopping
 from small_models import save_pictures
 from tinted_contrasts import save_contrasts
@@ -423,8 +423,8 @@ def test_defaults_of_the_command_are_those_of_the_study():
     usual = {
         name: own.default for name, own in inspect.signature(command.retrain).parameters.items()
     }
-    assert (usual["pictures"], PICTURES) == (12_000, 12_000)
-    told = RECIPE.settings()
+    assert usual["pictures"] == 12_000
+    told = RETRAINING.settings()
     assert {name: own for name, own in usual.items() if name in told} == {
         name: own for name, own in told.items() if name in usual
     }

@@ -19,12 +19,12 @@ from PIL import Image
 
 from commands import assert_refused
 from eyechart.cli.app import main
-from eyechart.cli.shared.training_options import parse_range
 from eyechart.core.errors import UsageError
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.stats.intervals import wilson_interval
 from eyechart.training.distributed import World, is_first_process, joined, own_device
+from eyechart.training.training_settings import parse_range
 from interrupting import stopping
 from textures import TINTS, save_textures
 
@@ -264,7 +264,6 @@ def test_ranges_are_two_numbers_or_one():
     assert parse_range("severity", "1-5") == (1.0, 5.0)
     assert parse_range("severity", "2.5") == (2.5, 2.5)
     assert parse_range("delta-v", ".2 – 0.8") == (0.2, 0.8)
-    assert parse_range("severity", None) is None
     for text in ("", "-1", "1-", "1-2-3", "1e3-2", "nan"):
         with pytest.raises(UsageError, match="--severity must be a range"):
             parse_range("severity", text)

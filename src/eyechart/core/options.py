@@ -78,6 +78,9 @@ class Option:
         return {**handler(core_schema), "description": self.help}
 
 
+Device = Annotated[str, Option(help="cpu or cuda.", group="Compute")]
+
+
 @dataclass(frozen=True)
 class Field:
     """An option with the name, the type and the default that its record gives it.

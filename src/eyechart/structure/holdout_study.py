@@ -19,7 +19,7 @@ from eyechart.core.randomness import hash64
 from eyechart.models.find import load_model
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
-from eyechart.structure.holdout_images import HoldoutImages
+from eyechart.structure.holdout_images import HoldoutImages, Trait
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.training.data import Held, Labelled, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
@@ -36,7 +36,7 @@ class HoldoutStudy:
     to mean 0 and deviation 1 first. `notes`: sentences that a reader of the results must know.
     """
 
-    kind: str
+    kind: Trait
     folds: tuple[Fold, ...]
     network: str
     recipe: Recipe

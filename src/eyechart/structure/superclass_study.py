@@ -32,9 +32,6 @@ ANSWERS = "answers"
 AT_ONCE = 8192
 """Pictures that are asked about before the answers are written down."""
 
-RECIPE = Recipe(epochs=1, batch=128, rate=0.01, weight_decay=5e-4, schedule="cosine", tune="last")
-"""The published experiment's."""
-
 
 def settings_of(data: Split, recipe: Recipe) -> dict[str, object]:
     """Return all that decides a study besides its models, as plain values."""

@@ -12,6 +12,8 @@ from eyechart.core.options import Option
 SUITE, N_SAMPLES = "vcr", 50_000
 """The suite and the samples per corruption where nothing else is asked for."""
 
+Suite = Annotated[str, Option(help="A suite's name or YAML file.", group="Corruptions")]
+
 
 def read_range(text: str) -> tuple[float, float]:
     """Return the two numbers of LOW:HIGH."""

@@ -13,6 +13,7 @@ from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of, entry_mark
 from eyechart.suites.strength import Strengths, check_severity, draw_severities, draw_strengths
 from eyechart.suites.suite import STRONGEST, Entry
+from eyechart.training.training_settings import Range
 from eyechart.visual_change.measure import measure_change
 
 LOOKED_AT = 48
@@ -20,8 +21,6 @@ LOOKED_AT = 48
 
 KNOTS = STRONGEST * np.linspace(0, 1, 33) ** 3
 """Severities at which visual change is measured for that: most where it is small."""
-
-Range = tuple[float, float]
 
 
 @dataclass(frozen=True)

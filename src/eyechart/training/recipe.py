@@ -86,10 +86,7 @@ class Recipe:
         # slow to import, and commands are made from this record
         from eyechart.core.randomness import check_seed
 
-        for name, least in (("epochs", 1), ("batch", 2), ("crop", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"{name} must be a whole number from {least}, got {value!r}.")
+        _check_whole(self, epochs=1, batch=2, crop=0)
         for name, low, high in LIMITS:
             value = getattr(self, name)
             if not isinstance(value, int | float) or not low <= value <= high:
@@ -142,3 +139,46 @@ LIMITS = (
     ("stability", 0.0, 100.0), ("stability_width", 0.0, 1.0),
 )  # fmt: skip
 """Numbers of a recipe with the least and the largest that they may be."""
+
+RETRAINING = Recipe(
+    epochs=5, batch=32, rate=1e-3, weight_decay=0.0, schedule="constant", milestones=(), flip=0.0
+)
+"""Of the VCR study: the plainest SGD with these rate, momentum and epochs. The batch is ours."""
+
+
+@dataclass(frozen=True)
+class StyleRecipe:
+    """How a style transfer is trained, with Adam.
+
+    `side`: of the cut-outs in px. `style_weight`, `same_weight`: of the style and of pictures that
+    are to come out as they are, beside content. `same_share`: of a batch, those pictures.
+    """
+
+    steps: Annotated[int, Option(help="Of training.", group=GROUP)] = 4000
+    batch: Annotated[int, Option(help="Pictures in one step.", group=GROUP)] = 16
+    rate: Annotated[float, Option(help="Highest learning rate, of Adam.", group=GROUP)] = 1e-3
+    side: Annotated[
+        int, Option(help="Of the cut-outs that are trained with, in px.", group=GROUP)
+    ] = 160
+    style_weight: Annotated[float, Option(help="Of style beside content.", group=GROUP)] = 10.0
+    same_weight: float = 10.0
+    same_share: float = 0.25
+    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
+
+    def check(self) -> None:
+        """Raise a UsageError unless one can train like this."""
+        _check_whole(self, steps=1, batch=2, side=64)
+        if self.side % 4:
+            raise UsageError(f"side must be a multiple of 4, got {self.side}.")
+        if not self.rate > 0:
+            raise UsageError(f"rate must be above 0, got {self.rate:g}.")
+        if self.style_weight < 0 or self.same_weight < 0 or not 0 <= self.same_share < 1:
+            raise UsageError("Weights must not be below 0, and same_share must be in [0, 1).")
+
+
+def _check_whole(recipe: Recipe | StyleRecipe, **minima: int) -> None:
+    """Raise a UsageError unless these settings are whole numbers, and none below its minimum."""
+    for name, minimum in minima.items():
+        value = getattr(recipe, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise UsageError(f"{name} must be a whole number from {minimum}, got {value!r}.")

@@ -35,14 +35,6 @@ from eyechart.training.loop import Start, Training, train
 from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 
-PICTURES = 12_000
-"""To train with; the study took about as many from ImageNet's training set."""
-
-RECIPE = Recipe(
-    epochs=5, batch=32, rate=1e-3, momentum=0.9, weight_decay=0.0, schedule="constant", flip=0.0
-)
-"""The study's: the plainest SGD with these rate, momentum and epochs. The batch is ours."""
-
 CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
 """What is written into the folder."""
 
@@ -69,8 +61,8 @@ class Retraining:
     settings: EvaluateSettings
     mixture: Mixture
     out: Path
-    recipe: Recipe = RECIPE
-    pictures: int = PICTURES
+    recipe: Recipe
+    pictures: int
 
     def check(self) -> None:
         """Raise a UsageError unless it can be done, as far as that shows without any picture."""

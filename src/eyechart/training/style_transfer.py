@@ -7,7 +7,7 @@ of the style, and so that at every depth features have the style's statistics (H
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -23,6 +23,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
 from eyechart.training.augment import generator
 from eyechart.training.distributed import World
+from eyechart.training.recipe import StyleRecipe
 from eyechart.training.state import TrainingState
 
 DEPTHS = (2, 4, 8, 16)
@@ -31,37 +32,6 @@ DEPTHS = (2, 4, 8, 16)
 CONTENT_DEPTH = 8
 LEAST = 8
 """Pictures that are needed at least, of either kind."""
-
-
-@dataclass(frozen=True)
-class StyleRecipe:
-    """How a style transfer is trained, with Adam.
-
-    `side`: of the cut-outs in px. `style_weight`, `same_weight`: of the style and of pictures that
-    are to come out as they are, beside content. `same_share`: of a batch, those pictures.
-    """
-
-    steps: int = 4000
-    batch: int = 16
-    rate: float = 1e-3
-    side: int = 160
-    style_weight: float = 10.0
-    same_weight: float = 10.0
-    same_share: float = 0.25
-    seed: int = 0
-
-    def check(self) -> None:
-        """Raise a UsageError unless one can train like this."""
-        for name, least in (("steps", 1), ("batch", 2), ("side", 64)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise UsageError(f"{name} must be a whole number from {least}, got {value!r}.")
-        if self.side % 4:
-            raise UsageError(f"side must be a multiple of 4, got {self.side}.")
-        if not self.rate > 0:
-            raise UsageError(f"rate must be above 0, got {self.rate:g}.")
-        if self.style_weight < 0 or self.same_weight < 0 or not 0 <= self.same_share < 1:
-            raise UsageError("Weights must not be below 0, and same_share must be in [0, 1).")
 
 
 class Features:

@@ -4,8 +4,8 @@ A command takes the record as one argument; the command line shows the record's 
 """
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args, get_origin
@@ -17,53 +17,88 @@ from eyechart.cli.shared.paths import folder, folder_or_file
 from eyechart.core.options import GROUPS, Field, fields_of, has_options
 
 PATHS = {"folder": folder, "folder or file": folder_or_file}
+CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+"""The argument by which a command asks for Typer's context."""
 
 
 class Only:
-    """The fields of a record that a command has options for, with a default of its own for some.
+    """The fields of a record that a command has options for.
 
-    As in `Annotated[Recipe, Only("batch", epochs=5)]`.
+    `usual`: a record with other defaults, also for the fields that are no options; as in
+    `Annotated[Recipe, Only("batch", "epochs", usual=RETRAINING)]`.
     """
 
-    def __init__(self, *names: str, **defaults: object) -> None:
-        self.names, self.defaults = (*names, *defaults), defaults
+    def __init__(self, *names: str, usual: object = None) -> None:
+        self.names, self.usual = names, usual
 
     def fields(self, record: type) -> list[Field]:
         """Return these fields of a record, in the record's order."""
         known = fields_of(record)
-        return [
-            replace(known[name], default=self.defaults.get(name, known[name].default))
-            for name in sorted(self.names, key=list(known).index)
-        ]
+        chosen = [known[name] for name in sorted(self.names, key=list(known).index)]
+        if self.usual is None:
+            return chosen
+        return [replace(field, default=getattr(self.usual, field.name)) for field in chosen]
+
+
+class Typed:
+    """Options of which a command gets only what was typed, as a mapping.
+
+    For settings that may also stand in a file: what was typed goes before the file, and the file
+    before the defaults.
+    """
+
+    def __init__(self, fields: Iterable[Field]) -> None:
+        self.fields = list(fields)
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """The options behind an argument of a command, and what makes its value of theirs."""
+
+    make: Callable[..., object]
+    fields: list[Field]
+    is_typed_alone: bool = False
+
+    def value(self, context: typer.Context, typed: dict[str, object]) -> object:
+        """Return the argument's value; its options are taken out of what was typed."""
+        by_name = {field.name: field for field in self.fields}
+        options = {name: typed.pop(name) for name in by_name}
+        if self.is_typed_alone:
+            options = {name: value for name, value in options.items() if _is_typed(context, name)}
+        return self.make(**read_typed(by_name, options))
 
 
 def derived_options(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command for Typer: arguments that are records become an option for each field."""
     signature = inspect.signature(command)
-    parameters: list[inspect.Parameter] = []
-    records: dict[str, dict[str, Field]] = {}
-    kinds: dict[str, type] = {}
+    takes_context = CONTEXT.name in signature.parameters
+    parameters: list[inspect.Parameter] = [] if takes_context else [CONTEXT]
+    derived: dict[str, _Derived] = {}
     for parameter in signature.parameters.values():
-        record, chosen = _record_of(parameter.annotation)
-        if record is None:
+        options = _derived_from(parameter.annotation)
+        if options is None:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            continue
-        chosen.sort(key=_place_in_help)
-        parameters += [_parameter(field) for field in chosen]
-        records[parameter.name] = {field.name: field for field in chosen}
-        kinds[parameter.name] = record
+        else:
+            derived[parameter.name] = options
+    fields = [field for options in derived.values() for field in options.fields]
+    parameters += [_parameter(field) for field in sorted(fields, key=_place_in_help)]
 
-    def call(**typed: object) -> None:
-        read = {
-            name: kinds[name](**read_typed(chosen, {field: typed.pop(field) for field in chosen}))
-            for name, chosen in records.items()
-        }
+    def call(context: typer.Context, **typed: object) -> None:
+        read = {name: options.value(context, typed) for name, options in derived.items()}
+        if takes_context:
+            typed[CONTEXT.name] = context
         command(**typed, **read)
 
     call.__name__, call.__doc__, call.__module__ = command.__name__, command.__doc__, __name__
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
+
+
+def _is_typed(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    # by its name, for some versions of typer bring a click of their own
+    return source is not None and source.name != "DEFAULT"
 
 
 def _place_in_help(field: Field) -> tuple[bool, int, bool]:
@@ -89,17 +124,21 @@ def read_typed(chosen: Mapping[str, Field], typed: Mapping[str, object]) -> dict
     return values
 
 
-def _record_of(annotation: object) -> tuple[type | None, list[Field]]:
-    """Return the record that an annotation stands for, if it does, and the fields to show."""
+def _derived_from(annotation: object) -> _Derived | None:
+    """Return the options that an argument with this annotation stands for; None if for none."""
     extras: list[object] = []
     if get_origin(annotation) is Annotated:
         annotation, *extras = get_args(annotation)
-    if isinstance(annotation, type) and has_options(annotation):
-        only = next((extra for extra in extras if isinstance(extra, Only)), None)
-        return annotation, list(fields_of(annotation).values()) if only is None else only.fields(
-            annotation
-        )
-    return None, []
+    for extra in extras:
+        if isinstance(extra, Typed):
+            return _Derived(dict, extra.fields, is_typed_alone=True)
+    if not isinstance(annotation, type) or not has_options(annotation):
+        return None
+    for extra in extras:
+        if isinstance(extra, Only):
+            make = annotation if extra.usual is None else partial(replace, extra.usual)  # type: ignore[type-var]
+            return _Derived(make, extra.fields(annotation))
+    return _Derived(annotation, list(fields_of(annotation).values()))
 
 
 def _parameter(field: Field) -> inspect.Parameter:
@@ -112,7 +151,8 @@ def _parameter(field: Field) -> inspect.Parameter:
         kind = Path if default is not None else Path | None
     if is_list and default is not inspect.Parameter.empty:
         # an empty list would be shown as a default
-        kind, default = kind | None, None  # type: ignore[operator]
+        default = list(default) if isinstance(default, tuple) and default else None
+        kind = kind if default else kind | None  # type: ignore[operator]
     make: Callable[..., ParameterInfo] = (
         typer.Argument if option.is_argument else partial(typer.Option, *_flags(field))
     )

@@ -102,19 +102,19 @@ def original(
 def _tell(built: "Built") -> None:
     """Print what a reader of results must know."""
     print("Icons by style: " + _counts(built.styles.items()) + ".")
-    thin = sorted(built.classes.items(), key=lambda each: each[1])[:5]
+    thin = sorted(built.classes.items(), key=lambda item: item[1])[:5]
     print("Fewest icons by class: " + _counts(thin) + ".")
     if built.repeated:
-        which = ", ".join(
+        pairs = ", ".join(
             f"{count} of {second} as of {first}"
             for (first, second), count in built.repeated.most_common()
         )
-        print(f"Drawings that two styles share, kept in one: {which}.")
+        print(f"Drawings that two styles share, kept in one: {pairs}.")
     else:
         print("No two styles share a drawing.")
     if built.broken:
         print(f"Left out as broken: {', '.join(built.broken)}.")
 
 
-def _counts(each: "Iterable[tuple[str, int]]") -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in each)
+def _counts(by_name: "Iterable[tuple[str, int]]") -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in by_name)

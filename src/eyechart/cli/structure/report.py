@@ -42,10 +42,10 @@ def report(
     from eyechart.reports.html.page import is_page
     from eyechart.reports.html.structure_view import write_structure_page
 
-    folders = [Path(each) for each in studies]
-    for each in folders:
-        if not each.is_dir():
-            raise UsageError(f"No such folder: {each}.")
+    folders = [Path(study) for study in studies]
+    for folder_of_study in folders:
+        if not folder_of_study.is_dir():
+            raise UsageError(f"No such folder: {folder_of_study}.")
     target = out or (folders[0] if len(folders) == 1 else Path()) / "structure.html"
     if target.suffix.lower() != ".html":
         raise UsageError(f"--out must end in .html, got {target}.")

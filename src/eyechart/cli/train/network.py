@@ -1,24 +1,14 @@
 """`eyechart train network`: a network from scratch, on clean pictures or on corrupted ones too."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from eyechart.cli.overlap.run import entries_of
 from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import Stop
-from eyechart.cli.shared.training_options import (
-    DeltaV,
-    Every,
-    Severity,
-    Stimulus,
-    TrainImages,
-    parse_range,
-)
-from eyechart.core.errors import UsageError
 from eyechart.training.recipe import Recipe
+from eyechart.training.training_settings import NetworkSettings
 
 if TYPE_CHECKING:
     import torch
@@ -29,40 +19,7 @@ if TYPE_CHECKING:
 
 
 @derived_options
-def network(
-    arch: Annotated[
-        str,
-        typer.Argument(
-            metavar="ARCH",
-            help="resnet9, resnet18, wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or"
-            " module:function (called with the number of classes).",
-        ),
-    ],
-    train_images: TrainImages,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", parser=folder_or_file, help="The checkpoint.")
-    ] = Path("network.pt"),
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", parser=folder_or_file, help="Other pictures, to test with at the end."
-        ),
-    ] = None,
-    suite: Annotated[
-        list[str] | None,
-        typer.Option(help="Train on corruptions of this suite, a name or YAML file; repeatable."),
-    ] = None,
-    corruption: Annotated[
-        list[str] | None, typer.Option(help="Only this corruption of the suites; repeatable.")
-    ] = None,
-    severity: Severity = None,
-    delta_v: DeltaV = None,
-    stimulus: Stimulus = "224",
-    every: Every = 1,
-    device: Annotated[str, typer.Option(help="cpu or cuda; with torchrun all GPUs.")] = "cpu",
-    *,
-    recipe: Recipe,
-) -> None:
+def network(settings: NetworkSettings, recipe: Recipe) -> None:
     """Train a network and write a checkpoint that every other command takes as a model.
 
     The same command goes on with what was stopped.
@@ -77,26 +34,22 @@ def network(
     from eyechart.training.loop import Training, new_network, train
     from eyechart.training.mixture import Mixture
 
+    out = settings.out
     check_file_to_write(out)
-    if out.suffix not in (".pt", ".pth"):
-        raise UsageError(f"A checkpoint's name must end in .pt, got '{out.name}'.")
-    if corruption and not suite:
-        raise UsageError("--corruption needs --suite: say which suite it is of.")
-    if not suite and (severity or delta_v):
-        raise UsageError("--severity and --delta-v need --suite: say which corruptions to meet.")
+    settings.check()
     recipe.check()
-    entries = entries_of(suite, corruption or []) if suite else ()
-    mixture = Mixture(entries, parse_range("severity", severity), parse_range("delta-v", delta_v))
+    entries = entries_of([*settings.suites], [*settings.corruptions]) if settings.suites else ()
+    mixture = Mixture(entries, settings.severity, settings.delta_v)
     mixture.check()
-    where = own_device(find_device(device))
+    where = own_device(find_device(settings.device))
     with for_first(lock_file(out)), ProgressBars() as bars:
         progress = bars if is_first_process() else NoProgress()
         try:
-            train_set, test_set = _load(train_images, images, stimulus, every, progress)
+            train_set, test_set = _load(settings, progress)
             data = training_data(train_set)
             test = None if test_set is None else training_data(test_set, data.class_names, least=1)
             steps = Preprocessing(None, *mean_and_deviation(data))
-            start = new_network(arch, data, recipe.seed, steps)
+            start = new_network(settings.arch, data, recipe.seed, steps)
             train(Training(start, data, recipe, mixture), where, out, progress)
         except KeyboardInterrupt:
             raise Stop(
@@ -110,16 +63,13 @@ def network(
         print(_accuracy(out, test, where))
 
 
-def _load(
-    train_images: Path, images: Path | None, stimulus: str, every: int, progress: "Progress"
-) -> "tuple[ImageSet, ImageSet | None]":
+def _load(settings: NetworkSettings, progress: "Progress") -> "tuple[ImageSet, ImageSet | None]":
     from eyechart.training.sources import TrainingSources, load_labelled
 
-    if images is None:
-        return load_labelled(
-            train_images, "pictures to train with", every, stimulus, progress
-        ), None
-    return TrainingSources(images, train_images, stimulus, every).load(progress)
+    where, stimulus, every = settings.train_images, settings.stimulus, settings.every
+    if settings.images is None:
+        return load_labelled(where, "pictures to train with", every, stimulus, progress), None
+    return TrainingSources(settings.images, where, stimulus, every).load(progress)
 
 
 def _accuracy(out: Path, test: "Labelled", device: "torch.device") -> str:

@@ -37,7 +37,7 @@ def table(
     from eyechart.training.retrain import TABLE
 
     check_latex(latex)
-    rows = read_retrainings([Path(own) / TABLE for own in folders])
+    rows = read_retrainings([Path(name) / TABLE for name in folders])
     scores = [score.title for score in shown_scores(rows)]
     head = [
         "model",
@@ -46,7 +46,7 @@ def table(
         *(f"{n} after" for n in scores),
     ]
     console = wide_console()
-    cells = [[escape(cell) for cell in own] for own in retrained_cells(rows)]
+    cells = [[escape(cell) for cell in row] for row in retrained_cells(rows)]
     for part in stacked(head, cells, width=console.width, kept=2, left=(0, 1)):
         console.print(part)
     if latex is not None:

@@ -1,0 +1,324 @@
+"""The options of structure studies, each declared once, and the published ways to train.
+
+Nothing slow is imported here: the command line is made from these.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
+from eyechart.core.registry import unknown_name
+from eyechart.training.recipe import GROUP, Recipe
+from eyechart.training.training_settings import OutFolder, Stimulus, images_option
+
+HOLDOUT_RECIPE = Recipe(epochs=50, batch=128, nesterov=True, schedule="cosine", crop=4)
+"""Of ICONS-50."""
+
+CIFAR100_RECIPE = replace(HOLDOUT_RECIPE, epochs=100, weight_decay=5e-4, mixup=1.0)
+SUPERCLASS_RECIPE = Recipe(
+    epochs=1, batch=128, rate=0.01, weight_decay=5e-4, schedule="cosine", tune="last"
+)
+HOLDOUT_NETWORK, CIFAR100_NETWORK = "wrn_16_4", "wrn_40_2"
+PUBLISHED_STIMULUS = "32x32"
+"""Of ICONS-50, whose authors resize every icon to it."""
+
+ORDERS = ("random", "published")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldoutSettings:
+    """What studies of held-out styles and of held-out subclasses have in common."""
+
+    seeds: Annotated[int, Option(help="Networks of each fold.", group=GROUP)] = 1
+    seed: Annotated[int, Option(help="The first network's.", group="Compute")] = 0
+    device: Device = "cpu"
+
+    def check(self) -> None:
+        """Raise a UsageError unless the settings make sense together."""
+        if self.seeds < 1:
+            raise UsageError(f"seeds must be a whole number from 1, got {self.seeds}.")
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds of the networks of each fold."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleSettings(HoldoutSettings):
+    """A study of held-out styles."""
+
+    images: Annotated[
+        Path,
+        images_option(
+            "A CSV or Parquet file with the columns path, label and style, as structure icons"
+            " build writes."
+        ),
+    ]
+    stimulus: Stimulus = "native"
+    hold: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Only this style; repeatable; without it each in turn.",
+            group="Data",
+            metavar="STYLE",
+            typed=list[str],
+        ),
+    ] = ()
+    arch: Annotated[
+        str,
+        Option(
+            help="resnet9, resnet18, wrn_16_4, wrn_40_2, multigrid, timm:NAME, torchvision:NAME or"
+            " module:function.",
+            group="Models",
+        ),
+    ] = HOLDOUT_NETWORK
+    out: OutFolder = Path("eyechart-style")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubclassSettings(HoldoutSettings):
+    """A study of held-out subclasses; what is usual depends on the images."""
+
+    images: Annotated[
+        Path | None,
+        images_option(
+            "Folders class/subclass/, or a CSV or Parquet file with the columns path, label and"
+            " subclass."
+        ),
+    ] = None
+    cifar100: Annotated[
+        Path | None,
+        Option(
+            help="CIFAR-100's python version (train, test, meta) instead.",
+            group="Data",
+            metavar="FOLDER",
+            path="folder",
+        ),
+    ] = None
+    stimulus: Annotated[
+        str | None,
+        Option(
+            help="Of --images: 224 (shorter side 256, middle 224) or another side, 32x32 (plain"
+            " resize) or another WIDTHxHEIGHT, or native, which is the default.",
+            group="Data",
+        ),
+    ] = None
+    per_class: Annotated[
+        int, Option(help="Subclasses of each class to hold out.", group="Data")
+    ] = 1
+    in_all: Annotated[
+        int | None,
+        Option(help="Hold out so many over all classes instead, such as 50.", group="Data"),
+    ] = None
+    folds: Annotated[
+        int | None,
+        Option(
+            help="How often, each time others as long as there are any; 3, or 1 where the"
+            " subclasses are given.",
+            group="Data",
+        ),
+    ] = None
+    order: Annotated[
+        str,
+        Option(
+            help="Which ones: random, or published (those of the paper's authors, of CIFAR-100 or"
+            " ICONS-50).",
+            group="Data",
+        ),
+    ] = "random"
+    hold: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Hold out this subclass, or those that a text file names; repeatable.",
+            group="Data",
+            metavar="NAME|FILE",
+            typed=list[str],
+        ),
+    ] = ()
+    arch: Annotated[
+        str | None,
+        Option(
+            help=f"As of structure style; {HOLDOUT_NETWORK}, for CIFAR-100 {CIFAR100_NETWORK}.",
+            group="Models",
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None,
+        Option(
+            help=f"How often each picture is trained with; {HOLDOUT_RECIPE.epochs}, for CIFAR-100"
+            f" {CIFAR100_RECIPE.epochs}.",
+            group=GROUP,
+        ),
+    ] = None
+    weight_decay: Annotated[
+        float | None,
+        Option(
+            help=f"Of SGD; {HOLDOUT_RECIPE.weight_decay:g}, for CIFAR-100"
+            f" {CIFAR100_RECIPE.weight_decay:g}.",
+            group=GROUP,
+        ),
+    ] = None
+    mixup: Annotated[
+        float | None,
+        Option(
+            help=f"The a of mixup's Beta(a, a); {HOLDOUT_RECIPE.mixup:g}, for CIFAR-100"
+            f" {CIFAR100_RECIPE.mixup:g}.",
+            group=GROUP,
+        ),
+    ] = None
+    out: OutFolder = Path("eyechart-subclass")
+
+    @property
+    def is_published(self) -> bool:
+        """Whether what the paper's authors held out is held out."""
+        return self.order == "published"
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the subclasses to hold out are given by name."""
+        return bool(self.hold) or (self.is_published and self.cifar100 is None)
+
+    @property
+    def network(self) -> str:
+        """The architecture."""
+        return self.arch or (HOLDOUT_NETWORK if self.cifar100 is None else CIFAR100_NETWORK)
+
+    @property
+    def stimulus_name(self) -> str:
+        """How images are brought to size."""
+        return self.stimulus or (PUBLISHED_STIMULUS if self.is_published else "native")
+
+    def complete(self, recipe: Recipe) -> Recipe:
+        """Return a recipe with the numbers that were typed, or else are usual with the images."""
+        usual = HOLDOUT_RECIPE if self.cifar100 is None else CIFAR100_RECIPE
+        for name in ("epochs", "weight_decay", "mixup"):
+            typed = getattr(self, name)
+            recipe = replace(recipe, **{name: getattr(usual, name) if typed is None else typed})
+        # as the published code does; elsewhere one weight for a batch, as in the paper on mixup
+        return replace(recipe, mixup_per_image=self.is_published and recipe.mixup > 0)
+
+    def check(self) -> None:
+        """Raise a UsageError unless the settings make sense together."""
+        if (self.images is None) == (self.cifar100 is None):
+            raise UsageError("Give --images or --cifar100, one of them.")
+        if self.order not in ORDERS:
+            raise unknown_name("order", self.order, ORDERS)
+        if self.stimulus is not None and self.cifar100 is not None:
+            raise UsageError("CIFAR-100's pictures are taken as they are: leave out --stimulus.")
+        is_counted = self.in_all is not None or self.per_class != 1
+        if self.in_all is not None and self.per_class != 1:
+            raise UsageError("Give --per-class or --in-all, not both.")
+        if self.hold and self.is_published:
+            raise UsageError("Give --hold or --order published, not both.")
+        if self.is_listed and (is_counted or self.folds not in (None, 1)):
+            raise UsageError(
+                "The subclasses to hold out are given by name, in one fold: leave out --per-class,"
+                " --in-all and --folds."
+            )
+        if self.folds is not None and self.folds < 1:
+            raise UsageError(f"folds must be a whole number from 1, got {self.folds}.")
+        super().check()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuperclassSettings:
+    """A study of unseen kinds of superclasses."""
+
+    models: Annotated[
+        tuple[str, ...],
+        Option(
+            help="timm:NAME, hf:REPO, module:attribute, a checkpoint or a card, as of evaluate;"
+            " each must be a torch module that was trained on ImageNet-1K.",
+            group="Models",
+            metavar="MODEL…",
+            typed=list[str],
+            is_argument=True,
+        ),
+    ]
+    images: Annotated[
+        Path, images_option("Folders named by WordNet ids, as ImageNet-22K has them.")
+    ]
+    hypernyms: Annotated[
+        Path,
+        Option(
+            help="WordNet's kinds of things, 'parent child' in each line: wordnet.is_a.txt.",
+            group="Data",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ]
+    seen_images: Annotated[
+        Path | None,
+        images_option(
+            "Images to test seen kinds with, labelled by WordNet ids, such as ImageNet-1K's"
+            " validation set; without it a fifth of --images, which the models may know."
+        ),
+    ] = None
+    imagenet_1k: Annotated[
+        Path | None,
+        Option(
+            help="WordNet ids of what the models have seen; without it ImageNet-1K's.",
+            group="Data",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    superclasses: Annotated[
+        Path | None,
+        Option(
+            help="A WordNet id and a name in each line; without it the 25 published ones.",
+            group="Data",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    pictures: Annotated[
+        int | None, Option(help="At most so many pictures of each unseen synset.", group="Data")
+    ] = None
+    stimulus: Stimulus = "224"
+    tune: Annotated[
+        str, Option(help="last: the last layer alone; all: everything.", group=GROUP)
+    ] = SUPERCLASS_RECIPE.tune
+    imagenet_accuracy: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Accuracy on ImageNet-1K before tuning, such as timm:resnet50=0.77; repeatable;"
+            " without it what is known of the model.",
+            group="Models",
+            metavar="MODEL=SHARE",
+            typed=list[str],
+        ),
+    ] = ()
+    device: Device = "cpu"
+    out: OutFolder = Path("eyechart-superclass")
+
+    @property
+    def accuracies(self) -> dict[str, float]:
+        """The accuracy on ImageNet-1K that is given for some models."""
+        by_model: dict[str, float] = {}
+        for text in self.imagenet_accuracy:
+            name, equals, number = text.rpartition("=")
+            try:
+                accuracy = float(number) if equals else math.nan
+            except ValueError:
+                accuracy = math.nan
+            if not 0 <= accuracy <= 1:
+                raise UsageError(
+                    f"imagenet-accuracy must be MODEL=SHARE with a share from 0 to 1, such as"
+                    f" timm:resnet50=0.77, got {text!r}."
+                )
+            if name not in self.models:
+                raise unknown_name("model", name, self.models)
+            by_model[name] = accuracy
+        return by_model
+
+    def check(self) -> None:
+        """Raise a UsageError unless the settings make sense together."""
+        _ = self.accuracies
+        for path in (self.images, self.seen_images):
+            if path is not None and self.out.exists() and self.out.resolve() == path.resolve():
+                raise UsageError(f"{self.out} holds the pictures: choose another --out.")
