@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from eyechart.overlap.selection import Selection, select_non_overlapping
     from eyechart.pipeline.python_evaluate import evaluate
     from eyechart.reports.figures.curve_plot import draw_curves
+    from eyechart.results.published_results import PublishedTable, published_tables
     from eyechart.results.schema import Results
     from eyechart.results.scores_file import load
+    from eyechart.results.severity_table import read_severity_errors
     from eyechart.results.writing import write_results
     from eyechart.scores.baselines import Baseline, measured_baseline
     from eyechart.scores.corruption_error import (
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
         error_consistency_with_people,
     )
     from eyechart.scores.human_relative import hmri, mrsi
-    from eyechart.scores.published_results import PublishedTable, published_tables
-    from eyechart.scores.severity_table import read_severity_errors
     from eyechart.suites.apply import corrupt
     from eyechart.suites.catalogue import describe_corruption, list_corruptions
     from eyechart.testsets.testset import TestSet, draw, read_testset
@@ -114,7 +114,7 @@ _HOMES = {
     "LowInformationWarning": "eyechart.visual_change.measure",
     "MeanCorruptionError": "eyechart.scores.corruption_error",
     "OverlapMatrix": "eyechart.overlap.matrix",
-    "PublishedTable": "eyechart.scores.published_results",
+    "PublishedTable": "eyechart.results.published_results",
     "Selection": "eyechart.overlap.selection",
     "TestSet": "eyechart.testsets.testset",
     "check_same_baseline": "eyechart.scores.corruption_error",
@@ -141,8 +141,8 @@ _HOMES = {
     "measured_baseline": "eyechart.scores.baselines",
     "mrsi": "eyechart.scores.human_relative",
     "overlap_matrix": "eyechart.overlap.matrix",
-    "published_tables": "eyechart.scores.published_results",
-    "read_severity_errors": "eyechart.scores.severity_table",
+    "published_tables": "eyechart.results.published_results",
+    "read_severity_errors": "eyechart.results.severity_table",
     "read_testset": "eyechart.testsets.testset",
     "select_non_overlapping": "eyechart.overlap.selection",
     "vif": "eyechart.visual_change.measure",

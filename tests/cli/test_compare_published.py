@@ -14,9 +14,9 @@ import published_scores as published
 from changing import replace
 from commands import assert_refused
 from eyechart.cli.app import main
+from eyechart.results.published_results import FOLDER, find_published
 from eyechart.results.published_rows import is_comparable
 from eyechart.results.runs import Board, make_boards, read_run
-from eyechart.scores.published_results import FOLDER, find_published
 from small_models import save_pictures
 
 GOOD, POOR = "small_models:pale_colours", "small_models:four_classes"

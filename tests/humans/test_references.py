@@ -13,7 +13,6 @@ from eyechart.humans.consistency import find_rule
 from eyechart.humans.human_responses import make_responses, read_responses, write_responses
 from eyechart.humans.reference import Reference, find_reference
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.scores.human_caution import implied_areas, packaged_areas, packaged_caution
 from small_models import TINTS, save_pictures
 
 CLASSES = (404, 294, 281, 409)
@@ -291,22 +290,6 @@ def test_files_from_before_merging_are_read(tmp_path):
     write_responses(path, responses("frost"))
     pq.write_table(pq.read_table(path).drop_columns(["study"]), path)
     assert find_reference(str(path)).kind("frost") == "direct"
-
-
-# The packaged reference and the published crowd
-
-
-def test_the_packaged_reference_is_below_the_crowd_that_the_paper_implies():
-    """R (1 − MRSI) / HMRI of the first row of Table 3 for each corruption."""
-    implied = implied_areas()
-    assert implied["median_blur"] == pytest.approx(0.532 / 0.635, abs=0.002)
-    assert implied["glass_blur"] == pytest.approx(0.468 * (1 - 0.003) / 0.569, abs=0.002)
-    assert implied["frost"] == pytest.approx(0.429 * (1 - 0.011) / 0.521, abs=0.002)
-    own = packaged_areas()
-    assert set(own) == {"median_blur", "glass_blur"}
-    assert all(f"{area:.3f}" == "0.679" for area in own.values())
-    told = packaged_caution({})
-    assert "median blur 0.679 against 0.837; glass blur 0.679 against 0.820" in told
 
 
 # One model under two corruptions that look alike

@@ -9,15 +9,15 @@ import pytest
 import eyechart as ec
 import published_scores as published
 from eyechart.core.errors import UsageError
-from eyechart.scores.baselines import built_in
-from eyechart.scores.image_sets import IMAGE_SETS
-from eyechart.scores.published_results import (
+from eyechart.results.image_sets import IMAGE_SETS
+from eyechart.results.published_results import (
     FOLDER,
     find_published,
     implied_human_area,
     published_tables,
     read_published,
 )
+from eyechart.scores.baselines import built_in
 
 TABLES = {table.name: table for table in published_tables()}
 ROBUSTBENCH = {"robustbench-imagenet-c": 2, "robustbench-imagenet-3dcc": 4}

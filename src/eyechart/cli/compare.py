@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from eyechart.results.comparison import Standings
+    from eyechart.results.published_results import PublishedTable
     from eyechart.results.rankings import Discrete, Rankings
-    from eyechart.scores.published_results import PublishedTable
 
 
 def compare(

@@ -70,7 +70,7 @@ def models(
 @app.command("published")
 def published() -> None:
     """List the published results that come with the package; eyechart compare shows them."""
-    from eyechart.scores.published_results import published_tables
+    from eyechart.results.published_results import published_tables
 
     rows = [
         (

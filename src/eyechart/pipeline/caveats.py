@@ -6,8 +6,8 @@ from math import isnan
 from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.baseline import Choice
 from eyechart.predictions.loop import PredictionTask
+from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.schema import ModelResults, NormalizedErrors, SpaceResults
-from eyechart.scores.human_caution import is_packaged, packaged_caution
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 from eyechart.suites.suite import Entry, all_entries
 from eyechart.testsets.plan import Plan

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.results.comparison import Standings
-from eyechart.results.runs import Board
-from eyechart.scores.baselines import built_in, find_baseline, siblings
-from eyechart.scores.image_sets import image_set_of
-from eyechart.scores.published_results import (
+from eyechart.results.image_sets import image_set_of
+from eyechart.results.published_results import (
     PublishedModel,
     PublishedTable,
     find_published,
     read_published,
 )
+from eyechart.results.runs import Board
+from eyechart.scores.baselines import built_in, find_baseline, siblings
 from eyechart.scores.registry import SCORES
 
 FILE = ".csv"

@@ -1,4 +1,4 @@
-"""The errors that corruption errors are divided by: published tables, and where they hold.
+"""The errors that corruption errors are divided by: built-in tables, or measured by the user.
 
 A baseline measured by the user is the same record, without a claim about pictures.
 """
@@ -6,9 +6,7 @@ A baseline measured by the user is the same record, without a claim about pictur
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from itertools import islice
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -19,25 +17,17 @@ from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
-from eyechart.scores.image_sets import IMAGENET, ROBUSTBENCH, Labels, why_not
-from eyechart.scores.severity_table import SEVERITIES, read_severity_errors
+from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.catalogue import list_corruptions
+from eyechart.suites.suite import PUBLISHED
 
-DATA = Path(str(files("eyechart.scores").joinpath("data")))
-"""Where published numbers are kept."""
-
-LEADERBOARD = "robustbench_models.csv"
-"""Clean accuracies of the models of RobustBench's tables, in percent."""
+IMAGENET, ROBUSTBENCH = "imagenet-val", "robustbench-5000"
+"""Sets of images that built-in tables were measured on."""
 
 Error = float | Sequence[float] | Mapping[int, float] | Numbers
 """An error share 0…1: the mean over severities, or one for each severity 1…5."""
 
 Errors = Mapping[str, Error]
-
-SIDE, QUALITY = 224, 85
-"""How ImageNet-C's files were written from ImageNet's validation set."""
-
-INSTEAD = "name a baseline model with --baseline, or read plain error"
 
 
 @dataclass(frozen=True)
@@ -175,105 +165,57 @@ def as_share(value: Any, subject: str) -> float:
     return number
 
 
-def holds(
-    baseline: Baseline | str,
-    *,
-    suite: str,
-    corruptions: Sequence[str],
-    names: Sequence[str],
-    labels_per_class: Labels,
-    side: int,
-    published_files: bool,
-    jpeg: int | None,
-) -> str:
-    """Return "" if a table holds for these pictures, else one sentence: why not, and what to do.
-
-    `names`: the file names of the clean pictures. `labels_per_class`: how many pictures each class
-    has, by WordNet id or index. `side`: of the corrupted pictures, in px. `published_files`:
-    whether they were read from the benchmark's own files; `jpeg`: the quality they were saved with
-    otherwise. A baseline that the user measured holds wherever the user says.
-    """
-    table = find_baseline(baseline) if isinstance(baseline, str) else baseline
-    if not table.suites:
-        return ""
-    reason = (
-        _suite_reason(table, suite, corruptions)
-        or why_not(table.images, names, labels_per_class)
-        or ("" if side == SIDE else f"at {SIDE} px, and these have {side} px")
-        or _file_reason(table, published_files, jpeg)
-    )
-    return f"The table '{table.name}' holds {reason}: {INSTEAD}." if reason else ""
-
-
-def _suite_reason(table: Baseline, suite: str, corruptions: Sequence[str]) -> str:
-    if suite not in table.suites:
-        return f"for {' and '.join(table.suites)}, and these are corruptions of {suite}"
-    unknown = [name for name in corruptions if name not in table.errors]
-    return f"for {len(table.errors)} corruptions, and '{unknown[0]}' is none" if unknown else ""
-
-
-def _file_reason(table: Baseline, published_files: bool, jpeg: int | None) -> str:
-    if not table.saved:
-        if published_files or jpeg is None:
-            return ""
-        return "for pictures that were never saved, and these were saved as JPEG"
-    if published_files or jpeg == QUALITY:
-        return ""
-    # in memory the same corruptions give other errors: hendrycks/robustness#14
-    how = "were never saved as JPEG" if jpeg is None else f"have JPEG quality {jpeg}"
-    return f"for files of JPEG quality {QUALITY} (--jpeg {QUALITY}), and these {how}"
-
-
-@cache
-def built_in() -> Mapping[str, Baseline]:
-    """Return the built-in tables, by name."""
-    alexnet = Baseline(
-        **_published("alexnet"),
-        corruptions=tuple(list_corruptions("imagenet-c")),
+_TABLES = (
+    Baseline(
+        "alexnet",
+        {},
         suites=("imagenet-c", "imagenet-c-extra"),
         source="Hendrycks & Dietterich 2019; github.com/hendrycks/robustness, issue 10;"
         " style transfer: appendix C",
         saved=True,
         images=IMAGENET,
-    )
-    noc = Baseline(
-        **_published("noc-alexnet"),
-        corruptions=tuple(list_corruptions("imagenet-noc")),
+    ),
+    Baseline(
+        "noc-alexnet",
+        {},
         suites=("imagenet-noc", "noc-candidates"),
         source="the paper on ImageNet-NOC, figures 5 and 6",
         relative=True,
         images=IMAGENET,
-    )
-    tables = (
-        alexnet,
-        noc,
-        _robustbench("robustbench-alexnet", "imagenet-c", "robustbench_imagenet_c.csv"),
-        _robustbench("robustbench-alexnet-3dcc", "imagenet-3dcc", "robustbench_imagenet_3dcc.csv"),
-    )
-    return MappingProxyType({table.name: table for table in tables})
-
-
-def _robustbench(name: str, suite: str, file: str) -> Baseline:
-    """Return AlexNet's errors on RobustBench's images, which its leaderboards divide by."""
-    alexnet = read_severity_errors(DATA / "published" / file)["AlexNet"]
-    printed = {
-        row["model"]: row
-        for row in packaged_rows("eyechart.scores", "data", "published", LEADERBOARD)
-    }["AlexNet"]
-    order = list_corruptions(suite) if suite == "imagenet-c" else list(alexnet.errors)
-    return Baseline(
-        name,
-        MappingProxyType(mean_errors(alexnet.errors)),
-        round(1 - float(printed["clean_accuracy"]) / 100, 6),
-        tuple(order),
-        (suite,),
-        "RobustBench (github.com/RobustBench/robustbench)",
+    ),
+    Baseline(
+        "robustbench-alexnet",
+        {},
+        suites=("imagenet-c",),
+        source="RobustBench (github.com/RobustBench/robustbench)",
         saved=True,
         images=ROBUSTBENCH,
+    ),
+    Baseline(
+        "robustbench-alexnet-3dcc",
+        {},
+        suites=("imagenet-3dcc",),
+        source="RobustBench (github.com/RobustBench/robustbench)",
+        saved=True,
+        images=ROBUSTBENCH,
+    ),
+)
+"""The built-in tables, but for their errors."""
+
+
+@cache
+def built_in() -> Mapping[str, Baseline]:
+    """Return the built-in tables, by name."""
+    errors: dict[str, dict[str, float]] = {}
+    for row in packaged_rows("eyechart.scores", "data", "baselines.csv"):
+        errors.setdefault(row["baseline"], {})[row["corruption"]] = float(row["error"])
+    return MappingProxyType({table.name: _filled(table, errors[table.name]) for table in _TABLES})
+
+
+def _filled(table: Baseline, errors: dict[str, float]) -> Baseline:
+    clean, suite = errors.pop("clean"), table.suites[0]
+    # the extras of a suite do not enter its mean
+    corruptions = list_corruptions(suite) if suite in PUBLISHED else list(errors)
+    return replace(
+        table, errors=MappingProxyType(errors), clean=clean, corruptions=tuple(corruptions)
     )
-
-
-def _published(name: str) -> dict[str, Any]:
-    rows = packaged_rows("eyechart.scores", "data", "baselines.csv")
-    errors = {row["corruption"]: float(row["error"]) for row in rows if row["baseline"] == name}
-    return {"name": name, "clean": errors.pop("clean"), "errors": MappingProxyType(errors)}

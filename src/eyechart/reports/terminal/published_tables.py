@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.terminal.leaderboard import shown
+from eyechart.results.published_results import PublishedModel, PublishedTable
 from eyechart.results.published_rows import RankedBoard
-from eyechart.scores.published_results import PublishedModel, PublishedTable
 from eyechart.scores.registry import LEADERBOARD, SCORES
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from pathlib import Path
 from eyechart.core.arguments import as_path
 from eyechart.core.csv_table import CsvRow, column_names, read_rows, read_text
 from eyechart.core.errors import UsageError
+from eyechart.images.published_source import SEVERITIES
 
 COLUMNS = ("model", "corruption", "severity", "accuracy")
 CLEAN = "clean"
-SEVERITIES = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True)

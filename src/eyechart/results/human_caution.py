@@ -8,7 +8,7 @@ from functools import cache
 
 from eyechart.humans.reference import PACKAGED, find_reference
 from eyechart.humans.transfer import bare_name
-from eyechart.scores.published_results import find_published
+from eyechart.results.published_results import find_published
 
 TABLE = "vcr-table3"
 WHO = (

@@ -6,6 +6,7 @@ They are shown beside runs, and ranked with them only on the same images.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import yaml
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
+from eyechart.results.image_sets import IMAGE_SETS
+from eyechart.results.severity_table import SeverityErrors, read_severity_errors
 from eyechart.scores.baselines import (
-    DATA,
-    LEADERBOARD,
     Baseline,
     built_in,
     find_baseline,
@@ -24,11 +25,11 @@ from eyechart.scores.baselines import (
     siblings,
 )
 from eyechart.scores.corruption_error import mean_corruption_error
-from eyechart.scores.image_sets import IMAGE_SETS
 from eyechart.scores.registry import CURVE_SCORES
-from eyechart.scores.severity_table import SeverityErrors, read_severity_errors
 
-FOLDER = DATA / "published"
+FOLDER = Path(str(files("eyechart.results").joinpath("data", "published")))
+LEADERBOARD = "robustbench_models.csv"
+"""Clean accuracies of the models of RobustBench's tables, in percent."""
 
 
 @dataclass(frozen=True)
@@ -222,4 +223,4 @@ def _rows(file: str) -> dict[str, dict[str, str]]:
 
 
 def _lines(file: str) -> list[dict[str, str]]:
-    return packaged_rows("eyechart.scores", "data", "published", file)
+    return packaged_rows("eyechart.results", "data", "published", file)

@@ -1,0 +1,93 @@
+"""Which images published results were measured on, and where the built-in baselines hold."""
+
+import pytest
+
+import eyechart as ec
+import published_scores as published
+from eyechart.labels.imagenet import wordnet_ids
+from eyechart.results.image_sets import are_robustbench_images, holds, names_digest
+from eyechart.scores.baselines import find_baseline
+from published_scores import robustbench_names
+
+
+@pytest.fixture(scope="module")
+def validation_set():
+    return {
+        "suite": "imagenet-c",
+        "corruptions": published.CORRUPTIONS,
+        "names": [f"val/n0/ILSVRC2012_val_{number:08d}.JPEG" for number in range(1, 50_001)],
+        "labels_per_class": dict.fromkeys(wordnet_ids(), 50),
+        "side": 224,
+        "published_files": True,
+        "jpeg": None,
+    }
+
+
+def test_the_alexnet_table_holds_for_published_files_and_for_jpeg_85(validation_set):
+    assert holds("alexnet", **validation_set) == ""
+    assert holds("alexnet", **{**validation_set, "published_files": False, "jpeg": 85}) == ""
+    by_index = {**validation_set, "labels_per_class": dict.fromkeys(range(1000), 50)}
+    assert holds(find_baseline("alexnet"), **by_index) == ""
+    extras = {"suite": "imagenet-c-extra", "corruptions": ["spatter"]}
+    assert holds("alexnet", **{**validation_set, **extras}) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ("50,000 pictures .* these are 970", {"names": ["a.JPEG"] * 970}),
+        ("these have other names", {"names": ["a.JPEG"] * 50_000}),
+        ("these have others", {"labels_per_class": {"n0": 50_000}}),
+        ("other labels", {"labels_per_class": dict.fromkeys(range(1000), 49)}),
+        ("at 224 px, and these have 299 px", {"side": 299}),
+        ("never saved as JPEG", {"published_files": False}),
+        ("have JPEG quality 75", {"published_files": False, "jpeg": 75}),
+        ("these are corruptions of vcr", {"suite": "vcr"}),
+        ("'my_fog' is none", {"corruptions": ["my_fog"]}),
+    ],
+)
+def test_elsewhere_the_table_does_not_hold_and_the_sentence_says_why(
+    words, changes, validation_set
+):
+    sentence = holds("alexnet", **{**validation_set, **changes})
+    assert sentence.startswith("The table 'alexnet' holds ")
+    assert sentence.endswith("name a baseline model with --baseline, or read plain error.")
+    with pytest.raises(ValueError, match=words):
+        raise ValueError(sentence)
+
+
+def test_the_noc_table_holds_for_pictures_that_were_never_saved(validation_set):
+    noc = {**validation_set, "suite": "imagenet-noc", "corruptions": published.NOC}
+    noc["published_files"] = False
+    assert holds("noc-alexnet", **noc) == ""
+    assert "saved as JPEG" in holds("noc-alexnet", **{**noc, "jpeg": 85})
+    assert "imagenet-noc" in holds("noc-alexnet", **validation_set)
+    own = ec.measured_baseline("mine", {"fog": 0.5})
+    assert holds(own, **{**validation_set, "names": ["a"]}) == ""
+
+
+def test_pictures_are_told_by_their_names_in_any_order_and_folder():
+    digest = names_digest(["b/two.JPEG", "a/one.png"])
+    assert digest == names_digest(["one.jpg", "two.jpg"])
+    assert digest != names_digest(["one.jpg", "three.jpg"])
+    assert not are_robustbench_images(["one.jpg"])
+
+
+def test_robustbench_images_are_recognised():
+    assert are_robustbench_images(robustbench_names())
+    assert not are_robustbench_images(robustbench_names()[1:])
+
+
+def test_the_table_of_robustbench_holds_for_its_5000_images_and_no_others(validation_set):
+    own = {**validation_set, "names": robustbench_names()}
+    # its images are not as many of each class, and three classes have none
+    own["labels_per_class"] = {wnid: 5 for wnid in wordnet_ids()[:997]}
+    assert holds("robustbench-alexnet", **own) == ""
+    assert "RobustBench's 5,000" in holds("alexnet", **own)
+    assert "50,000 with other names" in holds("robustbench-alexnet", **validation_set)
+    assert "and these have others" in holds(
+        "robustbench-alexnet", **{**own, "labels_per_class": {"cat": 5000}}
+    )
+    assert "never saved" in holds("robustbench-alexnet", **{**own, "published_files": False})
+    solid = {"suite": "imagenet-3dcc", "corruptions": ["flash"]}
+    assert holds("robustbench-alexnet-3dcc", **{**own, **solid}) == ""
