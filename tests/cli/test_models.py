@@ -11,6 +11,7 @@ from commands import assert_refused
 from eyechart.images.imageset import load_images
 from eyechart.models.find import load_model
 from eyechart.pipeline.model_check import NORMALISATIONS, _compared, check_model
+from eyechart.pipeline.settings import ModelCheckSettings
 from outside import outside
 from small_models import save_pictures
 
@@ -127,7 +128,7 @@ def test_an_input_that_a_model_cannot_answer_is_no_better(photos):
             raise ValueError("not 0…1")
         return x.mean(dim=(2, 3)).repeat(1, 2)[:, :4]
 
-    found = check_model(load_model(picky, CPU), load_images(photos), n=8)
+    found = check_model(load_model(picky, CPU), load_images(photos), ModelCheckSettings(n=8))
     assert [trial.name for trial in found.trials] == [
         "channels as BGR",
         "the output after the best",
@@ -140,7 +141,7 @@ def test_the_same_normalisation_is_not_tried_again(photos, tmp_path):
     for name, (mean, std) in NORMALISATIONS.items():
         text = f"mean: {list(mean)}\nstd: {list(std)}"
         model = load_model(str(card(tmp_path, text)), CPU)
-        tried = [trial.name for trial in check_model(model, images, n=1).trials]
+        tried = [trial.name for trial in check_model(model, images, ModelCheckSettings(n=1)).trials]
         assert f"normalised as {name}" not in tried
         # −1…1 and (level − 127)/128 are all but the same
         assert len(tried) == 7, tried
@@ -226,7 +227,8 @@ def test_real_models_get_as_many_photographs_right_as_others_saw(tmp_path, name)
     if name.startswith("mobilenet"):
         spec, maps = str(outside("data", "models", f"{name}.tflite")), ["background-first"]
     model = load_model(spec, CPU, label_maps=maps)
-    found = check_model(model, load_images(some_photographs(tmp_path), "native"), n=1)
+    images = load_images(some_photographs(tmp_path), "native")
+    found = check_model(model, images, ModelCheckSettings(n=1))
     assert found.pictures == 900
     assert abs(found.top1 - TOP1[name]) <= 0.01, found.top1
 

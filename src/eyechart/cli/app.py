@@ -109,8 +109,8 @@ def _run(arguments: Sequence[str] | None, command: typer.Typer) -> int:
             raise
         return _say(str(error), USAGE)
     except OSError as error:
-        what = error.strerror or str(error)
-        return _say(f"{error.filename}: {what}." if error.filename else f"{what}.", USAGE)
+        reason = error.strerror or str(error)
+        return _say(f"{error.filename}: {reason}." if error.filename else f"{reason}.", USAGE)
     except KeyboardInterrupt:
         return _say("Stopped.", INTERRUPTED)
     except SystemExit:
@@ -132,9 +132,9 @@ def _explain(error: Exception) -> int:
         return _say(f"{sentence}." if sentence and sentence[-1] not in ".?" else sentence, USAGE)
     if os.environ.get("EYECHART_DEBUG"):
         raise error
-    what = " ".join(f"{type(error).__name__}: {error}".split())
+    failure = " ".join(f"{type(error).__name__}: {error}".split())
     return _say(
-        f"eyechart failed and should not have ({what}); please report it with what"
+        f"eyechart failed and should not have ({failure}); please report it with what"
         " EYECHART_DEBUG=1 shows.",
         BUG,
     )

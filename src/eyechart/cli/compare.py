@@ -1,13 +1,13 @@
 """`eyechart compare`: a leaderboard of finished runs, and where rankings disagree."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
-from eyechart.cli.shared.paths import folder
+from eyechart.cli.shared.derived_options import derived_options
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
 
 Result = TypeVar("Result")
 
@@ -19,52 +19,80 @@ if TYPE_CHECKING:
     from eyechart.results.rankings import Discrete, Rankings
 
 
-def compare(
+@dataclass(frozen=True, kw_only=True)
+class CompareSettings:
+    """What is compared, in which order, and how it is shown."""
+
     runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUN...", parser=folder, help="Folders that eyechart evaluate wrote (--out)."
+        tuple[Path, ...],
+        Option(
+            help="Folders that eyechart evaluate wrote (--out).",
+            group="Data",
+            metavar="RUN...",
+            path="folder",
+            typed=list[Path],
+            is_argument=True,
         ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            help="Rank by this score: mce, relative_mce, error, r_a, r_p, hmri_a, clean_accuracy, …"
-        ),
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="In this label space: native or entry16.")
-    ] = None,
+    ] = ()
     published: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
+        tuple[str, ...],
+        Option(
             help="Also show published results: of a suite (imagenet-c, imagenet-noc,"
             " imagenet-3dcc, vcr), of one table (eyechart list published), or a CSV file of"
             " accuracies at each severity; repeatable.",
+            group="Data",
+            metavar="NAME",
+            typed=list[str],
         ),
-    ] = None,
+    ] = ()
+    labels: Annotated[
+        str | None, Option(help="In this label space: native or entry16.", group="Data")
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(
+            help="Rank by this score: mce, relative_mce, error, r_a, r_p, hmri_a, clean_accuracy,"
+            " …",
+            group="Curves and statistics",
+        ),
+    ] = None
     baseline: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="Only results relative to these errors, which a CSV file of accuracies is divided"
             " by: alexnet, noc-alexnet, robustbench-alexnet. Default for files:"
-            " robustbench-alexnet."
+            " robustbench-alexnet.",
+            group="Curves and statistics",
         ),
-    ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the tables as Markdown.")
-    ] = False,
+    ] = None
+    markdown: Annotated[bool, Option(help="Print the tables as Markdown.", group="Output")] = False
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            parser=folder,
+        Option(
             help="Also write leaderboard.csv, pairs.csv and, of several suites, rankings.json; of"
             " published results published.csv and published-errors.csv.",
+            group="Output",
+            metavar="FOLDER",
+            path="folder",
         ),
-    ] = None,
-) -> None:
+    ] = None
+
+    def check(self) -> None:
+        """Raise a UsageError unless there is something to compare and it can be written."""
+        from eyechart.results.comparison import check_rankable
+
+        if not self.runs and not self.published:
+            raise UsageError(
+                "Give the folder of at least one run, or --published NAME for published results."
+            )
+        if self.by is not None:
+            check_rankable(self.by)
+        if self.out is not None and self.out.exists() and not self.out.is_dir():
+            raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
+
+
+@derived_options
+def compare(settings: CompareSettings) -> None:
     """Print models in order, with intervals of their ranks and paired tests, from finished runs.
 
     Runs of the same test are put together. With runs of ImageNet-C and VCR, also how fixed and
@@ -72,39 +100,29 @@ def compare(
     Published results are ranked with runs on the same images, and stand apart otherwise.
     """
     from eyechart.cli.shared.console import wide_console
-    from eyechart.results.comparison import check_rankable, stand
+    from eyechart.results.comparison import stand
     from eyechart.results.published_rows import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run
 
-    if not runs and not published:
-        raise UsageError(
-            "Give the folder of at least one run, or --published NAME for published results."
-        )
-    if by is not None:
-        check_rankable(by)
-    if out is not None and Path(out).exists() and not Path(out).is_dir():
-        raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
-    tables = choose_published(published or [], baseline)
-    found = make_boards([read_run(Path(run)) for run in runs or []])
-    check_baseline(found, baseline)
-    boards = [stand(board, labels, by) for board in found]
-    console = wide_console(markdown)
-    written = _print_runs(console, boards, labels, by, markdown) if boards else {}
-    written |= _print_published(console, boards, tables, markdown) if tables else {}
-    if out is not None:
+    settings.check()
+    tables = choose_published(settings.published, settings.baseline)
+    boards = make_boards([read_run(run) for run in settings.runs])
+    check_baseline(boards, settings.baseline)
+    standings = [stand(board, settings.labels, settings.by) for board in boards]
+    console = wide_console(settings.markdown)
+    written = _print_runs(console, standings, settings) if standings else {}
+    if tables:
+        written |= _print_published(console, standings, tables, settings.markdown)
+    if settings.out is not None:
         from eyechart.reports.terminal.leaderboard import write_texts
 
         print("Written:")
-        for path in write_texts(Path(out), written):
+        for path in write_texts(settings.out, written):
             print(f"  {path}")
 
 
 def _print_runs(
-    console: "Console",
-    boards: "Sequence[Standings]",
-    labels: str | None,
-    by: str | None,
-    markdown: bool,
+    console: "Console", ranked: "Sequence[Standings]", settings: CompareSettings
 ) -> dict[str, str]:
     """Print the boards and how rankings differ; return what files would hold."""
     from eyechart.reports.terminal.leaderboard import comparison_texts
@@ -114,19 +132,20 @@ def _print_runs(
         two_benchmarks,
     )
 
-    for standings in boards:
-        print_board(console, standings, markdown, by)
-    found = [standings.board for standings in boards]
-    discrete = _or_say(lambda: fixed_against_continuous(found, labels))
+    markdown = settings.markdown
+    for standings in ranked:
+        print_board(console, standings, markdown, settings.by)
+    boards = [standings.board for standings in ranked]
+    discrete = _or_say(lambda: fixed_against_continuous(boards, settings.labels))
     if discrete is not None:
         _print_discrete(console, discrete, markdown)
-    benchmarks = _or_say(lambda: two_benchmarks(found, labels)) or []
+    benchmarks = _or_say(lambda: two_benchmarks(boards, settings.labels)) or []
     if benchmarks:
         print("ImageNet-C against ImageNet-NOC, each line by one and the same metric")
-        pair = [board for board in found if board.suite in ("imagenet-c", "imagenet-noc")]
+        pair = [board for board in boards if board.suite in ("imagenet-c", "imagenet-noc")]
         _print_note(pictures_note(pair))
         _print_rankings(console, benchmarks, markdown)
-    return comparison_texts(boards, discrete, benchmarks)
+    return comparison_texts(ranked, discrete, benchmarks)
 
 
 def _print_published(
@@ -148,7 +167,7 @@ def _print_published(
     )
     from eyechart.results.published_rows import rank_together
 
-    together = [own for board in boards if (own := rank_together(board, tables)) is not None]
+    together = [ranked for board in boards if (ranked := rank_together(board, tables)) is not None]
     for ranked in together:
         print(ranked_title(ranked))
         for part in ranked_rows(ranked, console.width, markdown):
@@ -217,31 +236,31 @@ def print_board(
     print()
 
 
-def _print_discrete(console: "Console", found: "Discrete", markdown: bool) -> None:
+def _print_discrete(console: "Console", discrete: "Discrete", markdown: bool) -> None:
     from eyechart.reports.terminal.leaderboard import coverage_table
 
     print("Fixed severities (ImageNet-C) against continuous ones (VCR)")
-    _print_note(found.note)
-    if found.missing:
+    _print_note(discrete.note)
+    if discrete.missing:
         extra = " (gaussian_blur is one of ImageNet-C's extras)"
-        which = extra if "gaussian_blur" in found.missing else ""
-        print(f"Not in both: {', '.join(found.missing)}{which}.")
-    if not found.corruptions:
+        note = extra if "gaussian_blur" in discrete.missing else ""
+        print(f"Not in both: {', '.join(discrete.missing)}{note}.")
+    if not discrete.corruptions:
         return
-    _print_rankings(console, found.corruptions, markdown)
-    print(f"Share of 39 bins of Δv that hold at least {found.least} pictures:")
-    console.print(coverage_table(found, markdown))
+    _print_rankings(console, discrete.corruptions, markdown)
+    print(f"Share of 39 bins of Δv that hold at least {discrete.least} pictures:")
+    console.print(coverage_table(discrete, markdown))
 
 
-def _print_rankings(console: "Console", found: "Sequence[Rankings]", markdown: bool) -> None:
+def _print_rankings(console: "Console", rankings: "Sequence[Rankings]", markdown: bool) -> None:
     from eyechart.reports.terminal.leaderboard import rankings_tables, swap_lines
 
-    for table in rankings_tables(found, console.width, markdown):
+    for table in rankings_tables(rankings, console.width, markdown):
         console.print(table)
-    lines = swap_lines(found)
-    count = sum(len(each.swaps) for each in found)
-    few = next((each.verdict for each in found if each.verdict), "")
-    sure = few or f"{len(lines)} of them by more than chance in both"
+    lines = swap_lines(rankings)
+    count = sum(len(ranking.swaps) for ranking in rankings)
+    too_few = next((ranking.verdict for ranking in rankings if ranking.verdict), "")
+    sure = too_few or f"{len(lines)} of them by more than chance in both"
     print(f"Pairs of models in opposite orders: {count}; {sure}.")
     for line in lines:
         print(f"  {line}")

@@ -76,7 +76,7 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
     if settings.is_demo:
         fit = settings.fit
         bins = fit.n_bins - (fit.binning == "paper")
-        rows = max(own.rows for own in evaluation.coverage.values())
+        rows = max(coverage.rows for coverage in evaluation.coverage.values())
         print(
             f"Demo: {rows} answers per corruption and only {bins} wide bins of at least"
             f" {fit.least:g}; a study takes {N_SAMPLES:,} and {BINS}."
@@ -124,7 +124,7 @@ def _rank(console: "Console", out: Path) -> None:
 
 def _unobserved(evaluation: "Results") -> list[str]:
     """Return a sentence if curves go on beyond what was observed."""
-    largest = {name: own.largest for name, own in evaluation.coverage.items()}
+    largest = {name: coverage.largest for name, coverage in evaluation.coverage.items()}
     short = [name for name, value in largest.items() if value < 0.95]
     if not short:
         return []

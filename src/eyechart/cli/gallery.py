@@ -1,32 +1,60 @@
 """`eyechart gallery`: one picture under every corruption of a suite, as a picture or a page."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+from eyechart.testsets.testset_settings import SUITE
 
 SUFFIXES = (".png", ".html")
 
 
-def gallery(
-    picture: Annotated[Path, typer.Argument(metavar="PICTURE", help="A picture file.")],
+@dataclass(frozen=True, kw_only=True)
+class GallerySettings:
+    """Which picture is shown, how corrupted, and in which files."""
+
+    picture: Annotated[
+        Path, Option(help="A picture file.", group="Data", metavar="PICTURE", is_argument=True)
+    ]
     suite: Annotated[
-        str, typer.Option(help="A suite's name, or a YAML file of one's own.")
-    ] = "vcr",
+        str, Option(help="A suite's name, or a YAML file of one's own.", group="Corruptions")
+    ] = SUITE
+    columns: Annotated[int, Option(help="How many strengths to show.", group="Corruptions")] = 5
+    size: Annotated[int, Option(help="Side of each picture in pixels.", group="Output")] = 224
+    seed: Annotated[int, Option(help="Another seed gives other random parts.", group="Compute")] = 0
     out: Annotated[
-        list[Path] | None,
-        typer.Option("--out", "-o", help="gallery.png or gallery.html; can be repeated."),
-    ] = None,
-    columns: Annotated[int, typer.Option(help="How many strengths to show.")] = 5,
-    size: Annotated[int, typer.Option(help="Side of each picture in pixels.")] = 224,
-    seed: Annotated[int, typer.Option(help="Another seed gives other random parts.")] = 0,
-) -> None:
+        tuple[Path, ...],
+        Option(
+            help="gallery.png or gallery.html; can be repeated.",
+            group="Output",
+            flags=("--out", "-o"),
+            typed=list[Path],
+        ),
+    ] = (Path("gallery.png"),)
+
+    def check(self) -> None:
+        """Raise a UsageError unless the picture can be one and the files can be written."""
+        from eyechart.core.randomness import check_seed
+
+        if self.picture.is_dir():
+            raise UsageError(f"Give one picture, got the folder {self.picture}.")
+        for target in self.out:
+            if target.suffix.lower() not in SUFFIXES:
+                raise UsageError(f"--out must end in .png or .html, got {target}.")
+            check_file_to_write(target)
+            if target.exists() and self.picture.exists() and target.samefile(self.picture):
+                raise UsageError(f"{target} is the picture itself: choose another file for --out.")
+        check_seed(self.seed)
+
+
+@derived_options
+def gallery(settings: GallerySettings) -> None:
     """Make a labelled contact sheet, corruption by strength: a picture (.png) or a page (.html)."""
     from eyechart.core.files import atomic_file
-    from eyechart.core.randomness import check_seed
     from eyechart.images.identity import file_digest
     from eyechart.images.image_files import read_picture, write_picture
     from eyechart.reports.figures.gallery_sheet import draw_sheet
@@ -34,37 +62,25 @@ def gallery(
     from eyechart.reports.series.gallery import make_gallery
     from eyechart.suites.suite import load_suite
 
-    targets = out or [Path("gallery.png")]
-    _check(picture, targets)
-    check_seed(seed)
-    shown = make_gallery(
+    settings.check()
+    picture = settings.picture
+    sheet = make_gallery(
         read_picture(picture),
-        load_suite(suite),
+        load_suite(settings.suite),
         name=picture.name,
         key=file_digest(picture),
-        columns=columns,
-        size=size,
-        seed=seed,
+        columns=settings.columns,
+        size=settings.size,
+        seed=settings.seed,
     )
-    for target in targets:
+    for target in settings.out:
         try:
             if target.suffix.lower() == ".png":
-                write_picture(draw_sheet(shown), target)
+                write_picture(draw_sheet(sheet), target)
             else:
                 with atomic_file(target) as temporary:
                     # Names of files and suites may hold what is no text.
-                    temporary.write_text(render_page(shown), encoding="utf-8", errors="replace")
+                    temporary.write_text(render_page(sheet), encoding="utf-8", errors="replace")
         except OSError as error:
             raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
         print(target)
-
-
-def _check(picture: Path, targets: list[Path]) -> None:
-    if picture.is_dir():
-        raise UsageError(f"Give one picture, got the folder {picture}.")
-    for target in targets:
-        if target.suffix.lower() not in SUFFIXES:
-            raise UsageError(f"--out must end in .png or .html, got {target}.")
-        check_file_to_write(target)
-        if target.exists() and picture.exists() and target.samefile(picture):
-            raise UsageError(f"{target} is the picture itself: choose another file for --out.")

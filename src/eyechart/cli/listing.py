@@ -41,8 +41,8 @@ def suites() -> None:
     """List the published suites."""
     from eyechart.suites.suite import PUBLISHED, load_suite
 
-    found = [load_suite(name) for name in PUBLISHED]
-    rows = [(suite.name, str(len(suite)), suite.title, suite.source) for suite in found]
+    published_suites = [load_suite(name) for name in PUBLISHED]
+    rows = [(suite.name, str(len(suite)), suite.title, suite.source) for suite in published_suites]
     _show(("suite", "corruptions", "title", "source"), rows)
 
 
@@ -127,8 +127,8 @@ def _show(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style="dim")
-    for place, title in enumerate(head):
-        style = "bold" if place == 0 else None
+    for column, title in enumerate(head):
+        style = "bold" if column == 0 else None
         table.add_column(title, style=style, overflow="fold")
     for row in rows:
         # [/WEIGHTS] is no mark-up.

@@ -1,13 +1,17 @@
 """`eyechart models`: whether a model gets its input as it wants it."""
 
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.shared.paths import folder_or_file
+from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
+from eyechart.pipeline.settings import LoadingSettings, ModelCheckSettings
 
 if TYPE_CHECKING:
     from eyechart.cli.shared.progress import ProgressBars
@@ -25,43 +29,47 @@ def _models() -> None:
     """Look at models before they are evaluated."""
 
 
-@app.command("check")
-def check(
+@dataclass(frozen=True, kw_only=True)
+class CheckedModels(LoadingSettings):
+    """The models to check, and the pictures to check them on."""
+
     models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL...", help="Names, kind:name, module:attribute, files or cards (.yaml)."
+        tuple[str, ...],
+        Option(
+            help="Names, kind:name, module:attribute, files or cards (.yaml).",
+            group="Models",
+            metavar="MODEL...",
+            typed=list[str],
+            is_argument=True,
         ),
-    ],
+    ]
     images: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PATH",
-            parser=folder_or_file,
+        Option(
             help="Labelled pictures: class folders, or a CSV or Parquet file with path and label;"
             " without it 20 demo photographs.",
+            group="Data",
+            metavar="PATH",
+            path="folder or file",
         ),
-    ] = None,
-    expect: Annotated[
-        float | None, typer.Option(help="The top-1 that the models should have, as 0.75.")
-    ] = None,
-    label_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME|FILE",
+    ] = None
+    label_maps: Annotated[
+        tuple[str, ...],
+        Option(
             help="What outputs stand for: background-first, or a file with a line per output;"
             " repeatable, each for the models with as many outputs.",
+            group="Models",
+            flags=("--label-map",),
+            metavar="NAME|FILE",
+            typed=list[str],
         ),
-    ] = None,
-    n: Annotated[int, typer.Option("--n", help="Pictures to try other inputs on.")] = 500,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Read files that can run code (pickled modules).")
-    ] = False,
-    download: Annotated[
-        bool, typer.Option("--download", help="Fetch weights that are not here yet.")
-    ] = False,
-) -> None:
+    ] = ()
+    device: Device = "cpu"
+
+
+@app.command("check")
+@derived_options
+def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
     """Say how pictures become a model's input, its top-1, and whether another input were better.
 
     Ends with 1 if top-1 is below what is promised, or if another input is clearly better.
@@ -72,23 +80,24 @@ def check(
     from eyechart.models.label_map import find_map
     from eyechart.pipeline.model_check import check_model, passes
 
-    where = find_device(device)
-    maps = [find_map(name) for name in label_map or ()]
-    loaded = [
-        load_model(spec, where, trust=trust, download=download, label_maps=maps) for spec in models
-    ]
+    where = find_device(chosen.device)
+    maps = [find_map(name) for name in chosen.label_maps]
+    load = partial(
+        load_model, device=where, trust=chosen.trust, download=chosen.download, label_maps=maps
+    )
+    loaded = [load(spec) for spec in chosen.models]
     failures: list[str] = []
     with ProgressBars() as bars:
-        pictures = _pictures(images, bars)
+        pictures = _pictures(chosen.images, bars)
         for model in loaded:
             model(pictures.batch([0]))
         refuse_unused(maps, loaded)
         for model in loaded:
-            step = bars.begin(model.name, passes(model, pictures, n))
-            found = check_model(model, pictures, expect=expect, n=n, step=step)
-            _report(found)
-            failures += _failures(found)
-    if images is None:
+            step = bars.begin(model.name, passes(model, pictures, settings.n))
+            checked = check_model(model, pictures, settings, step)
+            _report(checked)
+            failures += _failures(checked)
+    if chosen.images is None:
         print("Note: 20 demo photographs are too few for more than a smoke test; give --images.")
     if failures:
         raise Stop(" ".join(failures), FAILED)
@@ -108,19 +117,19 @@ def _pictures(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     return load_pictures(labelled, SOURCE if images is None else str(images), "224", step)
 
 
-def _report(found: "ModelCheck") -> None:
-    print(found.model.name)
-    print(f"  input: {found.model.preprocessing}")
-    print(f"  outputs: {_outputs(found.model)}")
-    print(f"  top-1: {_top1(found)}")
-    for who, promise in found.promises.items():
-        print(f"  promised by {who}: {promise:.1%}; {_kept(found, promise)}")
-    if not found.promises:
+def _report(checked: "ModelCheck") -> None:
+    print(checked.model.name)
+    print(f"  input: {checked.model.preprocessing}")
+    print(f"  outputs: {_outputs(checked.model)}")
+    print(f"  top-1: {_top1(checked)}")
+    for source, promise in checked.promises.items():
+        print(f"  promised by {source}: {promise:.1%}; {_kept(checked, promise)}")
+    if not checked.promises:
         print("  promised: nothing; give --expect, or top1 in a card")
-    tried = len(found.trials)
-    print(f"  tried otherwise on {found.trials[0].pictures} pictures, {tried} ways:", end=" ")
-    if not found.better:
-        best = max(found.trials, key=lambda trial: trial.after)
+    tried = len(checked.trials)
+    print(f"  tried otherwise on {checked.trials[0].pictures} pictures, {tried} ways:", end=" ")
+    if not checked.better:
+        best = max(checked.trials, key=lambda trial: trial.after)
         print("none is clearly better")
         if best.after > best.before:
             print(
@@ -129,7 +138,9 @@ def _report(found: "ModelCheck") -> None:
             )
     else:
         print(
-            ", ".join(f"{trial.name} {trial.after / trial.pictures:.1%}" for trial in found.better)
+            ", ".join(
+                f"{trial.name} {trial.after / trial.pictures:.1%}" for trial in checked.better
+            )
         )
 
 
@@ -141,34 +152,33 @@ def _outputs(model: "Model") -> str:
     return f"{model.classes:,}" + ("" if model.class_names is None else ", with names")
 
 
-def _top1(found: "ModelCheck") -> str:
-    least, most = found.interval
-    return (
-        f"{found.top1:.1%} of {found.pictures} pictures (95 % interval {least:.1%} to {most:.1%})"
-    )
+def _top1(checked: "ModelCheck") -> str:
+    least, most = checked.interval
+    share = f"{checked.top1:.1%} of {checked.pictures} pictures"
+    return f"{share} (95 % interval {least:.1%} to {most:.1%})"
 
 
-def _kept(found: "ModelCheck", promise: float) -> str:
-    least, most = found.interval
-    if found.breaks(promise):
+def _kept(checked: "ModelCheck", promise: float) -> str:
+    least, most = checked.interval
+    if checked.breaks(promise):
         return "not kept"
     if least > promise:
         return "kept, and more, as these pictures may be easier than most"
     return "kept" if most >= promise else "kept within a point"
 
 
-def _failures(found: "ModelCheck") -> list[str]:
+def _failures(checked: "ModelCheck") -> list[str]:
     """Return a sentence for each thing that is wrong."""
     failures = []
-    for who, promise in found.promises.items():
-        if found.breaks(promise):
+    for source, promise in checked.promises.items():
+        if checked.breaks(promise):
             failures.append(
-                f"{found.model.name}: top-1 is {_top1(found)}, less than the {promise:.1%} that"
-                f" {who} promised: check its preprocessing and its label map."
+                f"{checked.model.name}: top-1 is {_top1(checked)}, less than the {promise:.1%} that"
+                f" {source} promised: check its preprocessing and its label map."
             )
-    for best in found.better[:1]:
+    for best in checked.better[:1]:
         failures.append(
-            f"{found.model.name}: {best.name} it gets {best.after} instead of {best.before} of"
+            f"{checked.model.name}: {best.name} it gets {best.after} instead of {best.before} of"
             f" {best.pictures} pictures right (p {_small(best.p_value)}): write  {best.advice}"
             "  into its card."
         )

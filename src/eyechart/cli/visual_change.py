@@ -2,18 +2,18 @@
 
 import sys
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+from eyechart.visual_change.measure_settings import MeasureSettings
 
 if TYPE_CHECKING:
-    import torch
-
     from eyechart.visual_change.pairs import ImagePair, PairOutcome
     from eyechart.visual_change.table import Row
 
@@ -24,64 +24,74 @@ WIDEST_NAME = 40
 MAP_NOTE = "map of visual change"
 
 
-def visual_change(
+@dataclass(frozen=True, kw_only=True)
+class ChangeFiles:
+    """What is compared, and what is written of it."""
+
     clean: Annotated[
         Path,
-        typer.Argument(
-            metavar="CLEAN", parser=folder_or_file, help="A picture, or a folder of them."
+        Option(
+            help="A picture, or a folder of them.",
+            group="Data",
+            metavar="CLEAN",
+            path="folder or file",
+            is_argument=True,
         ),
-    ],
+    ]
     corrupted: Annotated[
         Path,
-        typer.Argument(
-            metavar="CORRUPTED",
-            parser=folder_or_file,
+        Option(
             help="The same picture, corrupted, or a folder of the same names.",
+            group="Data",
+            metavar="CORRUPTED",
+            path="folder or file",
+            is_argument=True,
         ),
-    ],
+    ]
     map_to: Annotated[
         Path | None,
-        typer.Option(
-            "--map",
-            metavar="PATH",
-            parser=folder_or_file,
+        Option(
             help="Also draw where information was lost (not for pixel): a PNG file, or a folder"
             " for folders.",
+            group="Output",
+            flags=("--map",),
+            metavar="PATH",
+            path="folder or file",
         ),
-    ] = None,
+    ] = None
     table: Annotated[
         Path | None,
-        typer.Option(
-            "--csv",
-            metavar="FILE",
-            parser=folder_or_file,
+        Option(
             help="Write a table; a run that was stopped goes on with it.",
+            group="Output",
+            flags=("--csv",),
+            metavar="FILE",
+            path="folder or file",
         ),
-    ] = None,
-    definition: Annotated[str, typer.Option(help="vcr, sheikh2006 or pixel.")] = "vcr",
-    dtype: Annotated[
-        str, typer.Option(help="float64, or float32, which is faster on a GPU.")
-    ] = "float64",
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-) -> None:
+    ] = None
+
+
+@derived_options
+def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
     """Print the visual change Δv (0: none, 1: nothing is left) and VIF of corrupted pictures."""
     from eyechart.core.devices import find_device
     from eyechart.visual_change.measure import find_dtype, find_vif
     from eyechart.visual_change.pairs import find_pairs
     from eyechart.visual_change.vif.maps import find_mapped
 
-    find_vif(definition)
-    kind, where = find_dtype(dtype), find_device(device)
-    if map_to is not None:
-        find_mapped(definition)
-    pairs, alone = find_pairs(clean, corrupted)
-    maps = None if map_to is None else _maps(map_to, clean, corrupted, pairs)
-    if table is not None:
-        check_file_to_write(table)
+    find_vif(settings.definition)
+    find_dtype(settings.dtype)
+    find_device(settings.device)
+    if files.map_to is not None:
+        find_mapped(settings.definition)
+    pairs, alone = find_pairs(files.clean, files.corrupted)
+    maps = None if files.map_to is None else _maps(files, files.map_to, pairs)
+    if files.table is not None:
+        check_file_to_write(files.table)
     if alone:
         some = ", ".join(map(str, alone[:3])) + (", …" if len(alone) > 3 else "")
         print(f"{_count(len(alone))} without a partner: {some}.", file=sys.stderr)
-    outcomes = _work(pairs, table, maps, (definition, kind, where))
+    outcomes = _work(pairs, files.table, maps, settings)
     rows = [outcome.row for outcome in outcomes if outcome.row is not None]
     _print(rows)
     left_out = len(outcomes) - len(rows)
@@ -93,7 +103,7 @@ def _work(
     pairs: "list[ImagePair]",
     table: Path | None,
     maps: "dict[ImagePair, Path] | None",
-    how: "tuple[str, torch.dtype, torch.device]",
+    settings: MeasureSettings,
 ) -> "list[PairOutcome]":
     from eyechart.cli.shared.progress import progress_bar
     from eyechart.visual_change.pairs import measure_pairs
@@ -108,12 +118,12 @@ def _work(
             if table is not None:
                 append = stack.enter_context(appending(table))
             step = stack.enter_context(progress_bar("visual change", len(pairs)))
-            for outcome in stack.enter_context(closing(measure_pairs(pairs, *how, known))):
+            for outcome in stack.enter_context(closing(measure_pairs(pairs, settings, known))):
                 if outcome.row is not None:
                     if append is not None and not outcome.kept:
                         append(outcome.row)
                     if maps is not None:
-                        _draw(outcome.pair, outcome.row, maps[outcome.pair], how[0])
+                        _draw(outcome.pair, outcome.row, maps[outcome.pair], settings.definition)
                 elif single:
                     raise UsageError(outcome.why)
                 outcomes.append(outcome)
@@ -124,23 +134,21 @@ def _work(
         done = f"{len(outcomes)} of {_count(len(pairs))} measured"
         raise Stop(f"Stopped: {done}; {advice}.", 130) from None
     if table is not None:
-        order = {pair.name: place for place, pair in enumerate(pairs)}
+        order = {pair.name: index for index, pair in enumerate(pairs)}
         rows = [outcome.row for outcome in outcomes if outcome.row is not None]
         write_table(table, sorted(rows, key=lambda row: order[row.name]))
     return outcomes
 
 
-def _maps(
-    map_to: Path, clean: Path, corrupted: Path, pairs: "list[ImagePair]"
-) -> "dict[ImagePair, Path]":
+def _maps(files: ChangeFiles, map_to: Path, pairs: "list[ImagePair]") -> "dict[ImagePair, Path]":
     """Return where each pair's map goes; only maps are ever replaced."""
     from eyechart.images.image_files import read_note
 
     maps = {pair: map_to for pair in pairs}
-    if clean.is_dir():
+    if files.clean.is_dir():
         if map_to.is_file():
             raise UsageError(f"Cannot write into {map_to}: it is a file, not a folder.")
-        for source in (clean, corrupted):
+        for source in (files.clean, files.corrupted):
             if map_to.resolve().is_relative_to(source.resolve()):
                 raise UsageError(f"--map must lie outside {source}: its maps would be pictures.")
         maps = {pair: map_to / f"{pair.name}.png" for pair in pairs}
@@ -149,8 +157,8 @@ def _maps(
         if map_to.suffix.lower() != ".png":
             raise UsageError(f"--map writes PNG: end its name in .png, not '{map_to.suffix}'.")
     for target in maps.values():
-        given = target.resolve() in (clean.resolve(), corrupted.resolve())
-        if target.exists() and (given or read_note(target) != MAP_NOTE):
+        is_source = target.resolve() in (files.clean.resolve(), files.corrupted.resolve())
+        if target.exists() and (is_source or read_note(target) != MAP_NOTE):
             raise UsageError(f"{target} is there already and is no map: choose another --map.")
     return maps
 
@@ -168,10 +176,10 @@ def _draw(pair: "ImagePair", row: "Row", target: Path, definition: str) -> None:
     change = f"{row.delta_v:.3f}" if row.measurable else "not measurable"
     notes = "".join(f", {note}" for note in _kinds(row))
     headline = f"visual change {change}, VIF {row.vif:.3f}{notes}"
-    shown = lost if row.measurable else None
+    drawn = lost if row.measurable else None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        sheet = draw_map(clean, corrupted, shown, headline, row.name)
+        sheet = draw_map(clean, corrupted, drawn, headline, row.name)
         write_picture(sheet, target, note=MAP_NOTE)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
@@ -188,19 +196,19 @@ def _print(rows: "list[Row]") -> None:
     used = sorted({row.scales for row in rows})
     for scales in used:
         # other scales are another ruler
-        own = [row.delta_v for row in rows if row.measurable and row.scales == scales]
-        _print_summary(own, f" of {scales} scales" if len(used) > 1 else "")
+        changes = [row.delta_v for row in rows if row.measurable and row.scales == scales]
+        _print_summary(changes, f" of {scales} scales" if len(used) > 1 else "")
     lacking = sum(not row.measurable for row in rows)
     if lacking:
         print(f"{_count(lacking)} too nearly constant for Δv, not counted.")
 
 
-def _print_summary(values: list[float], which: str) -> None:
+def _print_summary(values: list[float], of_scales: str) -> None:
     from statistics import mean, median
 
     if values:
         print(
-            f"{_count(len(values))}{which}: Δv mean {mean(values):.4f}, median"
+            f"{_count(len(values))}{of_scales}: Δv mean {mean(values):.4f}, median"
             f" {median(values):.4f}, from {min(values):.4f} to {max(values):.4f}."
         )
 

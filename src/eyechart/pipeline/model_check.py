@@ -18,6 +18,7 @@ from eyechart.labels.categories import NONE
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
+from eyechart.pipeline.settings import ModelCheckSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.stats.intervals import wilson_interval
 
@@ -32,6 +33,7 @@ SAME = 0.01
 """Means and deviations nearer to each other than this are not worth telling apart."""
 
 BATCH = 32
+USUAL = ModelCheckSettings()
 
 NORMALISATIONS: dict[str, tuple[Channels, Channels]] = {
     "0…1": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
@@ -102,20 +104,14 @@ class ModelCheck:
 def check_model(
     model: Model,
     images: ImageSet,
-    *,
-    expect: float | None = None,
-    n: int = 500,
+    settings: ModelCheckSettings = USUAL,
     step: Advance = no_advance,
 ) -> ModelCheck:
     """Return how well a model knows labelled pictures, and up to `n` of them fed otherwise.
 
-    `expect`: the top-1 that is wanted, besides what the model's makers promise. `step` is told of
-    each picture that was answered.
+    `step` is told of each picture that was answered.
     """
-    if n < 1:
-        raise UsageError(f"n must be at least 1, got {n}.")
-    if expect is not None and not 0 <= expect <= 1:
-        raise UsageError(f"The expected top-1 must be a share from 0 to 1, got {expect:g}.")
+    settings.check()
     model(images.batch([0]))
     labels = native_labels(images.labels, model.classes or 0, model.class_names)
     places = np.flatnonzero(labels != NONE)
@@ -125,8 +121,10 @@ def check_model(
         )
     answers = _answers(model, images, places, step)
     right = answers == labels[places]
-    promises = {"its makers or its card": model.promise, "you": expect}
-    some = np.unique(np.linspace(0, len(places) - 1, min(n, len(places))).round().astype(np.int64))
+    promises = {"its makers or its card": model.promise, "you": settings.expect}
+    some = np.unique(
+        np.linspace(0, len(places) - 1, min(settings.n, len(places))).round().astype(np.int64)
+    )
     return ModelCheck(
         model,
         len(places),

@@ -58,6 +58,25 @@ class LoadingSettings:
     ] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelCheckSettings:
+    """What a model's input is checked for."""
+
+    expect: Annotated[
+        float | None, Option(help="The top-1 that the models should have, as 0.75.", group="Models")
+    ] = None
+    n: Annotated[int, Option(help="Pictures to try other inputs on.", group="Data")] = 500
+
+    def check(self) -> None:
+        """Raise a UsageError unless the settings make sense."""
+        if self.n < 1:
+            raise UsageError(f"n must be at least 1, got {self.n}.")
+        if self.expect is not None and not 0 <= self.expect <= 1:
+            raise UsageError(
+                f"The expected top-1 must be a share from 0 to 1, got {self.expect:g}."
+            )
+
+
 @dataclass(frozen=True)
 class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, LoadingSettings):
     """All that an evaluation is to do."""

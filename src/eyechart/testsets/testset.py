@@ -17,6 +17,7 @@ from eyechart.core.arguments import as_folder, as_path, as_text, as_texts, as_wh
 from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_folder
+from eyechart.core.options import takes_fields_of
 from eyechart.core.parts import Parts, read_header, read_parquet, write_parquet
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.provenance import versions
@@ -24,13 +25,14 @@ from eyechart.core.randomness import hash64
 from eyechart.core.records import Record
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import check_same, write_settings
-from eyechart.images.imageset import ImageSet, load_images
+from eyechart.images.demo import SOURCE, demo_pictures
+from eyechart.images.imageset import ImageSet, load_images, load_pictures
 from eyechart.testsets.coverage import SampleCoverage, coverage_of
 from eyechart.testsets.manifest import SCHEMA, VERSION, Measured, read_samples, samples_table
-from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan, names_of
+from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
-from eyechart.testsets.testset_settings import N_SAMPLES, SUITE
+from eyechart.testsets.testset_settings import DrawSettings
 from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
@@ -176,48 +178,24 @@ def read_testset(path: str | os.PathLike[str]) -> TestSet:
     return TestSet(read_parquet(where), plan, header)
 
 
-def draw(
-    images: str | os.PathLike[str] | ImageSet,
-    suite: str = SUITE,
-    n: int = N_SAMPLES,
-    *,
-    seed: int = 0,
-    sampling: str = "paper",
-    corruptions: Sequence[str] = (),
-    labels: str = "native",
-    balanced: bool = True,
-    stimulus: str = "224",
-    definition: str = "vcr",
-    delta_v: tuple[float, float] = (0.0, 1.0),
-    jpeg: int | None = None,
-    device: str = "cpu",
-) -> TestSet:
+@takes_fields_of(DrawSettings)
+def draw(settings: DrawSettings) -> TestSet:
     """Return a test set of n rows per corruption, drawn, made and measured.
 
-    `images`: a class folder, a CSV or Parquet manifest, or an ImageSet. `sampling`: "paper" draws
-    parameters uniformly over the published domain; "uniform" finds those that spread Δv evenly
-    over the range `delta_v`.
-    Corruptions with published levels (ImageNet-C) have every picture at each level instead, unless
-    sampling is "uniform". Classes are drawn equally often unless not `balanced`. `jpeg`: the
-    quality at which corrupted pictures are stored and read back; ImageNet-C's are at 85.
+    Corruptions with published levels (ImageNet-C) have every picture at each level, unless sampling
+    is "uniform".
     """
-    plan = Plan(
-        suite,
-        n,
-        labels=labels,
-        seed=seed,
-        sampling=sampling,
-        balanced=balanced,
-        definition=definition,
-        corruptions=names_of(corruptions),
-        delta_v=delta_v,
-        jpeg=jpeg,
-    )
-    plan.check()
-    where = find_device(device)
-    image_set = images if isinstance(images, ImageSet) else load_images(images, stimulus)
+    plan, where = settings.plan, find_device(settings.device)
     with tempfile.TemporaryDirectory(prefix="eyechart-") as folder:
-        return make_testset(image_set, plan, where, Path(folder), no_advance)
+        return make_testset(_images_of(settings), plan, where, Path(folder), no_advance)
+
+
+def _images_of(settings: DrawSettings) -> ImageSet:
+    if isinstance(settings.images, ImageSet):
+        return settings.images
+    if settings.images is None:
+        return load_pictures(demo_pictures(), SOURCE, settings.stimulus)
+    return load_images(settings.images, settings.stimulus)
 
 
 def make_testset(

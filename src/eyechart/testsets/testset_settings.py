@@ -3,11 +3,16 @@
 Nothing slow is imported here: the command line is made from these.
 """
 
-from dataclasses import dataclass
-from typing import Annotated
+import os
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Option
+from eyechart.core.options import Device, Option
+
+if TYPE_CHECKING:
+    from eyechart.images.imageset import ImageSet
+    from eyechart.testsets.plan import Plan
 
 SUITE, N_SAMPLES = "vcr", 50_000
 """The suite and the samples per corruption where nothing else is asked for."""
@@ -86,3 +91,42 @@ class TestsetSettings:
         int | None,
         Option(help="Use so many pictures only, as many of every class.", group="Data"),
     ] = None
+
+
+@dataclass(frozen=True)
+class DrawSettings(TestsetSettings):
+    """A test set that is drawn on its own, from which images, and at what size."""
+
+    images: Annotated[
+        "str | os.PathLike[str] | ImageSet | None",
+        Option(
+            help="Class folders, or a CSV or Parquet file; without it 20 demo photographs.",
+            group="Data",
+            python="Also an ImageSet.",
+            metavar="[IMAGES]",
+            path="folder or file",
+            is_argument=True,
+        ),
+    ] = None
+    suite: Suite = SUITE
+    n: Annotated[
+        int, Option(help="Rows per corruption.", group="Corruptions", typed_default=2000)
+    ] = N_SAMPLES
+    _: KW_ONLY
+    labels: Annotated[str, Option(help="native, entry16 or none.", group="Data")] = "native"
+    stimulus: Annotated[
+        str,
+        Option(help="224 or another side, WIDTHxHEIGHT (plain resize), or native.", group="Data"),
+    ] = "224"
+    device: Device = "cpu"
+
+    @property
+    def plan(self) -> "Plan":
+        """What to sample; a UsageError is raised where that is not possible."""
+        from eyechart.testsets.plan import Plan, names_of
+
+        shared = {field.name: getattr(self, field.name) for field in fields(TestsetSettings)}
+        shared["corruptions"] = names_of(self.corruptions)
+        plan = Plan(self.suite, self.n, labels=self.labels, **shared)
+        plan.check()
+        return plan

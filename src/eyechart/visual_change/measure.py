@@ -16,6 +16,7 @@ from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
 from eyechart.images.image_types import Images, to_batch
 from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
+from eyechart.visual_change.measure_settings import DEFINITION, DTYPE
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.vif.pixel import PixelStatistics
 from eyechart.visual_change.vif.rulers import VifRuler, lost
@@ -55,8 +56,8 @@ def vif(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = "vcr",
-    dtype: str | torch.dtype = "float64",
+    definition: str = DEFINITION,
+    dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
     """Return the visual information fidelity of corrupted pictures, one number per picture.
@@ -79,8 +80,8 @@ def delta_v(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = "vcr",
-    dtype: str | torch.dtype = "float64",
+    definition: str = DEFINITION,
+    dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
     """Return the visual change Δv = max(0, 1 − VIF) in 0…1, one number per picture.
@@ -97,8 +98,8 @@ def measure_change(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = "vcr",
-    dtype: str | torch.dtype = "float64",
+    definition: str = DEFINITION,
+    dtype: str | torch.dtype = DTYPE,
 ) -> Change:
     """Return VIF, Δv and how far they can be trusted; the arguments are those of `vif`."""
     return _measure(clean, corrupted, definition, dtype, differentiable=False)
@@ -107,8 +108,8 @@ def measure_change(
 def clean_statistics(
     clean: Images,
     *,
-    definition: str = "vcr",
-    dtype: str | torch.dtype = "float64",
+    definition: str = DEFINITION,
+    dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Statistics:
     """Return what `vif` and `delta_v` need of clean pictures, to be used for many corrupted ones.

@@ -5,16 +5,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from PIL import Image
 from torch import Tensor
 
+from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import file_digest
 from eyechart.images.image_files import ImageFile, find_pictures, read_picture
 from eyechart.images.image_types import to_batch
 from eyechart.visual_change.grey import to_grey
 from eyechart.visual_change.measure import check_pair, find_vif, measure_change
+from eyechart.visual_change.measure_settings import MeasureSettings
 from eyechart.visual_change.table import Row
 
 READ_AT_ONCE = 8
@@ -88,22 +89,16 @@ def _by_name(pictures: Sequence[ImageFile]) -> dict[str, Path]:
 
 
 def measure_pairs(
-    pairs: Sequence[ImagePair],
-    definition: str = "vcr",
-    dtype: torch.dtype = torch.float64,
-    device: torch.device | None = None,
-    known: Mapping[str, Row] | None = None,
+    pairs: Sequence[ImagePair], settings: MeasureSettings, known: Mapping[str, Row] | None = None
 ) -> Generator[PairOutcome]:
     """Measure the pairs and yield what became of each, as soon as it is known.
 
     A pair that cannot be read or compared is left out and the others are done. Rows of `known` are
     kept; one that was measured from other files or in another way is an error.
     """
-    how = (definition, str(dtype).removeprefix("torch."))
-    where = device or torch.device("cpu")
 
     def prepare(pair: ImagePair) -> PairOutcome | _LoadedPair:
-        return _prepare(pair, how, (known or {}).get(pair.name))
+        return _prepare(pair, settings, (known or {}).get(pair.name))
 
     with ThreadPoolExecutor(max_workers=READ_AT_ONCE) as pool:
         for start in range(0, len(pairs), READ_AT_ONCE):
@@ -114,10 +109,10 @@ def measure_pairs(
                     continue
                 held.append(prepared)
                 if sum(loaded.clean.numel() for loaded in held) >= MEASURED_PIXELS:
-                    yield from _measure(held, how, where)
+                    yield from _measure(held, settings)
                     held = []
             if held:
-                yield from _measure(held, how, where)
+                yield from _measure(held, settings)
 
 
 def grey_of(picture: Image.Image) -> Tensor:
@@ -125,13 +120,15 @@ def grey_of(picture: Image.Image) -> Tensor:
     return to_grey(to_batch(picture)[0])
 
 
-def _prepare(pair: ImagePair, how: tuple[str, str], known: Row | None) -> PairOutcome | _LoadedPair:
+def _prepare(
+    pair: ImagePair, settings: MeasureSettings, known: Row | None
+) -> PairOutcome | _LoadedPair:
     try:
         digests = file_digest(pair.clean), file_digest(pair.corrupted)
     except OSError as error:
         return PairOutcome(pair, None, why=f"Cannot read {error.filename}: {error.strerror}.")
     if known is not None:
-        if not known.is_of(*digests, *how):
+        if not known.is_of(*digests, settings.definition, settings.dtype):
             raise UsageError(
                 f"The table has {pair.name} from another file, or measured in another way or by"
                 " another version: choose another table, or delete it."
@@ -139,7 +136,7 @@ def _prepare(pair: ImagePair, how: tuple[str, str], known: Row | None) -> PairOu
         return PairOutcome(pair, known, kept=True)
     try:
         clean, corrupted = (grey_of(read_picture(path)) for path in (pair.clean, pair.corrupted))
-        check_pair(clean, corrupted, find_vif(how[0]))
+        check_pair(clean, corrupted, find_vif(settings.definition))
     except UsageError as error:
         sentence = str(error)
         named = any(str(path) in sentence for path in (pair.clean, pair.corrupted))
@@ -147,14 +144,13 @@ def _prepare(pair: ImagePair, how: tuple[str, str], known: Row | None) -> PairOu
     return _LoadedPair(pair, digests, clean, corrupted)
 
 
-def _measure(
-    held: Sequence[_LoadedPair], how: tuple[str, str], device: torch.device
-) -> Iterator[PairOutcome]:
+def _measure(held: Sequence[_LoadedPair], settings: MeasureSettings) -> Iterator[PairOutcome]:
+    device = find_device(settings.device)
     change = measure_change(
         [loaded.clean.to(device) for loaded in held],
         [loaded.corrupted.to(device) for loaded in held],
-        definition=how[0],
-        dtype=how[1],
+        definition=settings.definition,
+        dtype=settings.dtype,
     )
     for index, loaded in enumerate(held):
         row = Row(
@@ -165,7 +161,8 @@ def _measure(
             int(change.scales[index]),
             bool(change.measurable[index]),
             bool(change.ill_conditioned[index]),
-            *how,
+            settings.definition,
+            settings.dtype,
             *loaded.digests,
         )
         yield PairOutcome(loaded.pair, row)

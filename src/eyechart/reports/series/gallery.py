@@ -68,9 +68,9 @@ def make_gallery(
     *,
     name: str,
     key: str,
-    columns: int = 5,
-    size: int = 224,
-    seed: int = 0,
+    columns: int,
+    size: int,
+    seed: int,
 ) -> Gallery:
     """Return the gallery of a picture (RGB or L), cropped to a square of `size` px.
 
