@@ -10,9 +10,9 @@ import eyechart as ec
 from eyechart.curves.density import Density
 from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses
 from eyechart.humans.reference import Reference, find_reference
-from eyechart.pipeline.corruption_scores import score_corruption
-from eyechart.pipeline.normalise import people_error
-from eyechart.pipeline.score import experiments_of
+from eyechart.pipeline.corruption_scores import CorruptionScorer
+from eyechart.pipeline.human_experiments import experiments_of
+from eyechart.pipeline.normalise import human_error
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import Fit
 from result_records import space_results
@@ -73,10 +73,11 @@ def predictions(power: float = 1.5, seed: int = 0, lost: float = 0.02) -> Predic
 
 
 def score(own: Predictions, reference: Reference, fit: Fit, corruption: str = "frost"):
-    return score_corruption(
-        corruption, own, fit, geometric=False, classes=16, labelled=True, reference=reference,
-        why_no_reference="",
+    scorer = CorruptionScorer(
+        corruption=corruption, fit=fit, geometric=False, classes=16, labelled=True,
+        reference=reference, why_no_reference="",
     )  # fmt: skip
+    return scorer.score(own)
 
 
 def written(scores) -> dict:
@@ -176,7 +177,7 @@ def test_errors_divided_by_humans_and_the_shown_curves_are_of_the_same_fit(cross
         (shown,) = experiments_of(crossing, fit)
         assert shown.accuracy.line is used
         expected = 1 - used.fitted(own.delta_v).mean()
-        assert people_error(crossing, "frost", own, fit).error.value == pytest.approx(expected)
+        assert human_error(crossing, "frost", own, fit).error.value == pytest.approx(expected)
 
 
 def test_what_humans_cannot_be_anchored_at_is_rejected(crossing):

@@ -5,7 +5,7 @@ import pytest
 
 from changing import replace
 from eyechart.curves.curve import fit_curve
-from eyechart.pipeline.corruption_scores import correct_for_number, score_corruption
+from eyechart.pipeline.corruption_scores import CorruptionScorer, correct_for_number
 from eyechart.results.schema import CorruptionResults
 from eyechart.scores.scenario import VERDICTS, scenario
 from eyechart.scores.scoring import Fit
@@ -40,11 +40,11 @@ def scores(monkeypatch):
     from eyechart.humans.reference import find_reference
     from known_outcomes import outcomes
 
-    own = score_corruption(
-        "vcr/gaussian_noise", outcomes(count=1500, pictures=100), Fit(replicates=20),
-        geometric=False, classes=16, labelled=True, reference=find_reference("geirhos"),
-        why_no_reference="",
+    scorer = CorruptionScorer(
+        corruption="vcr/gaussian_noise", fit=Fit(replicates=20), geometric=False, classes=16,
+        labelled=True, reference=find_reference("geirhos"), why_no_reference="",
     )  # fmt: skip
+    own = scorer.score(outcomes(count=1500, pictures=100))
     assert own.accuracy is not None and own.accuracy.people is not None
 
     def with_p(people: float, model: float) -> CorruptionResults:

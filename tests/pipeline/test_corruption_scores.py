@@ -13,8 +13,8 @@ from eyechart.humans.importers import import_responses
 from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.pipeline.corruption_scores import score_corruption
-from eyechart.pipeline.prepare import people_of
+from eyechart.pipeline.corruption_scores import CorruptionScorer
+from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.scoring import (
@@ -38,6 +38,10 @@ def score(own=None, fit=None, **options):
     }  # fmt: skip
     own = outcomes() if own is None else own
     return score_corruption("vcr/gaussian_noise", own, fit or Fit(**QUICK), **given)
+
+
+def score_corruption(corruption, predictions, fit, **options):
+    return CorruptionScorer(corruption=corruption, fit=fit, **options).score(predictions)
 
 
 # Areas and anchors
@@ -495,7 +499,7 @@ def test_what_cannot_be_evaluated_is_refused(tmp_path):
 def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_error(reference):
     """Two kinds of noise that people meet alike, one mild and one strong on these pictures."""
     from eyechart.humans.transfer import published_classes
-    from eyechart.pipeline.score import _similar
+    from eyechart.pipeline.curve_comparisons import similar_corruptions
 
     scores = {}
     for name, low, high in (("vcr/gaussian_noise", 0.45, 0.6), ("vcr/shot_noise", 0.8, 0.95)):
@@ -505,7 +509,7 @@ def test_corruptions_that_were_seen_in_different_ranges_are_not_compared_and_no_
                  "why_no_reference": ""}  # fmt: skip
         scores[name] = score_corruption(name, moved, Fit(**QUICK), **known)
     assert all(score.accuracy.people is not None for score in scores.values())
-    list(_similar(scores, published_classes()))
+    list(similar_corruptions(scores, published_classes()))
 
 
 def test_every_category_counts_as_much_where_pictures_were_not_drawn_so():
@@ -536,15 +540,15 @@ def test_people_of_two_choices_are_left_aside_refused_or_corrected(tmp_path):
     answers = import_responses([tmp_path / "counts.csv"], "counts", **told)
     write_responses(tmp_path / "two.parquet", answers)
     humans = str(tmp_path / "two.parquet")
-    assert people_of(EvaluateSettings(humans=humans)) == (
+    assert find_humans(EvaluateSettings(humans=humans)) == (
         None,
         "people chose between 2 answers, not 16",
     )
     with pytest.raises(ec.UsageError, match="--match-choices"):
-        people_of(EvaluateSettings(labels="entry16", humans=humans))
+        find_humans(EvaluateSettings(labels="entry16", humans=humans))
     with pytest.raises(ec.UsageError, match="Of several human references people chose between 2"):
-        people_of(EvaluateSettings(humans=("geirhos", humans)))
-    both, _ = people_of(EvaluateSettings(humans=humans, match_choices=True))
+        find_humans(EvaluateSettings(humans=("geirhos", humans)))
+    both, _ = find_humans(EvaluateSettings(humans=humans, match_choices=True))
     (found,) = both.parts
     assert found.corrected and "corrected for chance" in found.describe("gaussian_noise")
 

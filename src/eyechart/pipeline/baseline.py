@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from eyechart.core.arguments import FilePath
 from eyechart.core.csv_table import read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
@@ -22,12 +23,15 @@ from eyechart.scores.baselines import Baseline, built_in, find_baseline, measure
 from eyechart.suites.suite import all_entries
 from eyechart.testsets.plan import CLEAN, Plan
 
-AUTO, NONE, PEOPLE = "auto", "none", "people"
+if TYPE_CHECKING:
+    from eyechart.pipeline.settings import OneModel
+
+AUTO, NONE, HUMANS = "auto", "none", "people"
 TABLE = ".csv"
 
 
 @dataclass(frozen=True)
-class Choice:
+class BaselineChoice:
     """Whose errors to divide by: a `table`, or of that `name` a model or people; "" for nobody's.
 
     `note`: why nobody's, where a table could have been.
@@ -44,28 +48,28 @@ def choose_baseline(
     images: ImageSet,
     models: Sequence[str],
     has_testset: bool = False,
-) -> Choice:
+) -> BaselineChoice:
     """Return whose errors to divide by; a table that does not hold for the pictures is refused.
 
     A table is looked up for the suite. "auto": the first table of the suite that holds, else
     nobody's. `has_testset`: the rows were given.
     """
     if wanted == NONE:
-        return Choice()
+        return BaselineChoice()
     if wanted == AUTO:
         return _automatic(plan, images, has_testset)
-    if wanted == PEOPLE:
-        return Choice(PEOPLE)
+    if wanted == HUMANS:
+        return BaselineChoice(HUMANS)
     if wanted in models:
-        return Choice(wanted)
+        return BaselineChoice(wanted)
     if wanted.lower().endswith(TABLE):
         table = read_baseline(Path(wanted), [entry.name for entry in plan.entries()])
-        return Choice(table.name, table)
+        return BaselineChoice(table.name, table)
     table = find_baseline(wanted, suite=plan.suite)
     why = _why_not(table, plan, images, has_testset)
     if why:
         raise UsageError(why)
-    return Choice(table.name, table)
+    return BaselineChoice(table.name, table)
 
 
 def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
@@ -94,37 +98,39 @@ def read_baseline(path: Path, tested: Sequence[str] = ()) -> Baseline:
 
 
 def with_baseline(
-    models: Sequence[Model], baseline: Any, load: Callable[[Any], Model]
+    models: Sequence[Model],
+    baseline: "OneModel | FilePath | None",
+    load: Callable[[Any], Model],
 ) -> tuple[list[Model], str]:
     """Return the models with that of the baseline, loaded if it is not among them, and its name."""
-    own = (AUTO, NONE, PEOPLE, *built_in())
+    reserved = (AUTO, NONE, HUMANS, *built_in())
     names = [model.name for model in models]
     if baseline is None:
         return list(models), NONE
     if isinstance(baseline, PathLike):
         baseline = fspath(baseline)
-    is_table = isinstance(baseline, str) and baseline.lower().endswith(TABLE)
-    if is_table or (isinstance(baseline, str) and baseline in (*own, *names)):
-        return list(models), baseline
-    is_bare = isinstance(baseline, str) and not set(baseline) & set(":./")
-    if is_bare and baseline not in NAMED:
-        # neither prefix nor file: what is misspelt may be a baseline's name or a model's
-        raise unknown_name("baseline", baseline, (*own, *NAMED, *names))
+    if isinstance(baseline, str):
+        if baseline.lower().endswith(TABLE) or baseline in (*reserved, *names):
+            return list(models), baseline
+        is_bare = not set(baseline) & set(":./")
+        if is_bare and baseline not in NAMED:
+            # neither prefix nor file: what is misspelt may be a baseline's name or a model's
+            raise unknown_name("baseline", baseline, (*reserved, *NAMED, *names))
     loaded = load(baseline)
     if loaded.name in names:
         return list(models), loaded.name
     return [*models, loaded], loaded.name
 
 
-def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> Choice:
-    tables = [own for own in built_in().values() if plan.suite in own.suites]
+def _automatic(plan: Plan, images: ImageSet, has_testset: bool) -> BaselineChoice:
+    tables = [table for table in built_in().values() if plan.suite in table.suites]
     if not tables or all(label is None for label in images.labels):
-        return Choice()
+        return BaselineChoice()
     reasons = {table.name: _why_not(table, plan, images, has_testset) for table in tables}
     for table in tables:
         if not reasons[table.name]:
-            return Choice(table.name, table)
-    return Choice(note=f"No CE: {reasons[tables[0].name]}")
+            return BaselineChoice(table.name, table)
+    return BaselineChoice(note=f"No CE: {reasons[tables[0].name]}")
 
 
 def _is_even(plan: Plan, images: ImageSet) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,15 @@ from eyechart.results.schema import ClassResults
 from eyechart.stats.bootstrap import resample_sums
 from eyechart.stats.estimate import make_estimate
 from eyechart.testsets.samples import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """Of one corruption: its `images`, and of each how many predictions and how many correct."""
+
+    images: IntArray
+    counts: IntArray
+    n_correct: FloatArray
 
 
 @dataclass
@@ -29,46 +37,52 @@ class ByClass:
     seed: int
     class_names: Sequence[str]
     _names: list[str] = field(default_factory=list)
-    _totals: list[tuple[IntArray, NDArray[Any], NDArray[Any]]] = field(default_factory=list)
+    _totals: list[_Totals] = field(default_factory=list)
     _wrong: list[NDArray[np.int64]] = field(default_factory=list)
 
     def add(self, corruption: str, outcomes: Predictions) -> None:
         """Take the answers to one corruption into account; those without a label do not count."""
-        own = outcomes.take(outcomes.label != NONE)
-        if not len(own):
+        labelled = outcomes.take(outcomes.label != NONE)
+        if not len(labelled):
             return
-        pictures, which, counts = np.unique(own.picture, return_inverse=True, return_counts=True)
+        images, index, counts = np.unique(labelled.picture, return_inverse=True, return_counts=True)
         self._names.append(corruption)
-        self._totals.append((pictures, counts, np.bincount(which, own.correct)))
-        assert own.answer is not None
-        missed = own.correct == 0
-        self._wrong.append(np.stack([own.label[missed], own.answer[missed]]))
+        self._totals.append(
+            _Totals(images, counts, np.bincount(index, labelled.correct).astype(np.float64))
+        )
+        assert labelled.answer is not None
+        missed = labelled.correct == 0
+        self._wrong.append(np.stack([labelled.label[missed], labelled.answer[missed]]))
 
     def results(self) -> list[ClassResults]:
         """Return every class that has answers, in the order of labels."""
         if not self._names:
             return []
-        universe, label = self.clean.picture, self.clean.label
-        size = len(universe)
-        counts, hits = np.zeros((len(self._names), size)), np.zeros((len(self._names), size))
-        for place, (pictures, count, right) in enumerate(self._totals):
-            where = np.searchsorted(universe, pictures)
-            counts[place, where], hits[place, where] = count, right
-        labels, which = np.unique(label, return_inverse=True)
-        replicates = self._replicates(counts.sum(axis=0), hits.sum(axis=0), which, len(labels))
-        instead = self._instead()
-        return [
-            self._score(int(own), which == place, counts, hits, replicates[:, place], instead)
-            for place, own in enumerate(labels)
-            if own != NONE and counts[:, which == place].any()
-        ]
+        shape = (len(self._names), len(self.clean))
+        counts, hits = np.zeros(shape), np.zeros(shape)
+        for row, totals in enumerate(self._totals):
+            columns = np.searchsorted(self.clean.picture, totals.images)
+            counts[row, columns], hits[row, columns] = totals.counts, totals.n_correct
+        labels, class_index = np.unique(self.clean.label, return_inverse=True)
+        replicates = self._replicates(
+            counts.sum(axis=0), hits.sum(axis=0), class_index, len(labels)
+        )
+        mistakes = self._mistakes()
+        results = []
+        for column, label in enumerate(labels.tolist()):
+            members = class_index == column
+            if label != NONE and counts[:, members].any():
+                mistake = mistakes.get(label, (NONE, None))
+                rates = _ClassRates(counts[:, members], hits[:, members], replicates[:, column])
+                results.append(self._result(label, rates, self.clean.correct[members], mistake))
+        return results
 
     def _replicates(
-        self, counts: FloatArray, hits: FloatArray, which: IntArray, classes: int
+        self, counts: FloatArray, hits: FloatArray, class_index: IntArray, classes: int
     ) -> FloatArray:
         """Return the share of right answers of every class in every resampled set of pictures."""
         units = np.arange(len(counts))
-        columns = np.concatenate([which, which + classes])
+        columns = np.concatenate([class_index, class_index + classes])
         table = coo_array(
             (np.concatenate([hits, counts]), (np.tile(units, 2), columns)),
             shape=(len(counts), 2 * classes),
@@ -79,46 +93,64 @@ class ByClass:
         np.divide(right, total, out=shares, where=total > 0)
         return shares
 
-    def _score(
+    def _result(
         self,
         label: int,
-        own: NDArray[np.bool_],
-        counts: FloatArray,
-        hits: FloatArray,
-        replicates: FloatArray,
-        instead: dict[int, tuple[int, float]],
+        rates: "_ClassRates",
+        clean: FloatArray,
+        mistake: tuple[int, float | None],
     ) -> ClassResults:
-        total, right = counts[:, own].sum(axis=1), hits[:, own].sum(axis=1)
-        value = float(right.sum() / total.sum())
-        rates = np.divide(right, total, out=np.full(len(total), np.inf), where=total > 0)
-        worst = int(rates.argmin())
-        clean = self.clean.correct[own]
-        pictures = int((counts[:, own].sum(axis=0) > 0).sum())
-        most_frequent, share = instead.get(label, (NONE, None))
-        # a draw without any of these pictures says nothing new
-        replicates = np.where(np.isnan(replicates), value, replicates)
+        """Return one class; `clean`: whether its clean images are correct."""
+        by_corruption = rates.by_corruption
+        worst = int(by_corruption.argmin())
+        n_images = int((rates.counts.sum(axis=0) > 0).sum())
+        most_frequent, share = mistake
+        # a draw without any of these images says nothing new
+        replicates = np.where(np.isnan(rates.replicates), rates.value, rates.replicates)
         return ClassResults(
             label=label,
             name=self.class_names[label],
-            pictures=pictures,
-            answers=int(total.sum()),
+            pictures=n_images,
+            answers=int(rates.counts.sum()),
             clean=None if np.isnan(clean).all() else float(np.nanmean(clean)),
-            corrupted=make_estimate(value, replicates, pictures),
+            corrupted=make_estimate(rates.value, replicates, n_images),
             worst=self._names[worst],
-            worst_rate=float(rates[worst]),
+            worst_rate=float(by_corruption[worst]),
             instead="" if most_frequent == NONE else self.class_names[most_frequent],
             instead_share=share,
         )
 
-    def _instead(self) -> dict[int, tuple[int, float]]:
-        """Return for each class the most frequent wrong answer, and its share of all wrong ones."""
+    def _mistakes(self) -> dict[int, tuple[int, float]]:
+        """Return the most frequent incorrect prediction by class, and its share of all of them."""
         pairs, counts = np.unique(np.concatenate(self._wrong, axis=1), axis=1, return_counts=True)
-        found = {}
-        for label in np.unique(pairs[0]):
-            own = pairs[0] == label
-            most = int(counts[own].argmax())
-            found[int(label)] = (
-                int(pairs[1][own][most]),
-                float(counts[own].max() / counts[own].sum()),
-            )
-        return found
+        mistakes = {}
+        for label in np.unique(pairs[0]).tolist():
+            answers, frequency = pairs[1][pairs[0] == label], counts[pairs[0] == label]
+            most = int(frequency.argmax())
+            mistakes[label] = (int(answers[most]), float(frequency[most] / frequency.sum()))
+        return mistakes
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassRates:
+    """Of one class, by corruption and image: number of predictions, and of correct ones.
+
+    `replicates`: the share of correct predictions in each resampled set of images.
+    """
+
+    counts: FloatArray
+    hits: FloatArray
+    replicates: FloatArray
+
+    @property
+    def value(self) -> float:
+        """The share of correct predictions over all corruptions."""
+        return float(self.hits.sum(axis=1).sum() / self.counts.sum(axis=1).sum())
+
+    @property
+    def by_corruption(self) -> FloatArray:
+        """The share under each corruption, infinite where there is no prediction."""
+        total, right = self.counts.sum(axis=1), self.hits.sum(axis=1)
+        rates: FloatArray = np.full(len(total), np.inf)
+        np.divide(right, total, out=rates, where=total > 0)
+        return rates

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import isnan
 
 from eyechart.curves.density import UNIFORM, to_density
-from eyechart.pipeline.baseline import Choice
+from eyechart.pipeline.baseline import BaselineChoice
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.schema import ModelResults, NormalizedErrors, SpaceResults
@@ -33,22 +33,22 @@ Spaces = Sequence[tuple[str, SpaceResults]]
 
 
 def caveats_of(
-    job: PredictionTask, models: Sequence[ModelResults], choice: Choice, fit: Fit
+    task: PredictionTask, models: Sequence[ModelResults], choice: BaselineChoice, fit: Fit
 ) -> Iterator[str]:
     """Yield a sentence for everything that limits what the scores say."""
-    yield from job.images.notes
+    yield from task.images.notes
     spaces = [item for model in models for item in model.spaces.items()]
-    if all(space.clean_accuracy is None for _, space in spaces) and job.images.has_clean:
+    if all(space.clean_accuracy is None for _, space in spaces) and task.images.has_clean:
         yield "No labels: only consistency was scored, no accuracy."
-    if job.images.damaged:
-        names = ", ".join(each.name for each in job.images.damaged[:3])
-        yield f"{len(job.images.damaged)} damaged pictures were left out: {names}."
-    scales = {min(size) for size in job.images.sizes}
-    if min(scales) < 72 and job.images.has_clean:
+    if task.images.damaged:
+        names = ", ".join(image.name for image in task.images.damaged[:3])
+        yield f"{len(task.images.damaged)} damaged pictures were left out: {names}."
+    scales = {min(size) for size in task.images.sizes}
+    if min(scales) < 72 and task.images.has_clean:
         yield "Pictures under 72 px have fewer scales: their Δv is another ruler than others have."
-    if job.plan.labels == "native" and any(label is None for label in job.images.labels):
-        count = sum(label is None for label in job.images.labels)
-        yield f"{count} of {len(job.images)} pictures have no label: accuracy is without them."
+    if task.plan.labels == "native" and any(label is None for label in task.images.labels):
+        count = sum(label is None for label in task.images.labels)
+        yield f"{count} of {len(task.images)} pictures have no label: accuracy is without them."
     # the first model that has a label space speaks for all
     firsts: dict[str, SpaceResults] = {}
     for name, space in spaces:
@@ -56,12 +56,12 @@ def caveats_of(
             size = f"{_count(space.pictures, 'picture')} of {_count(space.classes, 'class')}"
             yield f"{name}: {size}: {space.verdict}."
     yield from _trained_on(models)
-    yield from _same_files(job)
+    yield from _same_files(task)
     yield from _without_curves(models)
     yield from _on_humans(spaces, fit)
     yield from _on_baseline(spaces, choice)
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
-    if count and job.images.has_clean:
+    if count and task.images.has_clean:
         yield f"{count} answers are to pictures too even for Δv; curves are without them."
 
 
@@ -105,14 +105,16 @@ def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
         yield packaged_caution(areas if to_density(fit.density) == UNIFORM else {})
 
 
-def _on_baseline(spaces: Spaces, choice: Choice) -> Iterator[str]:
+def _on_baseline(spaces: Spaces, choice: BaselineChoice) -> Iterator[str]:
     """Yield why there is no CE or no mCE, if there is none."""
     if choice.note:
         yield choice.note
     errors = [(name, space.corruption_error) for name, space in spaces]
-    normalized = [(name, own) for name, own in errors if own is not None]
-    yield from dict.fromkeys(f"{name}: {own.note}" for name, own in normalized if own.note)
-    yield from dict.fromkeys(note for name, own in normalized for note in _undetermined(name, own))
+    normalized = [(name, record) for name, record in errors if record is not None]
+    yield from dict.fromkeys(f"{name}: {record.note}" for name, record in normalized if record.note)
+    yield from dict.fromkeys(
+        note for name, record in normalized for note in _undetermined(name, record)
+    )
     if choice.name and not normalized:
         yield f"No CE: the baseline {choice.name} has no errors for these corruptions."
 
@@ -143,17 +145,17 @@ def _trained_on(models: Sequence[ModelResults]) -> Iterator[str]:
             )
 
 
-def _same_files(job: PredictionTask) -> Iterator[str]:
+def _same_files(task: PredictionTask) -> Iterator[str]:
     """Yield a sentence if the same file has two labels."""
     first: dict[str, int] = {}
-    found = []
-    for place, digest in enumerate(job.images.digests):
-        other = first.setdefault(digest, place)
-        if job.images.labels[other] != job.images.labels[place]:
-            found.append((job.images.pictures[other].name, job.images.pictures[place].name))
-    if found:
-        count = "1 picture is" if len(found) == 1 else f"{len(found)} pictures are"
-        one, two = found[0]
+    pairs = []
+    for index, digest in enumerate(task.images.digests):
+        other = first.setdefault(digest, index)
+        if task.images.labels[other] != task.images.labels[index]:
+            pairs.append((task.images.pictures[other].name, task.images.pictures[index].name))
+    if pairs:
+        count = "1 picture is" if len(pairs) == 1 else f"{len(pairs)} pictures are"
+        one, two = pairs[0]
         yield f"{count} there twice with two labels: {one} and {two} have the same bytes."
 
 
@@ -163,19 +165,19 @@ def _without_curves(models: Sequence[ModelResults]) -> Iterator[str]:
     for model in models:
         for space, scores in model.spaces.items():
             for corruption, score in scores.corruptions.items():
-                for own in score.properties.values():
-                    if own.note:
-                        by_note.setdefault((space, own.note), {})[corruption] = None
+                for results in score.properties.values():
+                    if results.note:
+                        by_note.setdefault((space, results.note), {})[corruption] = None
     for (space, note), names in by_note.items():
         first = next(iter(names))
         corruptions = first if len(names) == 1 else f"{len(names)} corruptions, such as {first}"
         yield f"{space}: {corruptions}: {note.rstrip('.')}."
 
 
-def _count(number: int, what: str) -> str:
+def _count(number: int, noun: str) -> str:
     if number == 1:
-        return f"1 {what}"
-    return f"{number} {what}{'es' if what.endswith('s') else 's'}"
+        return f"1 {noun}"
+    return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def met_in_training(entries: Iterable[Entry], trained_on: Sequence[str]) -> tuple[str, ...]:

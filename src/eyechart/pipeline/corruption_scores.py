@@ -47,22 +47,12 @@ NO_CLEAN = "only errors, no curves and no consistency: --clean with the clean im
 NO_VISUAL_CHANGE = "no visual change"
 
 
-def score_corruption(
-    corruption: str,
-    predictions: Predictions,
-    fit: Fit,
-    *,
-    geometric: bool,
-    classes: int,
-    labelled: bool,
-    reference: References | Reference | None,
-    why_no_reference: str,
-) -> CorruptionResults:
-    """Return the scores of a model under one corruption.
+@dataclass(frozen=True, kw_only=True)
+class CorruptionScorer:
+    """Scores a model under one corruption.
 
-    Args:
+    Attributes:
         corruption: its name, by which the human reference is asked.
-        predictions: for the samples of that corruption.
         fit: how curves are fitted.
         geometric: whether things move in the image, so that there is no visual change.
         classes: number of classes to choose from, 0 if unknown.
@@ -70,53 +60,51 @@ def score_corruption(
         reference: the human reference; None where human responses do not apply.
         why_no_reference: the reason why not.
     """
-    scorer = _Scorer(corruption, fit, geometric, classes, reference, why_no_reference)
-    known = predictions.label != NONE
-    accuracy = clean_error = None
-    computed: dict[str, Estimate] = {}
-    if labelled and known.any():
-        with_label = predictions.take(known)
-        if not np.isnan(with_label.clean_correct).any():
-            clean_error = estimate_mean(1 - with_label.clean_correct, with_label, fit)
-        accuracy = scorer.accuracy(with_label)
-        computed = computed_scores(with_label, fit.replicates, fit.seed)
-    has_clean = not np.isnan(predictions.consistent).all()
-    return CorruptionResults(
-        unmeasurable=int(np.isnan(predictions.delta_v).sum()),
-        error=None if accuracy is None else complement(accuracy.rate),
-        clean_error=clean_error,
-        computed_scores=computed,
-        error_by_severity=errors_by_severity(predictions.take(known)) if labelled else {},
-        accuracy=accuracy,
-        consistency=scorer.consistency(predictions) if has_clean else None,
-    )
-
-
-@dataclass(frozen=True)
-class _Scorer:
-    """Scores one property of one corruption; see `score_corruption` for the fields."""
 
     corruption: str
     fit: Fit
     geometric: bool
     classes: int
+    labelled: bool
     reference: References | Reference | None
     why_no_reference: str
 
-    def accuracy(self, predictions: Predictions) -> PropertyResults:
+    def score(self, predictions: Predictions) -> CorruptionResults:
+        """Return the scores of the predictions for the samples of the corruption."""
+        known = predictions.label != NONE
+        accuracy = clean_error = None
+        computed: dict[str, Estimate] = {}
+        if self.labelled and known.any():
+            with_label = predictions.take(known)
+            if not np.isnan(with_label.clean_correct).any():
+                clean_error = estimate_mean(1 - with_label.clean_correct, with_label, self.fit)
+            accuracy = self._accuracy(with_label)
+            computed = computed_scores(with_label, self.fit.replicates, self.fit.seed)
+        has_clean = not np.isnan(predictions.consistent).all()
+        return CorruptionResults(
+            unmeasurable=int(np.isnan(predictions.delta_v).sum()),
+            error=None if accuracy is None else complement(accuracy.rate),
+            clean_error=clean_error,
+            computed_scores=computed,
+            error_by_severity=errors_by_severity(predictions.take(known)) if self.labelled else {},
+            accuracy=accuracy,
+            consistency=self._consistency(predictions) if has_clean else None,
+        )
+
+    def _accuracy(self, predictions: Predictions) -> PropertyResults:
         """Return whether predictions are correct, as a curve."""
         clean = predictions.clean_correct
         lost = predictions.lost_correct
         return self._property("accuracy", predictions, predictions.correct, clean, lost)
 
-    def consistency(self, predictions: Predictions) -> PropertyResults:
+    def _consistency(self, predictions: Predictions) -> PropertyResults:
         """Return whether predictions are those for the clean image, as a curve."""
         ones, lost = np.ones(len(predictions)), predictions.lost_consistent
         return self._property("consistency", predictions, predictions.consistent, ones, lost)
 
     def _property(
         self,
-        which: str,
+        metric: str,
         predictions: Predictions,
         hits: FloatArray,
         clean: FloatArray,
@@ -133,12 +121,12 @@ class _Scorer:
         if np.isnan(predictions.clean_correct).all() and np.isnan(predictions.delta_v).all():
             return without_curve.model_copy(update={"note": NO_CLEAN})
         try:
-            curve = self._fit_curve(which, predictions, hits, clean, lost)
+            curve = self._fit_curve(metric, predictions, hits, clean, lost)
         except UsageError as error:
             notes = {"note": f"no curve: {error}", "people_note": "no curve"}
             return without_curve.model_copy(update=notes)
         n_images = len(np.unique(predictions.picture))
-        people, people_note = self._compare(which, curve, n_images)
+        people, people_note = self._compare(metric, curve, n_images)
         return PropertyResults(
             rate=without_curve.rate,
             answers=len(hits),
@@ -152,7 +140,7 @@ class _Scorer:
 
     def _fit_curve(
         self,
-        which: str,
+        metric: str,
         predictions: Predictions,
         hits: FloatArray,
         clean: FloatArray,
@@ -163,7 +151,7 @@ class _Scorer:
             predictions.delta_v,
             hits,
             # predictions for the same pixels are the same: a model's consistency starts at 1
-            anchor=1.0 if which == "consistency" else clean,
+            anchor=1.0 if metric == "consistency" else clean,
             right_anchor=right_end(
                 self.fit.right_anchor,
                 float(np.average(clean, weights=weights)),
@@ -178,21 +166,21 @@ class _Scorer:
         )
 
     def _compare(
-        self, which: str, curve: Curve, n_images: int
+        self, metric: str, curve: Curve, n_images: int
     ) -> tuple[HumanComparison | None, str]:
         """Return the comparison of a model's curve with the human one, or None and the reason."""
         if self.reference is None:
             return None, self.why_no_reference
-        source = self.reference.source(self.corruption, which)
+        source = self.reference.source(self.corruption, metric)
         if source is None:
             return None, NO_REFERENCE
-        human, why_no_curve = human_curve(source, self.corruption, which, self.fit)
+        human, why_no_curve = human_curve(source, self.corruption, metric, self.fit)
         if human is None:
             return None, why_no_curve
         # where the human curve is corrected for chance: the model chose among the 16 categories
         model = corrected_curve(curve, len(CATEGORIES)) if source.corrected else curve
         try:
-            found = scenario(human, model)
+            verdict = scenario(human, model)
         except UsageError:
             return None, "people and model were observed at no common visual change"
         areas = compared_areas(human, model)
@@ -204,14 +192,14 @@ class _Scorer:
             hmri=make_estimate(areas.hmri, hmri, n_images),
             hmri_bounds=hmri_bounds(human, model),
             mrsi=make_estimate(areas.mrsi, mrsi, n_images),
-            scenario=found.name,
+            scenario=verdict.name,
             corrected_for_chance=source.corrected,
             areas=areas,
             leads=tuple(ranges(human, model)),
             significant=tuple(significant_ranges(human, model)),
-            tested=found.leads,
-            p_people=found.p_human,
-            p_model=found.p_model,
+            tested=verdict.leads,
+            p_people=verdict.p_human,
+            p_model=verdict.p_model,
             line=sample_curve(human),
             model_line=sample_curve(model),
             human_bins=len(human.bins.counts),

@@ -4,29 +4,25 @@ The command line and `ec.evaluate` both come here; what each says of the results
 """
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from eyechart.core.devices import find_device
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.images.imageset import ImageSet
 from eyechart.models.defences.defended import apply_defences, crop_of_crop_note, read_defences
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline import with_baseline
 from eyechart.pipeline.caveats import left_out_notes
+from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.image_source import find_source
-from eyechart.pipeline.prepare import prepare
-from eyechart.pipeline.score import answered, score_run
+from eyechart.pipeline.prepare import EvaluationInputs, prepare
+from eyechart.pipeline.score import score_run
 from eyechart.pipeline.self_test import self_test
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engine import part_files, predict
-from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.recheck import Comparison, check
 from eyechart.results.schema import Results
 
@@ -70,7 +66,8 @@ def evaluate(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Fi
     images = source.load(settings.plan, progress)
     with tempfile.TemporaryDirectory(prefix="eyechart-") as dropped:
         out = Path(dropped) if settings.out is None else Path(settings.out)
-        results, task, folder = _run(settings, models, images, device, out, progress)
+        inputs = EvaluationInputs(models, images, device)
+        results, run = _run(settings, inputs, out, progress)
         notes = (*left_out_notes(settings.plan), *results.warnings)
         more = crop_of_crop_note(defences, images.sizes)
         changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
@@ -80,35 +77,25 @@ def evaluate(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Fi
         results = results.model_copy(update=changes)
         if settings.out is not None:
             results = results.kept_in(out)
-        return Finished(results, check(task, folder) if settings.check else None)
+        return Finished(results, check(run.task, run.folder) if settings.check else None)
 
 
 def predict_and_score(
-    settings: EvaluateSettings,
-    models: Sequence[Model],
-    images: ImageSet,
-    device: torch.device,
-    out: Path,
-    progress: Progress,
+    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
 ) -> Results:
     """Predict what is missing in `out` and score all of it."""
-    return _run(settings, models, images, device, out, progress)[0]
+    return _run(settings, inputs, out, progress)[0]
 
 
 def _run(
-    settings: EvaluateSettings,
-    models: Sequence[Model],
-    images: ImageSet,
-    device: torch.device,
-    out: Path,
-    progress: Progress,
-) -> tuple[Results, PredictionTask, Path]:
-    task, folder = prepare(settings, models, images, device, out, progress)
-    doubts = self_test(models, images, progress)
-    predict(task, folder, progress.begin("predictions", sum(map(len, task.groups))))
-    scored = score_run(settings, task, folder, progress)
+    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
+) -> tuple[Results, EvaluationRun]:
+    run = prepare(settings, inputs, out, progress)
+    doubts = self_test(inputs.models, inputs.images, progress)
+    predict(run.task, run.folder, progress.begin("predictions", run.task.n_samples))
+    scored = score_run(run, progress)
     changes = {
-        "examples": keep_examples(task, answered(settings, task, folder), out),
-        "warnings": (*doubts, *scored.warnings, *part_files(task, folder).notes()),
+        "examples": keep_examples(run, out),
+        "warnings": (*doubts, *scored.warnings, *part_files(run.task, run.folder).notes()),
     }
-    return scored.model_copy(update=changes), task, folder
+    return scored.model_copy(update=changes), run

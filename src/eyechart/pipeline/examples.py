@@ -1,7 +1,9 @@
 """Pictures of the test set that are kept to be looked at: a photograph, more and more corrupted."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
 from eyechart.images.image_files import write_picture
 from eyechart.labels.categories import NONE
+from eyechart.models.model import Model
+from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
@@ -29,41 +33,47 @@ SIDE, QUALITY = 320, 90
 
 
 @dataclass(frozen=True, eq=False)
-class Answered:
-    """The answers of one model: where they are recorded, and what each is called in text."""
+class _Predicted:
+    """The predictions of one model: where they are recorded, and what each class is called."""
 
     name: str
-    recorded: PredictionReader
-    names: Sequence[str]
+    reader: PredictionReader
+    class_names: Sequence[str]
 
 
-def keep_examples(
-    job: PredictionTask, models: Sequence[Answered], out: Path
-) -> tuple[ExampleImage, ...]:
-    """Write example pictures of every corruption into `out`, and return what is known of each."""
-    corruptions = [samples.name for samples in job.groups if samples.entry is not None]
-    first = models[0]
-    outcomes = {name: first.recorded.outcomes(first.name, name) for name in corruptions}
-    for samples in job.groups:
-        if samples.entry is not None and samples.entry.geometric:
-            own = outcomes[samples.name]
-            outcomes[samples.name] = replace(own, delta_v=np.full(len(own), np.nan))
+def keep_examples(run: EvaluationRun, out: Path) -> tuple[ExampleImage, ...]:
+    """Write example images of every corruption into `out`, and return what is known of each."""
+    models = list(map(partial(_predicted, run), run.task.models))
+    outcomes = {}
+    for entry in run.entries:
+        predictions = models[0].reader.outcomes(models[0].name, entry.name)
+        if entry.geometric:
+            # where things move, visual change orders nothing
+            unknown = np.full(len(predictions), np.nan)
+            predictions = replace(predictions, delta_v=unknown)
+        outcomes[entry.name] = predictions
     chosen = choose_rows(outcomes, _recognised(models))
-    groups = _groups(job, np.concatenate(list(chosen.values())))
-    files = _write(job, groups, out / EXAMPLES_FOLDER)
-    found: list[ExampleImage] = []
+    groups = _groups(run.task, np.concatenate(list(chosen.values())))
+    files = _write(run.task, groups, out / EXAMPLES_FOLDER)
+    examples: list[ExampleImage] = []
     for samples in groups:
-        # of all answers only those to the chosen rows stay
+        # of all predictions only those for the chosen samples stay
         answers = [
-            _only(model.recorded.outcomes(model.name, samples.name), samples) for model in models
+            _only(model.reader.outcomes(model.name, samples.name), samples) for model in models
         ]
         rows = samples.row if samples.entry is None else chosen[samples.name]
-        found += (
+        examples += (
             _example(samples, models, answers, int(row), files[int(row)])
             for row in rows
             if int(row) in files
         )
-    return tuple(found)
+    return tuple(examples)
+
+
+def _predicted(run: EvaluationRun, model: Model) -> _Predicted:
+    """Return a model's predictions in its primary label space."""
+    space = next(run.spaces(model))
+    return _Predicted(model.name, run.reader(space), space.class_names)
 
 
 def _only(outcomes: Predictions, samples: Samples) -> Predictions:
@@ -71,11 +81,11 @@ def _only(outcomes: Predictions, samples: Samples) -> Predictions:
     return outcomes.take(np.isin(outcomes.row, samples.row))
 
 
-def _recognised(models: Sequence[Answered]) -> IntArray | None:
+def _recognised(models: Sequence[_Predicted]) -> IntArray | None:
     """Return the pictures that most models recognise clean; None where nobody can say."""
     right: list[IntArray] = []
     for model in models:
-        clean = model.recorded.clean(model.name)
+        clean = model.reader.clean(model.name)
         right.append(clean.picture[clean.correct == 1])
     pictures, counts = np.unique(np.concatenate(right), return_counts=True)
     return pictures[counts == counts.max()] if len(pictures) else None
@@ -89,140 +99,139 @@ def choose_rows(
     They are of one photograph, the same for all corruptions where that reaches far enough, and
     else of whichever photographs are there.
     """
-    usable = {name: _usable(own, recognised) for name, own in outcomes.items()}
-    reached = {name: _reach(own) for name, own in usable.items()}
-    everywhere: dict[int, int] = {}
-    for own in reached.values():
-        for picture, count in own.items():
-            everywhere[picture] = everywhere.get(picture, 0) + count
+    usable = {name: _usable(predicted, recognised) for name, predicted in outcomes.items()}
+    reached = {name: _reach(predicted) for name, predicted in usable.items()}
+    everywhere: Counter[int] = Counter()
+    for counts in reached.values():
+        everywhere.update(counts)
     favourite = max(everywhere, key=lambda picture: (everywhere[picture], -picture))
-    return {name: _rows(own, reached[name], favourite) for name, own in usable.items()}
+    return {name: _rows(predicted, reached[name], favourite) for name, predicted in usable.items()}
 
 
 def _usable(outcomes: Predictions, recognised: IntArray | None) -> Predictions:
     labelled = outcomes.label != NONE
-    own = outcomes.take(labelled) if labelled.any() else outcomes
+    usable = outcomes.take(labelled) if labelled.any() else outcomes
     if recognised is None:
-        return own
+        return usable
     # a picture that is not even recognised clean shows nothing
-    known = np.isin(own.picture, recognised)
-    return own.take(known) if known.any() else own
+    known = np.isin(usable.picture, recognised)
+    return usable.take(known) if known.any() else usable
 
 
-def _reach(own: Predictions) -> dict[int, int]:
+def _reach(outcomes: Predictions) -> dict[int, int]:
     """Return how many parts of visual change each picture's rows are in, or of how many levels."""
-    part = own.severity.astype(np.int64) if _has_levels(own) else _step(own)
-    pairs = np.unique(np.stack([own.picture, part]), axis=1)
+    part = outcomes.severity.astype(np.int64) if _has_levels(outcomes) else _step(outcomes)
+    pairs = np.unique(np.stack([outcomes.picture, part]), axis=1)
     pictures, counts = np.unique(pairs[0], return_counts=True)
     return dict(zip(pictures.tolist(), counts.tolist(), strict=True))
 
 
-def _rows(own: Predictions, reached: Mapping[int, int], favourite: int) -> IntArray:
+def _rows(outcomes: Predictions, reached: Mapping[int, int], favourite: int) -> IntArray:
     best = max(reached, key=lambda picture: (reached[picture], -picture))
     enough = min(ENOUGH, reached[best])
     picture = favourite if reached.get(favourite, 0) >= enough else best
-    if reached[picture] >= min(ENOUGH, len(np.unique(_step(own)))) or _has_levels(own):
-        own = own.take(own.picture == picture)
-    assert own.row is not None
-    kept = np.arange(len(own))
-    if not _has_levels(own):
-        step = _step(own)
+    if reached[picture] >= min(ENOUGH, len(np.unique(_step(outcomes)))) or _has_levels(outcomes):
+        outcomes = outcomes.take(outcomes.picture == picture)
+    assert outcomes.row is not None
+    kept = np.arange(len(outcomes))
+    if not _has_levels(outcomes):
+        step = _step(outcomes)
         # nearest to the middle of its part
-        off = np.abs(np.nan_to_num(own.delta_v) * STEPS - step - 0.5)
+        off = np.abs(np.nan_to_num(outcomes.delta_v) * STEPS - step - 0.5)
         kept = np.array([
             np.flatnonzero(step == part)[off[step == part].argmin()] for part in np.unique(step)
         ])  # fmt: skip
-    order = np.lexsort((own.row[kept], own.severity[kept], own.delta_v[kept]))
-    return own.row[kept[order]]
+    order = np.lexsort((outcomes.row[kept], outcomes.severity[kept], outcomes.delta_v[kept]))
+    return outcomes.row[kept[order]]
 
 
-def _has_levels(own: Predictions) -> bool:
-    return bool(np.isin(own.severity, LEVELS).all())
+def _has_levels(outcomes: Predictions) -> bool:
+    return bool(np.isin(outcomes.severity, LEVELS).all())
 
 
-def _step(own: Predictions) -> IntArray:
-    change = np.nan_to_num(own.delta_v)
+def _step(outcomes: Predictions) -> IntArray:
+    change = np.nan_to_num(outcomes.delta_v)
     return np.minimum(change * STEPS, STEPS - 1).astype(np.int64)
 
 
-def _groups(job: PredictionTask, wanted: IntArray) -> list[Samples]:
+def _groups(task: PredictionTask, wanted: IntArray) -> list[Samples]:
     """Return the draws of these rows, after the clean pictures that they are of."""
     groups = [
         samples.take(np.flatnonzero(np.isin(samples.row, wanted)))
-        for samples in job.groups
+        for samples in task.groups
         if samples.entry is not None
     ]
     pictures = np.unique(np.concatenate([samples.image for samples in groups]))
     clean = [
         samples.take(np.flatnonzero(np.isin(samples.image, pictures)))
-        for samples in job.groups
+        for samples in task.groups
         if samples.entry is None
     ]
     return [samples for samples in (*clean, *groups) if len(samples)]
 
 
-def _write(job: PredictionTask, groups: Sequence[Samples], folder: Path) -> dict[int, str]:
+def _write(task: PredictionTask, groups: Sequence[Samples], folder: Path) -> dict[int, str]:
     """Write the pictures of rows and return their files' names by row."""
-    found = {}
+    files = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for work in iterate_samples(job.images, [groups], job.plan, job.device):
+        for work in iterate_samples(task.images, [groups], task.plan, task.device):
             for start in range(len(work.samples)):
                 part = work.samples.take(np.array([start]))
                 read = None if work.from_files is None else work.from_files[start : start + 1]
                 pixels = work.clean_images.make(part, read).images[0].permute(1, 2, 0).cpu().numpy()
                 row = int(part.row[0])
-                found[row] = f"{file_name(part.name)}-{row:08d}.jpg"
+                files[row] = f"{file_name(part.name)}-{row:08d}.jpg"
                 picture = Image.fromarray(pixels)
                 picture.thumbnail((SIDE, SIDE))
-                write_picture(picture, folder / found[row], quality=QUALITY)
+                write_picture(picture, folder / files[row], quality=QUALITY)
     except OSError as error:
         raise UsageError(f"Cannot write {folder}: {error.strerror or error}.") from None
-    return found
+    return files
 
 
 def _example(
     samples: Samples,
-    models: Sequence[Answered],
+    models: Sequence[_Predicted],
     answers: Sequence[Predictions],
     row: int,
     file: str,
 ) -> ExampleImage:
     at = int(np.flatnonzero(samples.row == row)[0])
-    own = answers[0]
-    place = _place(own, row)
-    label = int(own.label[place])
+    first = answers[0]
+    index = _index(first, row)
+    label = int(first.label[index])
     # where things move, visual change says little
     moved = samples.entry is not None and samples.entry.geometric
     return ExampleImage(
         corruption=samples.name,
         row=row,
-        picture=models[0].recorded.pictures(models[0].name)[int(own.picture[place])],
-        truth="" if label == NONE else models[0].names[label],
-        delta_v=None if moved else own.delta_v[place],
-        severity=own.severity[place],
+        picture=models[0].reader.pictures(models[0].name)[int(first.picture[index])],
+        truth="" if label == NONE else models[0].class_names[label],
+        delta_v=None if moved else first.delta_v[index],
+        severity=first.severity[index],
         parameters={name: float(values[at]) for name, values in samples.values.items()},
         file=file,
         answers={
-            model.name: _prediction(model, predictions, _place(predictions, row))
+            model.name: _prediction(model, predictions, _index(predictions, row))
             for model, predictions in zip(models, answers, strict=True)
         },
     )
 
 
-def _place(outcomes: Predictions, row: int) -> int:
+def _index(outcomes: Predictions, row: int) -> int:
     assert outcomes.row is not None
     return int(np.flatnonzero(outcomes.row == row)[0])
 
 
-def _prediction(model: Answered, predictions: Predictions, place: int) -> ExamplePrediction:
+def _prediction(model: _Predicted, predictions: Predictions, index: int) -> ExamplePrediction:
     assert predictions.answer is not None and predictions.confidence is not None
-    answer = int(predictions.answer[place])
+    answer = int(predictions.answer[index])
     return ExamplePrediction(
-        said="none of the categories" if answer == NONE else model.names[answer],
-        confidence=predictions.confidence[place],
-        correct=_flag(predictions.correct[place]),
-        consistent=_flag(predictions.consistent[place]),
+        said="none of the categories" if answer == NONE else model.class_names[answer],
+        confidence=predictions.confidence[index],
+        correct=_flag(predictions.correct[index]),
+        consistent=_flag(predictions.consistent[index]),
     )
 
 

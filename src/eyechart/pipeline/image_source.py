@@ -63,7 +63,7 @@ class ImageSource:
         listed = (
             demo_pictures() if self.images is None else find_images(self.images, self.leave_out)
         )
-        chosen = [listed[place] for place in choose_pictures(listed, plan)]
+        chosen = [listed[index] for index in choose_pictures(listed, plan)]
         step = progress.begin("pictures", len(chosen))
         source = SOURCE if self.images is None else str(self.images)
         notes = () if self.images is None else unread_notes(self.images, self.leave_out)
@@ -80,17 +80,17 @@ def find_source(
     find_stimulus(stimulus)
     beside = None if clean is None else Path(as_path(clean, "clean"))
     results = None if leave_out is None else Path(as_path(leave_out, "out"))
-    found = None
+    published = None
     if isinstance(images, str | os.PathLike):
         images = Path(as_path(images, "images", "the path of a folder or a list"))
-        found = find_published(images, results)
+        published = find_published(images, results)
     elif images is not None and not isinstance(images, ImageSet):
         raise UsageError(f"images must be the path of a folder or a list, got {brief(images)}.")
-    if clean is not None and found is None:
+    if clean is not None and published is None:
         raise UsageError(
             "--clean is for published corrupted pictures, and --images has no folders"
             " CORRUPTION/SEVERITY/CLASS: give the clean pictures as --images to corrupt them here."
         )
     if beside is not None and not beside.exists():
         raise UsageError(f"No such file or folder: {beside}.")
-    return ImageSource(images, stimulus, beside, results, found)
+    return ImageSource(images, stimulus, beside, results, published)

@@ -93,8 +93,8 @@ class ModelCheck:
     @property
     def better(self) -> tuple[Trial, ...]:
         """The alternatives that are clearly better, the best first."""
-        found = [trial for trial in self.trials if trial.is_clearly_better]
-        return tuple(sorted(found, key=lambda trial: -trial.after))
+        better = (trial for trial in self.trials if trial.is_clearly_better)
+        return tuple(sorted(better, key=lambda trial: -trial.after))
 
     def breaks(self, promise: float) -> bool:
         """Whether top-1 is lower than a promise, beyond chance and a point."""
@@ -114,23 +114,22 @@ def check_model(
     settings.check()
     model(images.batch([0]))
     labels = native_labels(images.labels, model.classes or 0, model.class_names)
-    places = np.flatnonzero(labels != NONE)
-    if not len(places):
+    labelled = np.flatnonzero(labels != NONE)
+    if not len(labelled):
         raise UsageError(
             f"None of the pictures in {images.source} has a label: give labelled ones."
         )
-    answers = _answers(model, images, places, step)
-    right = answers == labels[places]
+    answers = _answers(model, images, labelled, step)
+    right = answers == labels[labelled]
     promises = {"its makers or its card": model.promise, "you": settings.expect}
-    some = np.unique(
-        np.linspace(0, len(places) - 1, min(settings.n, len(places))).round().astype(np.int64)
-    )
+    spread = np.linspace(0, len(labelled) - 1, min(settings.n, len(labelled)))
+    some = np.unique(spread.round().astype(np.int64))
     return ModelCheck(
         model,
-        len(places),
+        len(labelled),
         int(right.sum()),
-        {who: promise for who, promise in promises.items() if promise is not None},
-        _trials(model, images, places[some], labels[places[some]], answers[some], step),
+        {source: promise for source, promise in promises.items() if promise is not None},
+        _trials(model, images, _Known(labelled[some], labels[labelled[some]], answers[some]), step),
     )
 
 
@@ -141,38 +140,41 @@ def passes(model: Model, images: ImageSet, n: int) -> int:
 
 
 def _answers(
-    model: Model, images: ImageSet, places: Sequence[int] | Answers, step: Advance
+    model: Model, images: ImageSet, indices: Sequence[int] | Answers, step: Advance
 ) -> Answers:
     def make(start: int, stop: int) -> tuple[Tensor, None]:
-        return images.batch([int(place) for place in places[start:stop]]), None
+        return images.batch([int(index) for index in indices[start:stop]]), None
 
-    stimuli = StimulusSource(len(places), images.sizes[int(places[0])], make)
+    stimuli = StimulusSource(len(indices), images.sizes[int(indices[0])], make)
     (classes,) = predict_classes(stimuli, [model], BatchSize(BATCH), step)
     return np.asarray(classes.cpu())
 
 
-def _trials(
-    model: Model,
-    images: ImageSet,
-    places: Answers,
-    labels: Answers,
-    own: Answers,
-    step: Advance,
-) -> tuple[Trial, ...]:
-    found: list[tuple[str, str, Answers]] = []
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Some of the images by their indices, with their labels and what the model predicts."""
+
+    indices: Answers
+    labels: Answers
+    answers: Answers
+
+
+def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tuple[Trial, ...]:
+    tried: list[tuple[str, str, Answers]] = []
     for name, advice, steps in _alternatives(model.preprocessing):
         try:
-            found.append((name, advice, _answers(model.with_steps(steps), images, places, step)))
+            answers = _answers(model.with_steps(steps), images, known.indices, step)
+            tried.append((name, advice, answers))
         except UsageError:
             # Such an input it cannot even answer, so it is no better.
             continue
     for offset, where in ((1, "after"), (-1, "before")):
         advice = f"outputs: FILE, a line per output; it seems to be the one {where}"
-        found.append((f"the output {where} the best", advice, own + offset))
-    before = own == labels
+        tried.append((f"the output {where} the best", advice, known.answers + offset))
+    before = known.answers == known.labels
     return tuple(
-        _compared(name, advice, before, answers == labels, len(found))
-        for name, advice, answers in found
+        _compared(name, advice, before, answers == known.labels, len(tried))
+        for name, advice, answers in tried
     )
 
 
@@ -185,17 +187,17 @@ def _compared(
     return Trial(name, advice, *counts, min(1.0, p * tried))
 
 
-def _alternatives(own: Preprocessing) -> Iterator[tuple[str, str, Preprocessing]]:
+def _alternatives(steps: Preprocessing) -> Iterator[tuple[str, str, Preprocessing]]:
     """Yield other ways to make the input: a name, what to write into a card, and the steps."""
-    seen = [(own.mean, own.std)]
+    seen = [(steps.mean, steps.std)]
     for name, (mean, std) in NORMALISATIONS.items():
         if any(_is_near(mean, other[0]) and _is_near(std, other[1]) for other in seen):
             continue
         seen.append((mean, std))
         advice = f"mean: {_in_yaml(mean)}  and  std: {_in_yaml(std)}"
-        yield f"normalised as {name}", advice, replace(own, mean=mean, std=std)
-    order = "bgr" if own.channels == "rgb" else "rgb"
-    yield f"channels as {order.upper()}", f"channels: {order}", replace(own, channels=order)
+        yield f"normalised as {name}", advice, replace(steps, mean=mean, std=std)
+    order = "bgr" if steps.channels == "rgb" else "rgb"
+    yield f"channels as {order.upper()}", f"channels: {order}", replace(steps, channels=order)
 
 
 def _is_near(one: Channels, other: Channels) -> bool:

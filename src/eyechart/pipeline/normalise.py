@@ -8,7 +8,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
-from eyechart.pipeline.baseline import PEOPLE, Choice
+from eyechart.pipeline.baseline import HUMANS, BaselineChoice
 from eyechart.predictions.reading import Predictions
 from eyechart.results.schema import (
     CorruptionResults,
@@ -35,13 +35,13 @@ class Divisor:
 
 def normalise(
     models: Sequence[ModelResults],
-    choice: Choice,
+    choice: BaselineChoice,
     plan: Plan,
-    people: Mapping[str, Mapping[str, Divisor]],
+    human_errors: Mapping[str, Mapping[str, Divisor]],
 ) -> list[ModelResults]:
     """Return the models with CE and relative CE in every label space that the baseline has.
 
-    `people`: their errors by label space and corruption.
+    `human_errors`: by label space and corruption.
     """
     if not choice.name:
         return list(models)
@@ -49,18 +49,18 @@ def normalise(
     if choice.table is not None and set(choice.table.corruptions) <= set(suite):
         # of the candidates of ImageNet-NOC, the eight that it is made of
         suite = list(choice.table.corruptions) or suite
-    found = []
+    normalized = []
     for model in models:
         spaces = {}
         for name, space in model.spaces.items():
-            divisors = _divisors(choice, name, models, people)
+            divisors = _divisors(choice, name, models, human_errors)
             errors = _normalize(space, choice.name, divisors, suite)
             spaces[name] = space.model_copy(update={"corruption_error": errors})
-        found.append(model.model_copy(update={"spaces": spaces}))
-    return found
+        normalized.append(model.model_copy(update={"spaces": spaces}))
+    return normalized
 
 
-def people_error(
+def human_error(
     references: References | Reference, corruption: str, outcomes: Predictions, fit: Fit
 ) -> Divisor | None:
     """Return how often people would be wrong on these pictures, None where nobody was asked."""
@@ -75,25 +75,25 @@ def people_error(
 
 
 def _divisors(
-    choice: Choice,
+    choice: BaselineChoice,
     space: str,
     models: Sequence[ModelResults],
-    people: Mapping[str, Mapping[str, Divisor]],
+    human_errors: Mapping[str, Mapping[str, Divisor]],
 ) -> Mapping[str, Divisor]:
-    if choice.name == PEOPLE:
-        return people.get(space, {})
+    if choice.name == HUMANS:
+        return human_errors.get(space, {})
     if choice.table is not None:
         if space != "native":
             return {}
         table = choice.table
         clean = None if table.clean is None else _constant(table.clean)
         return {name: Divisor(_constant(error), clean) for name, error in table.errors.items()}
-    own = next(model for model in models if model.name == choice.name).spaces.get(space)
-    if own is None:
+    baseline = next(model for model in models if model.name == choice.name).spaces.get(space)
+    if baseline is None:
         return {}
     return {
         corruption: Divisor(score.error, score.clean_error)
-        for corruption, score in own.corruptions.items()
+        for corruption, score in baseline.corruptions.items()
         if score.error is not None
     }
 
@@ -106,7 +106,7 @@ def _normalize(
     space: SpaceResults, name: str, divisors: Mapping[str, Divisor], suite: Sequence[str]
 ) -> NormalizedErrors | None:
     """Return the errors of one model divided by the baseline's, None if it has none of these."""
-    found: dict[bool, dict[str, Estimate]] = {False: {}, True: {}}
+    ratios: dict[bool, dict[str, Estimate]] = {False: {}, True: {}}
     reasons: dict[bool, dict[str, None]] = {False: {}, True: {}}
     both = [
         (corruption, score, divisors[corruption])
@@ -118,18 +118,18 @@ def _normalize(
     for corruption, score, divisor in both:
         for relative in (False, True):
             try:
-                found[relative][corruption] = _divided(
+                ratios[relative][corruption] = _divided(
                     corruption, score, name, divisor, relative=relative
                 )
             except UsageError as error:
                 reasons[relative][str(error)] = None
     return NormalizedErrors(
         baseline=name,
-        ce=found[False],
-        mce=_mean(found[False], suite),
-        relative_ce=found[True],
-        relative_mce=_mean(found[True], suite),
-        note=_note(found, suite, reasons),
+        ce=ratios[False],
+        mce=_mean(ratios[False], suite),
+        relative_ce=ratios[True],
+        relative_mce=_mean(ratios[True], suite),
+        note=_note(ratios, suite, reasons),
     )
 
 
@@ -155,19 +155,19 @@ def _divided(
         {corruption: divisor.error.replicates},
         None if divisor.clean is None else divisor.clean.replicates,
     ).values[corruption]
-    found = make_estimate(value, drawn)
+    estimate = make_estimate(value, drawn)
     if relative or np.isnan(drawn).any() or (len(divisor.error.replicates) > 1 and error.value):
-        return found
+        return estimate
     # a table does not vary, nor does a model that never errs: at least the error's own interval
     base = divisor.error.value
     wide, narrow = (
-        (min(own[0], least[0] / base), max(own[1], least[1] / base))
-        for own, least in (
-            (found.interval95, error.interval95),
-            (found.interval83, error.interval83),
+        (min(interval[0], least[0] / base), max(interval[1], least[1] / base))
+        for interval, least in (
+            (estimate.interval95, error.interval95),
+            (estimate.interval83, error.interval83),
         )
     )
-    return found.model_copy(update={"interval95": wide, "interval83": narrow})
+    return estimate.model_copy(update={"interval95": wide, "interval83": narrow})
 
 
 def _mean(values: Mapping[str, Estimate], suite: Sequence[str]) -> Estimate | None:
@@ -182,7 +182,7 @@ def _are_extras(suite: Sequence[str]) -> bool:
 
 
 def _note(
-    found: Mapping[bool, Mapping[str, Estimate]],
+    ratios: Mapping[bool, Mapping[str, Estimate]],
     suite: Sequence[str],
     reasons: Mapping[bool, Mapping[str, None]],
 ) -> str:
@@ -190,11 +190,11 @@ def _note(
     if _are_extras(suite):
         return "No mCE: the extra corruptions are no part of it."
     for relative, title in ((False, "mCE"), (True, "relative mCE")):
-        if not set(suite) <= set(found[relative]):
+        if not set(suite) <= set(ratios[relative]):
             why = next(iter(reasons[relative]), "").rstrip(".")
             return (
                 f"No {title}: it is the mean over {len(suite)} corruptions, and"
-                f" {'relative ' if relative else ''}CE is known of {len(found[relative])}"
+                f" {'relative ' if relative else ''}CE is known of {len(ratios[relative])}"
                 + (f" ({why})." if why else ".")
             )
     return ""

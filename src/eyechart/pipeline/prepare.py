@@ -1,7 +1,7 @@
 """Before the work: everything that can be wrong is looked at, and the rows are drawn."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -10,22 +10,19 @@ from eyechart.core.errors import UsageError
 from eyechart.core.locks import lock_file
 from eyechart.core.progress import Progress
 from eyechart.core.run_folder import RECORD, Settings, first_change, open_run_folder, read_settings
-from eyechart.humans.combined import References, check_names
-from eyechart.humans.placement import HUMAN_DEFINITION
-from eyechart.humans.reference import Reference, find_reference
-from eyechart.humans.transfer import find_classes
 from eyechart.images.imageset import ImageSet
 from eyechart.images.published_arrays import PublishedArrays
-from eyechart.labels.categories import CATEGORIES, CLASSES
+from eyechart.labels.categories import CLASSES
 from eyechart.labels.spaces import ENTRY16, are_numbers, map_hint, native_labels
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
-from eyechart.pipeline.baseline import PEOPLE, choose_baseline
+from eyechart.pipeline.baseline import HUMANS, choose_baseline
+from eyechart.pipeline.evaluation_run import EvaluationRun
+from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.predictions.loop import PredictionTask
-from eyechart.scores.scoring import OTHER_DEFINITION
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import counts_of, is_uniform, plan_samples
 from eyechart.testsets.testset import TestSet, count_steps, keep_testset, read_testset
@@ -47,51 +44,56 @@ RUN_FILES = (
 """What a run writes besides; without its record they belong to something else."""
 
 
+@dataclass(frozen=True, eq=False)
+class EvaluationInputs:
+    """The models and the images of an evaluation, loaded, and the device that predicts."""
+
+    models: Sequence[Model]
+    images: ImageSet
+    device: torch.device
+
+
 def prepare(
-    task: EvaluateSettings,
-    models: Sequence[Model],
-    images: ImageSet,
-    device: torch.device,
-    out: Path,
-    progress: Progress,
-) -> tuple[PredictionTask, Path]:
-    """Return what is to be predicted, and the folder in `out` that it goes to."""
+    settings: EvaluateSettings, inputs: EvaluationInputs, out: Path, progress: Progress
+) -> EvaluationRun:
+    """Return the run that predicts into a folder in `out`; what cannot be done is rejected."""
+    models, images, device = inputs.models, inputs.images, inputs.device
     check_models(models, images, device)
-    refuse_unused(task.loaded_maps, models)
-    people_of(task)
-    given = None if task.testset is None else read_testset(task.testset)
-    groups = None if given is None else given.samples(images)
-    if given is not None:
-        _check_same(given.plan, task.plan)
-    plan = task.plan if given is None else replace(given.plan, labels=task.plan.labels)
+    refuse_unused(settings.loaded_maps, models)
+    find_humans(settings)
+    testset = None if settings.testset is None else read_testset(settings.testset)
+    groups = None if testset is None else testset.samples(images)
+    if testset is not None:
+        _check_same(testset.plan, settings.plan)
+    plan = settings.plan if testset is None else replace(testset.plan, labels=settings.plan.labels)
     check_labels(plan, models, images)
-    _check_baseline(task, plan, images, models)
-    digest = "" if given is None else given.digest
-    job = PredictionTask(images, plan, groups or [], models, device, task.batch, digest)
-    folder = open_run(out, job.settings())
+    _check_baseline(settings, plan, inputs)
+    digest = "" if testset is None else testset.digest
+    task = PredictionTask(images, plan, groups or [], models, device, settings.batch, digest)
+    folder = open_run(out, task.settings())
     if groups is None and any(is_uniform(entry, plan) for entry in plan.entries()):
         groups = _uniform(plan, images, device, out, progress).samples(images)
-    return replace(job, groups=groups or plan_samples(images, plan)), folder
+    task = replace(task, groups=groups or plan_samples(images, plan))
+    return EvaluationRun(settings, task, folder)
 
 
-def _check_baseline(
-    task: EvaluateSettings, plan: Plan, images: ImageSet, models: Sequence[Model]
-) -> None:
-    """Refuse a baseline that does not hold for these pictures."""
-    names = [model.name for model in models]
-    choose_baseline(task.baseline_name, plan, images, names, task.testset is not None)
-    references, why = people_of(task.with_plan(plan))
+def _check_baseline(settings: EvaluateSettings, plan: Plan, inputs: EvaluationInputs) -> None:
+    """Reject a baseline that does not hold for these images."""
+    names = [model.name for model in inputs.models]
+    has_testset = settings.testset is not None
+    choose_baseline(settings.baseline_name, plan, inputs.images, names, has_testset)
+    references, why = find_humans(settings.with_plan(plan))
     parts = () if references is None else references.parts
-    if task.baseline_name == PEOPLE and all(part.corrected for part in parts):
+    if settings.baseline_name == HUMANS and all(part.corrected for part in parts):
         raise UsageError(
             f"--baseline people needs people's errors: {why or 'they are corrected for chance'};"
             " name another baseline, or none."
         )
 
 
-def _check_same(own: Plan, asked: Plan) -> None:
-    """Refuse what was asked for and is otherwise in a test set that was given."""
-    usual, settings = Plan(), own.settings()
+def _check_same(plan: Plan, asked: Plan) -> None:
+    """Reject what was asked for and is otherwise in the plan of a test set that was given."""
+    usual, settings = Plan(), plan.settings()
     for name in FIXED_BY_TESTSET:
         is_asked = getattr(asked, name) != getattr(usual, name)
         if is_asked and asked.settings()[name] != settings[name]:
@@ -125,10 +127,10 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
     if plan.labels == ENTRY16:
         for model in models:
             if not model.has_imagenet:
-                own = "names of its own" if model.classes == CLASSES else f"{model.classes}"
+                classes = "names of its own" if model.classes == CLASSES else f"{model.classes}"
                 raise UsageError(
                     f"--labels entry16 needs a model of ImageNet's {CLASSES} classes,"
-                    f" {model.name} has {own}: {map_hint(model.classes)}."
+                    f" {model.name} has {classes}: {map_hint(model.classes)}."
                 )
         return
     if plan.labels == "none" or all(label is None for label in images.labels):
@@ -149,53 +151,6 @@ def check_labels(plan: Plan, models: Sequence[Model], images: ImageSet) -> None:
                     f" {model.name} has {model.classes:,} outputs: give a model of these classes."
                 )
         native_labels(images.labels, model.classes or 0, model.class_names)
-
-
-def people_of(task: EvaluateSettings) -> tuple[References | None, str]:
-    """Return whose answers to compare with, or None and the reason why nobody's.
-
-    People who answered something else than the 16 categories are refused where those were asked
-    for; elsewhere they are left aside.
-    """
-    similar = find_classes(task.similar_names)
-    if not task.human_names:
-        return None, "no human reference was asked for"
-    if task.plan.definition != HUMAN_DEFINITION:
-        return None, (
-            f"{OTHER_DEFINITION}: human responses are placed by the definition {HUMAN_DEFINITION}"
-            f" of visual change, this test is by {task.plan.definition}"
-        )
-    found = [_person(task, name) for name in task.human_names]
-    parts = [replace(own, similar=similar) for own, _ in found if own is not None]
-    if len(parts) < len(found):
-        why = next(why for own, why in found if own is None)
-        if len(found) == 1:
-            return None, why
-        raise UsageError(
-            f"Of several human references {why}: give --match-choices, or leave it out."
-        )
-    check_names(parts)
-    return References(tuple(parts)), ""
-
-
-def _person(task: EvaluateSettings, name: str) -> tuple[Reference | None, str]:
-    reference = find_reference(name, task.clean_responses)
-    if reference.choices != len(CATEGORIES):
-        if task.match_choices:
-            return reference.meeting(len(CATEGORIES), match_choices=True), ""
-        if task.plan.labels == ENTRY16:
-            raise UsageError(
-                f"People chose between {reference.choices} answers in {reference.name}, not"
-                f" {len(CATEGORIES)}: give --match-choices to correct both sides for chance, or"
-                " another --humans."
-            )
-        return None, f"people chose between {reference.choices} answers, not {len(CATEGORIES)}"
-    if reference.label_space != ENTRY16:
-        raise UsageError(
-            f"The human reference {reference.name} has labels of {reference.label_space!r}, not of"
-            " the 16 categories: give another --humans, or none."
-        )
-    return reference, ""
 
 
 def _uniform(

@@ -35,7 +35,7 @@ def self_test(models: Sequence[Model], images: ImageSet, progress: Progress) -> 
     """
     step = progress.begin("self-test", len(models))
     batch, labels = _some_images(images)
-    found = []
+    doubts = []
     for model in models:
         try:
             notes = list(_notes_on(model, batch, labels))
@@ -44,9 +44,9 @@ def self_test(models: Sequence[Model], images: ImageSet, progress: Progress) -> 
                 raise
             # the run itself goes on with smaller batches
             notes = []
-        found += notes
+        doubts += notes
         step(1, "\n".join(notes))
-    return found
+    return doubts
 
 
 def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
@@ -55,18 +55,19 @@ def _some_images(images: ImageSet) -> tuple[Tensor, list[str | None]]:
     Without clean images they are pictures of nothing, which have none.
     """
     if not images.has_clean:
-        made = destroyed_pictures(*images.sizes[0])
-        return made[:: COUNT // N_IMAGES], []
-    first: dict[str | None, list[int]] = {}
-    for place, label in enumerate(images.labels):
-        if images.sizes[place] == images.sizes[0]:
-            first.setdefault(label, []).append(place)
+        return destroyed_pictures(*images.sizes[0])[:: COUNT // N_IMAGES], []
+    by_label: dict[str | None, list[int]] = {}
+    for index, label in enumerate(images.labels):
+        if images.sizes[index] == images.sizes[0]:
+            by_label.setdefault(label, []).append(index)
     # one of each label, then a second one, and so on
-    places = sorted(
-        (rank, place) for own in first.values() for rank, place in enumerate(own[:N_IMAGES])
+    ranked = sorted(
+        (rank, index)
+        for indices in by_label.values()
+        for rank, index in enumerate(indices[:N_IMAGES])
     )
-    chosen = [place for _, place in places[:N_IMAGES]]
-    return images.batch(chosen), [images.labels[place] for place in chosen]
+    chosen = [index for _, index in ranked[:N_IMAGES]]
+    return images.batch(chosen), [images.labels[index] for index in chosen]
 
 
 def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iterator[str]:
@@ -80,7 +81,7 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
             " whatever else is random in it."
         )
     elif any(
-        _differs_alone(model, batch, scores, place) for place in range(min(N_ALONE, len(batch) - 1))
+        _differs_alone(model, batch, scores, index) for index in range(min(N_ALONE, len(batch) - 1))
     ):
         yield (
             f"{model.name} predicts otherwise for an image alone than in a batch of {len(batch)}:"
@@ -105,9 +106,9 @@ def _notes_on(model: Model, batch: Tensor, labels: Sequence[str | None]) -> Iter
         )
 
 
-def _differs_alone(model: Model, batch: Tensor, scores: Tensor, place: int) -> bool:
+def _differs_alone(model: Model, batch: Tensor, scores: Tensor, index: int) -> bool:
     """Whether an image gets other scores by itself, or none at all."""
-    one = slice(place, place + 1)
+    one = slice(index, index + 1)
     try:
         return _differ(scores[one], model(batch[one]), model, scores)
     except UsageError:

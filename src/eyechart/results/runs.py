@@ -9,10 +9,11 @@ from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.results.run_config import OMITTED, RunConfig
-from eyechart.results.schema import CorruptionCoverage, ModelResults, Results, read_results
+from eyechart.results.schema import ModelResults, Results, read_results
 from eyechart.results.scores_file import SCORES_FILE, WHOLE, Key, read_scores, scores_of
 from eyechart.scores.registry import HUMANS, SCORES
 from eyechart.stats.estimate import Estimate, mean_estimate
+from eyechart.testsets.coverage import CorruptionCoverage
 
 
 @dataclass(frozen=True, eq=False)

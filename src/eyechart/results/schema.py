@@ -24,6 +24,7 @@ from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarDifference
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import FloatArray
+from eyechart.testsets.coverage import CorruptionCoverage
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -423,23 +424,6 @@ class ModelResults(Scored):
 
     def __getitem__(self, corruption: str) -> CorruptionResults:
         return self.primary[corruption]
-
-
-class CorruptionCoverage(Record):
-    """How much of visual change the samples of a corruption cover."""
-
-    rows: int
-    """Number of samples."""
-    paper: float
-    """Share of 39 bins with enough samples, as the published table counts."""
-    equal: float
-    """Share of 40 bins with enough samples, as the published text says."""
-    reached: float
-    """Share of those of the 39 bins that hold any sample."""
-    largest: float
-    """The largest visual change."""
-    histogram: tuple[int, ...]
-    """Number of samples in each of the 39 bins."""
 
 
 class DamagedImage(Record):

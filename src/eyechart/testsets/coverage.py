@@ -1,34 +1,44 @@
 """How much of visual change 0…1 a test set covers."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from eyechart.core.records import Record
 from eyechart.testsets.plan import CLEAN
 
 PAPER_BINS, TEXT_BINS = 39, 40
 """The bins of the published tables, and those that the text speaks of."""
 
 
-@dataclass(frozen=True)
-class SampleCoverage:
-    """What a corruption covers: the share of bins that hold enough rows.
+class CorruptionCoverage(Record):
+    """How much of visual change the samples of a corruption cover."""
 
-    `paper`: of 39 bins, as the published table counts; `equal`: of 40, as its text says. `reached`:
-    of those of the 39 bins that hold any row. `largest`: the largest Δv. `histogram`: rows per bin
-    of the 39.
-    """
+    rows: int
+    """Number of samples."""
+    paper: float
+    """Share of 39 bins with enough samples, as the published table counts."""
+    equal: float
+    """Share of 40 bins with enough samples, as the published text says."""
+    reached: float
+    """Share of those of the 39 bins that hold any sample."""
+    largest: float
+    """The largest visual change."""
+    histogram: tuple[int, ...]
+    """Number of samples in each of the 39 bins."""
+
+
+class SampleCoverage(CorruptionCoverage):
+    """The coverage of a corruption in a test set, with the corruption's name."""
 
     corruption: str
-    rows: int
-    paper: float
-    equal: float
-    reached: float
-    largest: float
-    histogram: tuple[int, ...]
+    """The corruption."""
+
+    @property
+    def of_corruption(self) -> CorruptionCoverage:
+        """The coverage without the name, for results that are by corruption."""
+        return CorruptionCoverage(**self.model_dump(exclude={"corruption"}))
 
 
 def coverage_of(table: pa.Table, least: int = 20) -> list[SampleCoverage]:
@@ -43,13 +53,13 @@ def coverage_of(table: pa.Table, least: int = 20) -> list[SampleCoverage]:
         largest = float(values.max()) if len(values) else 0.0
         coverages.append(
             SampleCoverage(
-                name,
-                samples.num_rows,
-                float((paper >= least).mean()),
-                float((equal >= least).mean()),
-                float((paper[paper > 0] >= least).mean()) if paper.any() else 0.0,
-                largest,
-                tuple(int(count) for count in paper),
+                corruption=name,
+                rows=samples.num_rows,
+                paper=float((paper >= least).mean()),
+                equal=float((equal >= least).mean()),
+                reached=float((paper[paper > 0] >= least).mean()) if paper.any() else 0.0,
+                largest=largest,
+                histogram=tuple(int(count) for count in paper),
             )
         )
     return coverages

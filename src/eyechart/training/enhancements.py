@@ -22,9 +22,9 @@ from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.pipeline.baseline import AUTO, NONE, PEOPLE, choose_baseline, with_baseline
+from eyechart.pipeline.baseline import AUTO, HUMANS, NONE, choose_baseline, with_baseline
 from eyechart.pipeline.evaluate import predict_and_score
-from eyechart.pipeline.prepare import check_labels, check_models
+from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate, complement
@@ -122,7 +122,7 @@ class EnhancementStudy:
             if enhancement.recipe is not None:
                 enhancement.recipe.check()
         self.settings.checked()
-        if self.baseline in (AUTO, NONE, PEOPLE):
+        if self.baseline in (AUTO, NONE, HUMANS):
             raise UsageError(
                 "baseline must be standard (the network itself), a table such as alexnet, a model,"
                 f" or a .csv file, got {self.baseline!r}."
@@ -313,7 +313,10 @@ def _test_all(
     tested, divisor = baseline.among(models)
     folder = asked.out / EVALUATION
     evaluation = predict_and_score(
-        replace(asked.settings, baseline=divisor), tested, test, device, folder, progress
+        replace(asked.settings, baseline=divisor),
+        EvaluationInputs(tested, test, device),
+        folder,
+        progress,
     )
     evaluations = {folder: evaluation}
     rows = {STANDARD: _row(evaluation, standard.name, STANDARD)}
@@ -373,7 +376,8 @@ def _test_uncropped(
             divisor = NONE
             note += f", without mCE: {error}"
     settings = replace(asked.settings, baseline=divisor)
-    return predict_and_score(settings, models, images, device, folder, progress), note
+    inputs = EvaluationInputs(models, images, device)
+    return predict_and_score(settings, inputs, folder, progress), note
 
 
 def _load(asked: EnhancementStudy, enhancement: Enhancement, standard: Model, load: Load) -> Model:

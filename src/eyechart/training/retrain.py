@@ -21,8 +21,9 @@ from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model, in_one_line
 from eyechart.models.probabilities import refuse_probabilities
 from eyechart.pipeline.evaluate import predict_and_score
+from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.image_source import ImageSource
-from eyechart.pipeline.prepare import check_labels, check_models, people_of
+from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.destroyed import destroyed_pictures
 from eyechart.results.schema import Results
@@ -108,7 +109,7 @@ def retrain(
     check_models([model], test, device)
     refuse_unused(asked.settings.loaded_maps, [model])
     check_labels(asked.settings.plan, [model], test)
-    people_of(asked.settings)
+    find_humans(asked.settings)
     refuse_softmax(model, test)
     data = data_for(model, pictures, () if asked.settings.plan.labels == ENTRY16 else test.labels)
     path = asked.out / CHECKPOINT
@@ -117,9 +118,8 @@ def retrain(
     if not is_first_process():
         return None
     both = [load(asked.spec), load(str(path))]
-    results = predict_and_score(
-        asked.settings, both, test, device, asked.out / EVALUATION, progress
-    )
+    inputs = EvaluationInputs(both, test, device)
+    results = predict_and_score(asked.settings, inputs, asked.out / EVALUATION, progress)
     changes = changes_of(results)
     notes = (*_on_number(asked, data), *on_clean(changes, asked.recipe.rate))
     return Retrained(path, results.with_warnings(*notes), changes)

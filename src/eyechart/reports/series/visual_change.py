@@ -10,7 +10,7 @@ from eyechart.humans.transfer import bare_name
 from eyechart.reports.series.report import Part, Report, pointer
 from eyechart.reports.words import corruption_title, corruption_words, suite_title
 from eyechart.results.rankings import SHARED
-from eyechart.results.schema import CorruptionCoverage
+from eyechart.testsets.coverage import CorruptionCoverage
 
 FIXED, CONTINUOUS = ("imagenet-c", "imagenet-c-extra"), ("vcr",)
 

@@ -25,7 +25,9 @@ from eyechart.scores.scoring import PUBLISHED_LEVELS, Fit
 from eyechart.suites.suite import Entry
 from eyechart.testsets.samples import IntArray
 
-PEOPLE = "people"
+HUMANS = "people"
+"""Humans, where a model's name would be."""
+
 STEPS = 10
 """Into how many ranges Δv is cut where there are no severities: κ is taken within each."""
 
@@ -61,7 +63,7 @@ class Stimuli:
     """Answers to stimuli of published experiments, and where each is among them."""
 
     trials: Trials
-    places: Mapping[Key, int]
+    indices: Mapping[Key, int]
 
 
 def agreements(
@@ -77,41 +79,52 @@ def agreements(
     severity, or tenth of Δv, and averaged. Images that are stimuli of a published experiment count
     as they are, within the experiment's conditions.
     """
-    pairs = sum(comb(len(own), 2) for own in recorded.values())
+    pairs = sum(comb(len(readers), 2) for readers in recorded.values())
     step = progress.begin("agreement", pairs) if pairs else NoProgress().begin("", 0)
-    for space, own in recorded.items():
-        trials = {model: _trials(answers, model, entries) for model, answers in own.items()}
+    for space, readers in recorded.items():
+        trials = {model: _trials(reader, model, entries) for model, reader in readers.items()}
         for one, two in combinations(trials, 2):
-            found = _kappa(trials[one], trials[two], fit)
+            consistency = _kappa(trials[one], trials[two], fit)
             step(1, "")
-            if found is not None:
-                yield ErrorAgreement(
-                    space=space, first=one, second=two, kappa=found.kappa, trials=found.trials
-                )
+            if consistency is not None:
+                yield _agreement(space, one, two, consistency)
         if space != "entry16" or references is None:
             continue
-        for model, each in trials.items():
-            names = own[model].pictures(model)
-            known = _stimuli(own[model].clean(model), names, entries)
-            shown = _places(each, names, entries) | {
-                key: len(each.right) + place for key, place in known.places.items()
+        for model, corrupted in trials.items():
+            names = readers[model].pictures(model)
+            stimuli = _stimuli(readers[model].clean(model), names, entries)
+            # stimuli come behind the samples of all corruptions
+            n_corrupted = len(corrupted.right)
+            indices = _indices(corrupted, names, entries) | {
+                key: n_corrupted + index for key, index in stimuli.indices.items()
             }
-            found = _with_people(_joined(each, known.trials), shown, references.responses, fit)
-            if found is not None:
-                yield ErrorAgreement(
-                    space=space, first=model, second=PEOPLE, kappa=found.kappa, trials=found.trials
-                )
+            both = _joined(corrupted, stimuli.trials)
+            consistency = _with_humans(both, indices, references.responses, fit)
+            if consistency is not None:
+                yield _agreement(space, model, HUMANS, consistency)
+
+
+def _agreement(
+    space: str, first: str, second: str, consistency: ErrorConsistency
+) -> ErrorAgreement:
+    return ErrorAgreement(
+        space=space,
+        first=first,
+        second=second,
+        kappa=consistency.kappa,
+        trials=consistency.trials,
+    )
 
 
 def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) -> Trials:
     parts = [recorded.outcomes(model, entry.name) for entry in entries]
-    corruption = np.repeat(np.arange(len(parts)), [len(own) for own in parts])
-    strength = np.concatenate([_strengths(own) for own in parts])
+    corruption = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    strength = np.concatenate([_strengths(part) for part in parts])
     return Trials(
-        np.concatenate([own.correct for own in parts]),
-        np.concatenate([own.picture for own in parts]),
+        np.concatenate([part.correct for part in parts]),
+        np.concatenate([part.picture for part in parts]),
         corruption * (STEPS + 1) + strength,
-        np.concatenate([own.delta_v for own in parts]),
+        np.concatenate([part.delta_v for part in parts]),
         corruption,
     )
 
@@ -134,12 +147,12 @@ def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
         return None  # without labels nobody is right or wrong
 
 
-def _places(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> dict[Key, int]:
+def _indices(trials: Trials, names: Sequence[str], entries: Sequence[Entry]) -> dict[Key, int]:
     """Return where among the trials an image under a corruption at a Δv is."""
     change = np.rint(trials.delta_v * SAME_CHANGE)
     return {
-        (entries[corruption].name, _stem(names[picture]), str(level)): place
-        for place, (corruption, picture, level) in enumerate(
+        (entries[corruption].name, _stem(names[picture]), str(level)): index
+        for index, (corruption, picture, level) in enumerate(
             zip(trials.corruption.tolist(), trials.picture.tolist(), change.tolist(), strict=True)
         )
     }
@@ -151,23 +164,26 @@ def _stimuli(clean: Predictions, names: Sequence[str], entries: Sequence[Entry])
     Their names say which (`stimulus_of`). They were evaluated as they are, so that no Δv is needed
     to know that a model and humans saw the same.
     """
-    found = [stimulus_of(name) for name in names]
     keys = [
-        (STIMULUS + experiment, image, plain_condition(own)) if own else None
-        for experiment, own, image in found
+        (STIMULUS + experiment, image, plain_condition(condition)) if condition else None
+        for experiment, condition, image in map(stimulus_of, names)
     ]
     kept = np.array([keys[picture] is not None for picture in clean.picture.tolist()], dtype=bool)
-    own = clean.take(kept)
-    shown = [key for picture in own.picture.tolist() if (key := keys[picture]) is not None]
-    conditions = [(experiment, own) for experiment, _, own in shown]
-    codes = {each: code for code, each in enumerate(sorted(set(conditions)))}
-    condition = np.array([codes[each] for each in conditions], dtype=np.int64)
+    stimuli = clean.take(kept)
+    known = [key for picture in stimuli.picture.tolist() if (key := keys[picture]) is not None]
+    conditions = [(experiment, condition) for experiment, _, condition in known]
+    codes = {condition: code for code, condition in enumerate(sorted(set(conditions)))}
+    condition_codes = np.array([codes[condition] for condition in conditions], dtype=np.int64)
     # behind those of all corruptions
     first = len(entries) * (STEPS + 1)
     trials = Trials(
-        own.correct, own.picture, first + condition, own.delta_v, np.full(len(shown), len(entries))
+        stimuli.correct,
+        stimuli.picture,
+        first + condition_codes,
+        stimuli.delta_v,
+        np.full(len(known), len(entries)),
     )
-    return Stimuli(trials, {key: place for place, key in enumerate(shown)})
+    return Stimuli(trials, {key: index for index, key in enumerate(known)})
 
 
 def _joined(one: Trials, two: Trials) -> Trials:
@@ -175,38 +191,38 @@ def _joined(one: Trials, two: Trials) -> Trials:
     return Trials(*(np.concatenate([getattr(one, c), getattr(two, c)]) for c in columns))
 
 
-def _with_people(
-    trials: Trials, places: Mapping[Key, int], answers: HumanResponses, fit: Fit
+def _with_humans(
+    trials: Trials, indices: Mapping[Key, int], responses: HumanResponses, fit: Fit
 ) -> ErrorConsistency | None:
-    """Return κ with people, None where they saw none of the pictures.
+    """Return κ with humans, None where they saw none of the images.
 
-    `places`: where in the trials a stimulus is. People's answers without Δv are to stimuli that are
-    known by experiment, condition and image.
+    `indices`: where in the trials a stimulus is. Responses without Δv are to stimuli that are known
+    by experiment, condition and image.
     """
-    if not (answers.picture != "").any():
+    if not (responses.picture != "").any():
         return None
-    theirs = np.rint(answers.delta_v * SAME_CHANGE)
+    change = np.rint(responses.delta_v * SAME_CHANGE)
     rows: dict[str, NDArray[np.float64]] = {}
     for corruption, picture, experiment, condition, level, subject, right in zip(
-        answers.corruption.tolist(), answers.picture.tolist(), answers.stimulus_set.tolist(),
-        answers.condition.tolist(), theirs.tolist(), answers.subject.tolist(),
-        answers.correct.tolist(), strict=True,
+        responses.corruption.tolist(), responses.picture.tolist(), responses.stimulus_set.tolist(),
+        responses.condition.tolist(), change.tolist(), responses.subject.tolist(),
+        responses.correct.tolist(), strict=True,
     ):  # fmt: skip
         key = (corruption, _stem(picture), str(level))
         if np.isnan(level):
             key = (STIMULUS + experiment, picture, plain_condition(condition))
-        place = places.get(key)
-        if place is None or not picture or right not in (0.0, 1.0):
+        index = indices.get(key)
+        if index is None or not picture or right not in (0.0, 1.0):
             continue
         if subject not in rows:
             rows[subject] = np.full(len(trials.right), np.nan)
-        rows[subject][place] = right
+        rows[subject][index] = right
     if not rows:
         return None
     seen = np.flatnonzero(~np.isnan(np.stack(list(rows.values()))).all(axis=0))
     return error_consistency_with_people(
         trials.right[seen],
-        [own[seen] for own in rows.values()],
+        [row[seen] for row in rows.values()],
         trials.picture[seen],
         trials.condition[seen],
         _replicates(fit),

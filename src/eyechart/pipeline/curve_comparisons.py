@@ -1,0 +1,68 @@
+"""Curves compared in pairs: of two models on the same samples, of one under similar corruptions."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from eyechart.humans.transfer import SimilarClasses
+from eyechart.results.schema import (
+    CorruptionResults,
+    ModelResults,
+    PairedComparison,
+    SimilarPair,
+)
+from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.significance import difference, intervals_overlap
+from eyechart.scores.similar import compare_corruptions
+
+
+def similar_corruptions(
+    scores: Mapping[str, CorruptionResults], classes: SimilarClasses
+) -> Iterator[SimilarPair]:
+    """Yield how a model's scores differ between visually similar corruptions.
+
+    Accuracy, then consistency; with one human curve for both corruptions, or with both of theirs
+    where humans responded to each.
+    """
+    for letter in PROPERTIES:
+        for first, second in combinations(scores, 2):
+            kind = classes.name_of(first)
+            if kind is None or kind != classes.name_of(second):
+                continue
+            properties = (scores[name].properties.get(letter) for name in (first, second))
+            one, two = (None if score is None else score.people for score in properties)
+            if one is None or two is None or one.corrected_for_chance != two.corrected_for_chance:
+                continue
+            human, second_human = one.line.fitted, two.line.fitted
+            difference_of_scores = compare_corruptions(
+                human,
+                one.model_line.fitted,
+                two.model_line.fitted,
+                second_human=None if second_human is human else second_human,
+            )
+            yield SimilarPair(
+                **dict(difference_of_scores), first=first, second=second, property=letter
+            )
+
+
+def paired_models(models: Sequence[ModelResults]) -> Iterator[PairedComparison]:
+    """Yield how the curves of every two models differ, on the same samples."""
+    for first, second in combinations(models, 2):
+        for space in first.spaces:
+            if space not in second.spaces:
+                continue
+            for corruption, score in first.spaces[space].corruptions.items():
+                other = second.spaces[space].corruptions[corruption]
+                for letter in PROPERTIES:
+                    properties = (scores.properties.get(letter) for scores in (score, other))
+                    one, two = (None if rates is None else rates.curve for rates in properties)
+                    if one is None or two is None:
+                        continue
+                    yield PairedComparison(
+                        space=space,
+                        corruption=corruption,
+                        property=letter,
+                        first=first.name,
+                        second=second.name,
+                        difference=difference(one.fitted, two.fitted, paired=True),
+                        intervals_overlap=intervals_overlap(one.fitted, two.fitted).areas,
+                    )

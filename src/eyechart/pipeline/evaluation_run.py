@@ -1,0 +1,107 @@
+"""One evaluation: its settings, what it predicts and where, and the label spaces of its scores."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from eyechart.humans.combined import References
+from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.labels.spaces import ENTRY16, category_labels, native_labels, output_names
+from eyechart.models.model import Model
+from eyechart.pipeline.human_references import find_humans
+from eyechart.pipeline.settings import EvaluateSettings
+from eyechart.predictions.loop import PredictionTask
+from eyechart.predictions.reading import PredictionReader
+from eyechart.suites.suite import Entry
+from eyechart.testsets.samples import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSpace:
+    """Classes that predictions are scored in.
+
+    `labels`: of all images, −1 for none. `class_names`: what each class is called in text.
+    """
+
+    name: str
+    labels: IntArray
+    class_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationRun:
+    """An evaluation with its `folder` of predictions, which may still be missing."""
+
+    settings: EvaluateSettings
+    task: PredictionTask
+    folder: Path
+
+    @cached_property
+    def humans(self) -> tuple[References | None, str]:
+        """The human references to compare with, or None and the reason why there are none."""
+        # a test set has a plan of its own
+        return find_humans(self.settings.with_plan(self.task.plan))
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """The corruptions of the test."""
+        return [samples.entry for samples in self.task.groups if samples.entry is not None]
+
+    @property
+    def means_over(self) -> list[str]:
+        """The corruptions that means are over: the suite's own, where all of it is there.
+
+        ImageNet-C's extras may be there besides.
+        """
+        names, suite = [entry.name for entry in self.entries], self.task.plan.all_names()
+        return suite if set(suite) <= set(names) else names
+
+    @property
+    def used_images(self) -> IntArray:
+        """The indices of the images that are in the test set."""
+        return np.unique(np.concatenate([samples.image for samples in self.task.groups]))
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether images were sampled, and not all used at published levels or from files."""
+        plan = self.task.plan
+        if self.task.images.files is not None:
+            return False
+        return plan.sampling != "paper" or not all(entry.at_levels for entry in plan.entries())
+
+    def spaces(self, model: Model) -> Iterator[LabelSpace]:
+        """Yield the label spaces to score a model in, the primary one first."""
+        images, asked = self.task.images, self.task.plan.labels
+        unlabelled = np.full(len(images), NONE)
+        if asked != ENTRY16:
+            labels = unlabelled
+            if asked == "native":
+                labels = native_labels(images.labels, model.classes or 0, model.class_names)
+            yield LabelSpace("native", labels, self.output_names(model))
+        if model.has_imagenet and (asked == ENTRY16 or self.settings.human_names):
+            labels = category_labels(images.labels, images.categories)
+            if asked == "none":
+                labels = unlabelled
+            has_labels = bool((labels[self.used_images] != NONE).any())
+            if asked == ENTRY16 or has_labels or self._is_blind(labels):
+                yield LabelSpace(ENTRY16, labels, CATEGORIES)
+
+    def output_names(self, model: Model) -> tuple[str, ...]:
+        """Return what each of a model's outputs is called in text."""
+        return output_names(self.task.images.labels, model.classes or 0, model.class_names)
+
+    def _is_blind(self, labels: IntArray) -> bool:
+        """Whether, without any label, humans' consistency still has something to say."""
+        references, has_labels = self.humans[0], bool((labels != NONE).any())
+        return not has_labels and references is not None and references.has_consistency
+
+    def reader(self, space: LabelSpace) -> PredictionReader:
+        """Return the recorded predictions with the labels of a label space."""
+        images = self.task.images
+        names = [image.name for image in images.pictures]
+        labels = dict(zip(names, space.labels.tolist(), strict=True))
+        rule = self.settings.rule if space.name == ENTRY16 else None
+        return PredictionReader(self.folder, labels, rule, images.has_clean)

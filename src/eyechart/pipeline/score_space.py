@@ -1,0 +1,165 @@
+"""One model in one label space: recorded predictions become its scores under every corruption."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from eyechart.core.progress import Advance
+from eyechart.humans.combined import References
+from eyechart.labels.categories import NONE
+from eyechart.labels.spaces import ENTRY16
+from eyechart.models.model import Model
+from eyechart.pipeline.baseline import HUMANS
+from eyechart.pipeline.by_class import ByClass
+from eyechart.pipeline.corruption_scores import (
+    CorruptionScorer,
+    correct_for_number,
+    without_claim,
+)
+from eyechart.pipeline.curve_comparisons import similar_corruptions
+from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
+from eyechart.pipeline.normalise import Divisor, human_error
+from eyechart.predictions.reading import PredictionReader, Predictions
+from eyechart.results.schema import CorruptionResults, SpaceResults
+from eyechart.scores.scoring import Fit, class_weights, estimate_mean, is_too_few
+from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
+
+TOO_FEW = "too few photographs for a claim"
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceScorer:
+    """Scores a model of a run in one label space."""
+
+    run: EvaluationRun
+    model: Model
+    space: LabelSpace
+
+    def score(self, step: Advance) -> tuple[SpaceResults, dict[str, Divisor]]:
+        """Return the scores, and how often humans would err where errors are divided by theirs.
+
+        `step` is told of each corruption.
+        """
+        fit, clean = self._fit, self._clean
+        by_class = ByClass(clean, fit.replicates, fit.seed, self.space.class_names)
+        scores: dict[str, CorruptionResults] = {}
+        human_errors: dict[str, Divisor] = {}
+        for entry in self.run.entries:
+            predictions = self._predictions(entry.name)
+            by_class.add(entry.name, predictions)
+            scores[entry.name] = self._scorer(entry.name, entry.geometric).score(predictions)
+            error = self._human_error(entry.name, predictions)
+            if error is not None:
+                human_errors[entry.name] = error
+            step(1, "")
+        corruptions = dict(zip(scores, correct_for_number(list(scores.values())), strict=True))
+        labels = clean.label[clean.label != NONE]
+        is_few = is_too_few(self.space.name, labels) if self._has_labels else len(clean) < ENOUGH
+        if is_few:
+            corruptions = {
+                name: without_claim(score, TOO_FEW) for name, score in corruptions.items()
+            }
+        references = self._humans[0]
+        results = SpaceResults(
+            pictures=len(clean),
+            classes=len(np.unique(labels)),
+            left_out=int((self.space.labels == NONE).sum()) if self._is_in_categories else 0,
+            verdict=TOO_FEW if is_few else "",
+            clean_accuracy=self._clean_accuracy(),
+            means=_means(corruptions, self.run.means_over, len(clean)),
+            corruptions=corruptions,
+            corruption_error=None,
+            similar=()
+            if references is None
+            else tuple(similar_corruptions(scores, references.similar)),
+            by_class=tuple(by_class.results()),
+        )
+        return results, human_errors
+
+    @property
+    def _fit(self) -> Fit:
+        return self.run.settings.fit
+
+    @cached_property
+    def _reader(self) -> PredictionReader:
+        return self.run.reader(self.space)
+
+    @cached_property
+    def _clean(self) -> Predictions:
+        """The predictions for the clean images that count."""
+        return self._counted(self._reader.clean(self.model.name))
+
+    @cached_property
+    def _has_labels(self) -> bool:
+        return bool((self._reader.clean(self.model.name).label != NONE).any())
+
+    @property
+    def _is_in_categories(self) -> bool:
+        """Whether labelled images are scored among the 16 categories."""
+        return self.space.name == ENTRY16 and self._has_labels
+
+    @property
+    def _is_uneven(self) -> bool:
+        """Whether the 16 categories have uneven shares, as images were sampled by other classes."""
+        return self._is_in_categories and self.run.task.plan.labels != ENTRY16
+
+    @property
+    def _humans(self) -> tuple[References | None, str]:
+        if self.space.name != ENTRY16:
+            return None, "people answered in 16 categories: see entry16"
+        return self.run.humans
+
+    def _counted(self, predictions: Predictions) -> Predictions:
+        """Return the predictions for images that count: among the 16 categories those of one."""
+        if not self._is_in_categories:
+            return predictions
+        return predictions.take(predictions.label != NONE)
+
+    def _predictions(self, corruption: str) -> Predictions:
+        predictions = self._counted(self._reader.outcomes(self.model.name, corruption))
+        weights = class_weights(predictions.label) if self._is_uneven else None
+        return replace(predictions, universe=self._clean.picture, weights=weights)
+
+    def _scorer(self, corruption: str, is_geometric: bool) -> CorruptionScorer:
+        references, why_none = self._humans
+        in_categories = self.space.name == ENTRY16
+        n_classes = len(self.space.class_names) if in_categories else self.model.classes or 0
+        return CorruptionScorer(
+            corruption=corruption,
+            fit=self._fit,
+            geometric=is_geometric,
+            classes=n_classes,
+            labelled=self._has_labels,
+            reference=references,
+            why_no_reference=why_none,
+        )
+
+    def _human_error(self, corruption: str, predictions: Predictions) -> Divisor | None:
+        references = self._humans[0]
+        if self.run.settings.baseline_name != HUMANS or references is None or not self._has_labels:
+            return None
+        return human_error(references, corruption, predictions, self._fit)
+
+    def _clean_accuracy(self) -> Estimate | None:
+        task, clean = self.run.task, self._clean
+        if not self._has_labels or not task.images.has_clean:
+            return None
+        labelled = replace(clean.take(clean.label != NONE), universe=clean.picture)
+        # as the curves start: every class counts as much, if images were sampled so
+        if self._is_uneven or (task.plan.balanced and self.run.is_sampled):
+            labelled = replace(labelled, weights=class_weights(labelled.label))
+        return estimate_mean(labelled.correct, labelled, self._fit)
+
+
+def _means(
+    scores: Mapping[str, CorruptionResults], corruptions: Sequence[str], n_images: int
+) -> dict[str, Estimate]:
+    """Return the mean of every score over those corruptions that have it, by the score's name."""
+    by_score: dict[str, list[Estimate]] = {}
+    for corruption in scores:
+        if corruption in corruptions:
+            for name, estimate in scores[corruption].scores.items():
+                by_score.setdefault(name, []).append(estimate)
+    return {name: mean_estimate(values, n_images) for name, values in by_score.items()}
