@@ -32,8 +32,8 @@ from eyechart.humans.placement import (
     strength_of,
 )
 from eyechart.humans.reference import Reference, find_reference
-from eyechart.humans.similarity import bands_apart
 from eyechart.humans.transfer import published_classes
+from eyechart.scores.similar_pairs import bands_apart
 from outside import outside
 from photographs import photographs
 from places import DATA

@@ -328,7 +328,13 @@ def test_each_replicate_is_the_score_of_its_errors():
     names = list(model)
     for relative in (False, True):
         found = ec.mean_corruption_error_replicates(
-            model, table, clean, relative, names, base, base_clean
+            model,
+            table,
+            clean,
+            relative,
+            corruptions=names,
+            baseline_errors=base,
+            baseline_clean=base_clean,
         )
         for place in range(20):
             own = ec.measured_baseline(
@@ -354,7 +360,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(relative):
         model, base, (clean, base_clean) = drawn_errors(wrong, 400, 10_000 + seed % 20)
         table = ec.measured_baseline("other", {name: 0.5 for name in model})
         found = ec.mean_corruption_error_replicates(
-            model, table, clean, relative, None, base, base_clean
+            model, table, clean, relative, baseline_errors=base, baseline_clean=base_clean
         )
         low, high = found.interval()
         held += low <= truth[relative] <= high
@@ -381,7 +387,12 @@ def test_an_interval_is_undetermined_where_that_of_its_denominator_holds_zero():
         # 0.1 + 0.2 is more than 0.3 by rounding alone
         base = np.where(np.arange(100) < undetermined, 0.1 + 0.2, 0.4)
         found = ec.mean_corruption_error_replicates(
-            model, table, np.full(100, 0.4), True, None, {"fog": base}, np.full(100, 0.3)
+            model,
+            table,
+            np.full(100, 0.4),
+            True,
+            baseline_errors={"fog": base},
+            baseline_clean=np.full(100, 0.3),
         )
         for level in (0.9, 0.95):
             for low, high in (found.interval(level), found.intervals(level)["fog"]):
@@ -409,7 +420,7 @@ def test_relative_errors_of_few_images_have_bounded_intervals_or_none(pictures):
         model, base, (clean, base_clean) = drawn_errors(wrong, 300, 10_000 + seed % 20)
         table = ec.measured_baseline("other", {name: 0.5 for name in model})
         found = ec.mean_corruption_error_replicates(
-            model, table, clean, True, None, base, base_clean
+            model, table, clean, True, baseline_errors=base, baseline_clean=base_clean
         )
         for low, high in (found.interval(), *found.intervals().values()):
             assert np.isnan(low) == np.isnan(high)

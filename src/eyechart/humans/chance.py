@@ -1,21 +1,22 @@
 """Taking out what guessing gives, so that tasks with few and with many choices can be compared."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import PPoly
 
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Bins
+from eyechart.curves.bins import Bins, Numbers
 from eyechart.curves.curve import Curve
 
 
-def corrected_for_chance(rates: Any, choices: int) -> Any:
+def corrected_for_chance(rates: ArrayLike, choices: int) -> Numbers:
     """Return (p − 1/k) / (1 − 1/k) for rates p of answers among k choices, never below 0."""
     if choices < 2:
         raise UsageError(f"choices must be at least 2, got {choices}.")
-    return np.maximum((np.asarray(rates, dtype=np.float64) - 1 / choices) / (1 - 1 / choices), 0)
+    shares = np.asarray(rates, dtype=np.float64)
+    return np.asarray(np.maximum((shares - 1 / choices) / (1 - 1 / choices), 0))
 
 
 def corrected_curve(curve: Curve, choices: int) -> Curve:

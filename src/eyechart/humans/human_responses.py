@@ -15,6 +15,8 @@ from eyechart.core.parts import read_header, read_parquet, write_parquet
 
 Numbers = NDArray[np.float64]
 Texts = NDArray[np.str_]
+Columns = dict[str, Any]
+"""Arrays by the names of the fields of `HumanResponses`."""
 
 KIND, VERSION = "answers", "1"
 TEXTS = (
@@ -102,7 +104,7 @@ class HumanResponses:
     def __len__(self) -> int:
         return len(self.corruption)
 
-    def only(self, rows: NDArray[Any]) -> "HumanResponses":
+    def only(self, rows: NDArray[np.generic]) -> "HumanResponses":
         """Return the answers of some rows: a mask or places."""
         columns = {name: getattr(self, name)[rows] for name in (*TEXTS, *NUMBERS, "trials")}
         return replace(self, **columns)
@@ -121,7 +123,7 @@ def make_responses(
     `correct` and `consistent` follow from `answer`, `label` and `clean_answer` unless given. No
     answer is wrong.
     """
-    columns: dict[str, Any] = {
+    columns: Columns = {
         name: np.asarray(known.pop(name, np.full(count, "")), dtype=np.str_) for name in TEXTS
     }
     columns["trials"] = np.asarray(known.pop("trials", np.ones(count)), dtype=np.int64)
@@ -177,7 +179,7 @@ def read_responses(path: Path) -> HumanResponses:
                 " the data again, with the column shown_same."
             )
         judgements = tuple(Judgement(*values) for values in stored)
-        columns: dict[str, Any] = {
+        columns: Columns = {
             name: np.array(table[name].to_pylist(), dtype=np.str_)
             for name in TEXTS
             if name not in LATER or name in table.column_names
@@ -194,7 +196,7 @@ def read_responses(path: Path) -> HumanResponses:
 
 def join_responses(parts: Sequence[HumanResponses]) -> HumanResponses:
     """Return the rows of several sets of answers, with the facts of the first."""
-    columns: dict[str, Any] = {
+    columns: Columns = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in (*TEXTS, *NUMBERS, "trials")
     }

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,7 +76,7 @@ def read_model_vs_human(paths: Sequence[Path], options: ImportSettings) -> Human
             if _agrees(row, options)
         ]
     raw_responses = [row["object_response"] for row in rows]
-    labels, responses, facts = _labels(rows, "category", raw_responses, options)
+    labelled = _labels(rows, "category", raw_responses, options)
     return make_responses(
         len(rows),
         source="model-vs-human",
@@ -85,10 +85,11 @@ def read_model_vs_human(paths: Sequence[Path], options: ImportSettings) -> Human
         subject=[row.filled("subj") for row in rows],
         picture=[_original(row["imagename"]) for row in rows],
         stimulus_set=[stimulus_of(row["imagename"])[0] for row in rows],
-        label=labels,
-        answer=responses,
+        label=labelled.labels,
+        answer=labelled.responses,
         delta_v=np.concatenate(changes),
-        **facts,
+        choices=labelled.choices,
+        label_space=labelled.label_space,
     )
 
 
@@ -113,18 +114,19 @@ def read_vcr(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     rows = [row for path in paths for row in read_rows(path, VCR)]
     clean = [_response(row["orig_pred"]) for row in rows]
     raw_responses = [row["transf_pred"] for row in rows]
-    labels, responses, facts = _labels(rows, "label", raw_responses, options, clean)
+    labelled = _labels(rows, "label", raw_responses, options, clean)
     return make_responses(
         len(rows),
         source="vcr",
         corruption=[_corruption(row, options) for row in rows],
         subject=[row.cells.get("subject", "") for row in rows],
         picture=[row.cells.get("picture", "") for row in rows],
-        label=labels,
-        answer=responses,
+        label=labelled.labels,
+        answer=labelled.responses,
         clean_answer=clean,
         delta_v=[row.share("vd_score", unknown=True, below=True) for row in rows],
-        **facts,
+        choices=labelled.choices,
+        label_space=labelled.label_space,
     )
 
 
@@ -156,8 +158,7 @@ def _column(row: CsvRow, name: str) -> str:
 
 def read_counts(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     """Return the answers in tables of counts by Δv; the columns say which property they are of."""
-    columns: dict[str, list[Any]] = {name: [] for name in ("corruption", "delta_v", "trials")}
-    columns |= {"correct": [], "consistent": []}
+    rows: list[tuple[str, float, int, dict[str, float]]] = []
     for path in paths:
         rate = next((name for name in COUNTED if name in column_names(path)), None)
         if rate is None:
@@ -169,24 +170,25 @@ def read_counts(paths: Sequence[Path], options: ImportSettings) -> HumanResponse
                 continue
             if abs(hits / total - row.share(rate)) > 1e-3:
                 raise row.refusal(f"{rate} is not {number} / count: mend the row or remove it")
-            for name in ("correct", "consistent"):
-                columns[name].append(hits / total if name == known else np.nan)
             corruption = row.cells.get("corruption") or options.corruption
             if not corruption:
                 raise UsageError(
                     f"{path} does not say what was done to the pictures: give a corruption."
                 )
-            columns["corruption"].append(corruption)
-            columns["delta_v"].append(row.share("iqa"))
-            columns["trials"].append(total)
-    if not columns["trials"]:
+            rows.append((corruption, row.share("iqa"), total, {known: hits / total}))
+    if not rows:
         raise UsageError(f"{paths[0]} counts no answers.")
+    corruptions, delta_v, trials, rates = zip(*rows, strict=True)
     return make_responses(
-        len(columns["trials"]),
+        len(rows),
         source="counts",
         choices=options.choices or COUNTS_CHOICES,
         label_space=options.label_space or f"{options.choices or COUNTS_CHOICES} choices",
-        **columns,
+        corruption=corruptions,
+        delta_v=delta_v,
+        trials=trials,
+        correct=[rate.get("correct", np.nan) for rate in rates],
+        consistent=[rate.get("consistent", np.nan) for rate in rates],
     )
 
 
@@ -195,18 +197,19 @@ def read_trials(paths: Sequence[Path], options: ImportSettings) -> HumanResponse
     rows = [row for path in paths for row in read_rows(path, TRIALS)]
     clean = [_response(row["clean_answer"]) if "clean_answer" in row else "" for row in rows]
     raw_responses = [row["answer"] for row in rows]
-    labels, responses, facts = _labels(rows, "label", raw_responses, options, clean)
+    labelled = _labels(rows, "label", raw_responses, options, clean)
     return make_responses(
         len(rows),
         source="trials",
         corruption=[_corruption(row, options) for row in rows],
         subject=[row["subject"] for row in rows],
         picture=[row["picture"] for row in rows],
-        label=labels,
-        answer=responses,
+        label=labelled.labels,
+        answer=labelled.responses,
         clean_answer=clean,
         delta_v=[row.share("delta_v", unknown=True) for row in rows],
-        **facts,
+        choices=labelled.choices,
+        label_space=labelled.label_space,
     )
 
 
@@ -218,14 +221,23 @@ FORMATS: dict[str, Callable[[Sequence[Path], ImportSettings], HumanResponses]] =
 }
 
 
+class _Labelled(NamedTuple):
+    """Labels and responses of a table, and between how many of what people chose."""
+
+    labels: list[str]
+    responses: list[str]
+    choices: int
+    label_space: str
+
+
 def _labels(
     rows: Sequence[CsvRow],
     column: str,
     raw_responses: Sequence[str],
     options: ImportSettings,
     clean: Sequence[str] = (),
-) -> tuple[list[str], list[str], dict[str, Any]]:
-    """Return labels, answers, and between how many of what people chose.
+) -> _Labelled:
+    """Return labels, responses, and between how many of what people chose.
 
     `clean`: responses to the clean images, if the table has them.
     """
@@ -237,7 +249,7 @@ def _labels(
             for text in texts:
                 if text and text not in CATEGORIES:
                     raise row.refusal(f"'{text}' is none of the 16 categories; give --choices")
-        return labels, responses, {"choices": 16, "label_space": "entry16"}
+        return _Labelled(labels, responses, 16, "entry16")
     if options.choices is None:
         strange = next(row for row in rows if row[column] not in CATEGORIES)
         raise strange.refusal(
@@ -245,7 +257,7 @@ def _labels(
             " chose (choices)"
         )
     space = options.label_space or f"{options.choices} choices"
-    return labels, responses, {"choices": options.choices, "label_space": space}
+    return _Labelled(labels, responses, options.choices, space)
 
 
 def _placed(rows: Sequence[CsvRow], placement: Placement) -> Numbers:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -31,6 +32,9 @@ from eyechart.labels.categories import CATEGORIES
 from eyechart.stats.intervals import wilson_interval
 
 METRICS = ("accuracy", "consistency")
+FitOptions = dict[str, Any]
+"""Arguments of `fit_curve`, by name."""
+
 PACKAGED = ("geirhos",)
 EXPORT, ANSWERS = "export", "answers.parquet"
 """Where in a study's folder its export is, and the file of answers in it."""
@@ -89,7 +93,7 @@ class Reference:
     clean_rule: str = "given"
     corrected: bool = False
     similar: SimilarClasses = field(default_factory=published_classes)
-    _fitted: dict[Any, Curve | None] = field(default_factory=dict, repr=False)
+    _fitted: dict[object, Curve | None] = field(default_factory=dict, repr=False)
 
     @property
     def choices(self) -> int:
@@ -300,7 +304,7 @@ class Reference:
             return join_responses([within, beside])
         return within if len(within) else beside
 
-    def _fit(self, experiment: str, metric: str, fit: dict[str, Any]) -> Curve | None:
+    def _fit(self, experiment: str, metric: str, fit: FitOptions) -> Curve | None:
         responses = self._rows(experiment)
         responses = responses.only(~np.isnan(_hits(responses, metric)))
         if not len(responses):
@@ -309,7 +313,7 @@ class Reference:
         clusters = clusters_of(responses)[rows]
         clean = self._clean(responses, metric)
         anchor = anchor_of(clean, _hits(clean, metric), clusters)
-        options: dict[str, Any] = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
+        options: FitOptions = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
         if not np.isin(hits, (0, 1)).all():
             options["smoothing"] = BY_CONDITION.get(fit.get("method", "least-squares"))
         options |= fit
@@ -325,7 +329,7 @@ class Reference:
             raise UsageError(f"{self.name}, {experiment}: {error}") from None
         return corrected_curve(curve, self.choices) if self.corrected else curve
 
-    def _right_end(self, anchor: str | float, start: float | None) -> Any:
+    def _right_end(self, anchor: str | float, start: float | None) -> float | Numbers | None:
         """Return where humans' curve ends, before it is corrected for chance."""
         if self.corrected and not isinstance(anchor, str):
             # a number is a rate among the model's choices; corrected, both curves end at the same
@@ -396,7 +400,7 @@ def _bins_for(delta_v: Numbers, binning: str, least: float) -> int:
     return max(FEWEST_BINS, int(len(delta_v) // (PER_LEAST * least)))
 
 
-def _mean_anchor(anchor: Any, delta_v: Numbers) -> float | None:
+def _mean_anchor(anchor: ArrayLike | None, delta_v: Numbers) -> float | None:
     """Return where a curve starts: a number as it is, or the mean over responses with a Δv."""
     if anchor is None:
         return None

@@ -307,7 +307,7 @@ def _put_together(parts: Sequence[SimilarClasses]) -> tuple[list[CorruptionClass
     return classes, list(tested)
 
 
-def _classes(content: Any) -> SimilarClasses:
+def _classes(content: object) -> SimilarClasses:
     if not isinstance(content, Mapping) or content.get("kind") != KIND:
         raise ValueError(f"kind must be {KIND}")
     if content.get("version") != VERSION:
@@ -323,7 +323,7 @@ def _classes(content: Any) -> SimilarClasses:
     return SimilarClasses(source, classes, tuple(tested), pairs)
 
 
-def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+def _rounded(values: Mapping[str, object]) -> dict[str, object]:
     return {
         k: round(value, 6) if isinstance(value, float) else value for k, value in values.items()
     }

@@ -141,7 +141,12 @@ def _strengths(outcomes: Predictions) -> IntArray:
 def _kappa(one: Trials, two: Trials, fit: Fit) -> ErrorConsistency | None:
     try:
         return error_consistency(
-            one.right, two.right, one.picture, one.condition, _replicates(fit), fit.seed
+            one.right,
+            two.right,
+            one.picture,
+            conditions=one.condition,
+            replicates=_replicates(fit),
+            seed=fit.seed,
         )
     except UsageError:
         return None  # without labels nobody is right or wrong
@@ -224,9 +229,9 @@ def _with_humans(
         trials.right[seen],
         [row[seen] for row in rows.values()],
         trials.picture[seen],
-        trials.condition[seen],
-        _replicates(fit),
-        fit.seed,
+        conditions=trials.condition[seen],
+        replicates=_replicates(fit),
+        seed=fit.seed,
     )
 
 

@@ -151,9 +151,9 @@ def _divided(
         table,
         None if clean is None else clean.replicates,
         relative,
-        [corruption],
-        {corruption: divisor.error.replicates},
-        None if divisor.clean is None else divisor.clean.replicates,
+        corruptions=[corruption],
+        baseline_errors={corruption: divisor.error.replicates},
+        baseline_clean=None if divisor.clean is None else divisor.clean.replicates,
     ).values[corruption]
     estimate = make_estimate(value, drawn)
     if relative or np.isnan(drawn).any() or (len(divisor.error.replicates) > 1 and error.value):

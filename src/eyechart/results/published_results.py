@@ -27,6 +27,9 @@ from eyechart.scores.baselines import (
 from eyechart.scores.corruption_error import mean_corruption_error
 from eyechart.scores.registry import CURVE_SCORES
 
+TableEntry = Mapping[str, Any]
+"""What tables.yaml says of one table."""
+
 FOLDER = Path(str(files("eyechart.results").joinpath("data", "published")))
 LEADERBOARD = "robustbench_models.csv"
 """Clean accuracies of the models of RobustBench's tables, in percent."""
@@ -122,7 +125,7 @@ def read_published(path: Path, baseline: str = "robustbench-alexnet") -> tuple[P
     return tuple(tables)
 
 
-def _load(entry: Mapping[str, Any]) -> PublishedTable:
+def _load(entry: TableEntry) -> PublishedTable:
     if "accuracy" in entry:
         rows = _of_leaderboard(read_severity_errors(FOLDER / entry["accuracy"]), entry["baseline"])
     elif "curves" in entry:
@@ -139,7 +142,7 @@ def _load(entry: Mapping[str, Any]) -> PublishedTable:
     )
 
 
-def _of_printed(entry: Mapping[str, Any]) -> Iterator[PublishedModel]:
+def _of_printed(entry: TableEntry) -> Iterator[PublishedModel]:
     """Yield the rows of tables of corruption errors, plain and relative ones side by side."""
     forms = {form: _rows(entry[form]) for form in ("ce", "relative_ce") if form in entry}
     for model, first in next(iter(forms.values())).items():
@@ -214,7 +217,9 @@ def implied_human_area(robustness: float, hmri: float, mrsi: float) -> float:
     return robustness * (1 - mrsi) / hmri
 
 
-def _in(table: Baseline, errors: Mapping[str, Mapping[int, float]]) -> dict[str, Any]:
+def _in(
+    table: Baseline, errors: Mapping[str, Mapping[int, float]]
+) -> dict[str, Mapping[int, float]]:
     return {name: by_severity for name, by_severity in errors.items() if name in table.errors}
 
 

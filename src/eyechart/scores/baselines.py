@@ -156,7 +156,7 @@ def _mean_error(value: Error, name: str, role: str) -> float:
     return float(np.mean([as_share(share, subject) for share in shares]))
 
 
-def as_share(value: Any, subject: str) -> float:
+def as_share(value: object, subject: str) -> float:
     """Return a share 0…1 as a number; refuse percent, NaN and what is no number."""
     number = as_number(value, subject)
     if not 0 <= number <= 1:  # NaN fails as well

@@ -5,7 +5,6 @@ Only numbers come in; `baselines` has the published tables and says where they h
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -140,6 +139,7 @@ def mean_corruption_error_replicates(
     baseline: Baseline | str | Errors,
     clean: Numbers | None = None,
     relative: bool = False,
+    *,
     corruptions: Sequence[str] | None = None,
     baseline_errors: Mapping[str, Numbers] | None = None,
     baseline_clean: Numbers | None = None,
@@ -240,7 +240,7 @@ def _check_known(names: Iterable[str], table: Baseline) -> None:
 
 def _table(
     baseline: Baseline | str | Errors,
-    errors: Mapping[str, Any],
+    errors: Mapping[str, object],
     corruptions: Sequence[str] | None,
 ) -> Baseline:
     """Return the baseline of the corruptions that a mean is over."""
@@ -251,7 +251,7 @@ def _table(
 
 
 def _chosen(
-    errors: Mapping[str, Any], table: Baseline, corruptions: Sequence[str] | None
+    errors: Mapping[str, object], table: Baseline, corruptions: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the corruptions that the mean is over; all are there, and no other is."""
     chosen = as_texts(corruptions, "corruptions") if corruptions is not None else ()

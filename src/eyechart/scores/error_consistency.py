@@ -6,7 +6,6 @@ Cohen's κ of right and wrong answers (Geirhos et al., 2020), between models, pe
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +20,11 @@ from eyechart.stats.estimate import LEVELS, Estimate
 from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.kappa import agreement, cohen_kappa
 
-Labels = Sequence[Any] | NDArray[Any] | None
+Labels = ArrayLike | None
+"""A name or number for each trial."""
+
+Rows = Sequence[ArrayLike] | NDArray[np.generic]
+"""A row for each observer: whether each trial was right."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ def error_consistency(
     first: ArrayLike,
     second: ArrayLike,
     clusters: Labels = None,
+    *,
     conditions: Labels = None,
     replicates: int = REPLICATES,
     seed: int = 0,
@@ -57,13 +61,16 @@ def error_consistency(
     each, and averaged: over conditions of unequal difficulty all observers seem to agree.
     """
     hits = _hits([first, second])
-    return _over_pairs(hits, [(0, 1)], clusters, conditions, replicates, seed)
+    return _over_pairs(
+        hits, [(0, 1)], clusters, conditions=conditions, replicates=replicates, seed=seed
+    )
 
 
 def error_consistency_with_people(
     model: ArrayLike,
-    people: Sequence[ArrayLike] | NDArray[Any],
+    people: Rows,
     clusters: Labels = None,
+    *,
     conditions: Labels = None,
     replicates: int = REPLICATES,
     seed: int = 0,
@@ -75,12 +82,15 @@ def error_consistency_with_people(
     """
     hits = _hits([model, *as_list(people, "people")])
     pairs = [(0, row) for row in range(1, len(hits))]
-    return _over_pairs(hits, pairs, clusters, conditions, replicates, seed)
+    return _over_pairs(
+        hits, pairs, clusters, conditions=conditions, replicates=replicates, seed=seed
+    )
 
 
 def error_consistency_of_people(
-    people: Sequence[ArrayLike] | NDArray[Any],
+    people: Rows,
     clusters: Labels = None,
+    *,
     conditions: Labels = None,
     replicates: int = REPLICATES,
     seed: int = 0,
@@ -88,13 +98,16 @@ def error_consistency_of_people(
     """Return the mean error consistency of all pairs of people: what a model can hope to reach."""
     hits = _hits(as_list(people, "people"))
     pairs = list(combinations(range(len(hits)), 2))
-    return _over_pairs(hits, pairs, clusters, conditions, replicates, seed)
+    return _over_pairs(
+        hits, pairs, clusters, conditions=conditions, replicates=replicates, seed=seed
+    )
 
 
 def _over_pairs(
     hits: Numbers,
     pairs: Sequence[tuple[int, int]],
     clusters: Labels,
+    *,
     conditions: Labels,
     replicates: int,
     seed: int,
@@ -167,7 +180,7 @@ def _estimate(value: float, drawn: Numbers) -> Estimate:
     return Estimate.of(value, wide, narrow, drawn)
 
 
-def _hits(rows: Sequence[ArrayLike] | NDArray[Any]) -> Numbers:
+def _hits(rows: Rows) -> Numbers:
     try:
         hits = np.array([np.asarray(row, dtype=np.float64) for row in rows])
     except (TypeError, ValueError, RuntimeError, OverflowError):

@@ -4,7 +4,7 @@ The published rule (83 % intervals overlap everywhere) stands beside a simultane
 largest difference along the curves, corrected for the number of comparisons (Holm).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -14,7 +14,6 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.humans.same_different import NOT_TOLD, TOLD_APART, PairResult
-from eyechart.humans.similarity import bands_apart
 from eyechart.humans.transfer import (
     STUDY,
     ComparedPair,
@@ -22,7 +21,7 @@ from eyechart.humans.transfer import (
     SimilarClasses,
     grouped,
 )
-from eyechart.scores.significance import resampled_gaps
+from eyechart.scores.significance import PUBLISHED_LEVEL, resampled_gaps, unbroken_ranges
 from eyechart.stats.p_values import bootstrap_p_value, holm
 
 SIMULTANEOUS, PUBLISHED_RULE = "simultaneous", "published"
@@ -30,6 +29,8 @@ RULES = (SIMULTANEOUS, PUBLISHED_RULE)
 JUDGEMENTS = "judgements"
 OVERLAP, APART = "overlap", "apart"
 SIMILAR, DIFFERENT, UNDECIDED = "similar", "different", "undecided"
+
+GRID = np.linspace(0, 1, 1001)
 
 RISK, REPLICATES = 0.05, 1000
 MARGIN = 0.2
@@ -68,7 +69,7 @@ def compare_curves(
         for a, b in combinations(curves, 2):
             count = min(reference.count(a), reference.count(b))
             try:
-                pairs.append(_compared(a, b, metric, curves[a], curves[b], count))
+                pairs.append(_compared(curves, a, b, metric, count))
             except UsageError as error:
                 reasons.append(f"{a} and {b}, {metric}: {error}")
     corrected = holm([pair.p for pair in pairs]).tolist()
@@ -122,16 +123,33 @@ def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> Simil
     return SimilarClasses(source, tuple(classes), tuple(tested), tuple(pairs))
 
 
-def _compared(a: str, b: str, metric: str, one: Curve, two: Curve, n: int) -> ComparedPair:
-    apart = bool(bands_apart(one, two))
+def bands_apart(
+    one: Curve, two: Curve, level: float = PUBLISHED_LEVEL
+) -> list[tuple[float, float]]:
+    """Return the stretches of Δv in which the bands of two curves do not overlap.
+
+    Only where both were observed counts: elsewhere, as next to an anchor that is one number, bands
+    can be narrower than what is known. No stretch: nothing speaks against their being alike.
+    """
+    both = one.is_observed(GRID) & two.is_observed(GRID)
+    if not both.any():
+        raise UsageError("The two have no range of visual change in common.")
+    (low_one, high_one), (low_two, high_two) = one.band(GRID, level), two.band(GRID, level)
+    apart = ((low_one > high_two) | (low_two > high_one)) & both
+    return unbroken_ranges(GRID, apart)
+
+
+def _compared(
+    curves: Mapping[str, Curve], a: str, b: str, metric: str, n_responses: int
+) -> ComparedPair:
+    one, two = curves[a], curves[b]
+    rule = APART if bands_apart(one, two) else OVERLAP
     gap, chance, _ = resampled_gaps(one, two, paired=False)
     largest = float(np.abs(gap).max())
     noise = np.abs(chance).max(axis=0)
     p = bootstrap_p_value(noise >= largest)
     at_most = min(1.0, largest + float(np.quantile(noise, 0.95)))
-    return ComparedPair(
-        a, b, metric, APART if apart else OVERLAP, p, p, largest, at_most, n, UNDECIDED
-    )
+    return ComparedPair(a, b, metric, rule, p, p, largest, at_most, n_responses, UNDECIDED)
 
 
 def _verdict(p: float, at_most: float, margin: float) -> str:

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from eyechart.humans.reference import Reference, title
-from eyechart.humans.similarity import LEVEL
 from eyechart.reports.figures.panels import VISUAL_CHANGE, letters, real, unit_square
 from eyechart.reports.figures.plan import Plan, Plans
 from eyechart.reports.figures.style import COLUMN, DASHES, MARKERS, PAGE, drawable
@@ -26,6 +25,7 @@ from eyechart.reports.series.human_curves import (
 from eyechart.reports.series.report import COLOURS, Report
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
+from eyechart.scores.significance import PUBLISHED_LEVEL
 
 HEIGHT = 2.3
 PROPERTY_COLOURS = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
@@ -53,7 +53,7 @@ def plan_people(report: Report) -> Plans:
 
 
 def draw_by_class(
-    reference: Reference, which: str, level: float = LEVEL, fit: Fit | None = None
+    reference: Reference, which: str, level: float = PUBLISHED_LEVEL, fit: Fit | None = None
 ) -> Figure:
     """Return a panel per similarity class with a curve for each corruption that was shown.
 
