@@ -10,7 +10,7 @@ from commands import assert_refused, picture
 from eyechart.humans.human_responses import read_responses
 from eyechart.humans.reference import find_reference
 from eyechart.reports.figures.human_curve_figure import draw_by_class
-from eyechart.reports.figures.style import paper_style
+from eyechart.reports.figures.paper_style import paper_style
 from eyechart.scores.scoring import Fit
 from photographs import photographs
 

@@ -10,7 +10,7 @@ from eyechart.cli.overlap.plot import _order
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_file import write_matrix
 from eyechart.reports.figures.overlap_figure import draw_side_by_side
-from eyechart.reports.figures.style import paper_style
+from eyechart.reports.figures.paper_style import paper_style
 from eyechart.reports.series.overlap import in_order, read_overlap
 
 NAMES = ("frost", "noc/rain", "shot_noise", "noc/hue", "gaussian_noise")

@@ -17,7 +17,7 @@ from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.html.charts.chart import labels, slug
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.series.curves import crossings, gaps
-from eyechart.reports.series.overlap import Overlap, clustered, read_overlap
+from eyechart.reports.series.overlap import OverlapPanel, clustered, read_overlap
 from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.results.runs import Board
@@ -175,14 +175,14 @@ def test_people_corrected_for_chance_are_not_on_the_axes_of_plain_rates(report):
     (part, *_) = report.parts
     models = []
     for shown in part.models:
-        space = shown.model.spaces["entry16"]
+        space = shown.results.spaces["entry16"]
         scores = {}
         for name, own in space.corruptions.items():
             people = own.accuracy.people
             corrected = people and replace(people, corrected_for_chance=True)
             scores[name] = replace(own, accuracy=replace(own.accuracy, people=corrected))
-        spaces = {**shown.model.spaces, "entry16": replace(space, corruptions=scores)}
-        models.append(replace(shown, model=replace(shown.model, spaces=spaces)))
+        spaces = {**shown.results.spaces, "entry16": replace(space, corruptions=scores)}
+        models.append(replace(shown, results=replace(shown.results, spaces=spaces)))
     charts = charts_of(replace(report, parts=(replace(part, models=tuple(models)),)))
     curves = of_kind(charts, "curves")
     assert not [t for _, t in traces(curves) if t["meta"]["model"] == "people"]
@@ -339,17 +339,17 @@ def test_mean_errors_stand_over_clean_ones_with_intervals_both_ways(report):
     part = report.parts[1]
     models = []
     for shown in part.models:
-        own = shown.model.spaces["native"]
+        own = shown.results.spaces["native"]
         # what the run has of 2 of 15 corruptions is no mean over all: any of its numbers will do
         number = own.corruptions["gaussian_noise"].error
         errors = replace(own.corruption_error, mce=number, relative_mce=None)
         spaces = {"native": replace(own, corruption_error=errors)}
-        models.append(replace(shown, model=replace(shown.model, spaces=spaces)))
+        models.append(replace(shown, results=replace(shown.results, spaces=spaces)))
     parts = (report.parts[0], replace(part, models=tuple(models)))
     (chart,) = of_kind(charts_of(replace(report, parts=parts)), "mce")
     scores = {}
     for trace, shown in zip(chart.spec["data"], models, strict=True):
-        own = shown.model.spaces["native"]
+        own = shown.results.spaces["native"]
         number, clean = own.corruption_error.mce, own.clean_accuracy
         scores[shown.short] = number.value
         assert trace["y"] == pytest.approx([number.value], abs=HALF_A_DIGIT)
@@ -368,7 +368,7 @@ def many(report, count, corruptions):
     """The first part with so many models and corruptions, all with curves of 39 bins."""
     (part, *_) = report.parts
     names = [f"vcr/made_up_corruption_{number}" for number in range(corruptions)]
-    model = part.models[0].model
+    model = part.models[0].results
     spaces = {}
     for key, space in model.spaces.items():
         own = _wide(space.corruptions["vcr/gaussian_noise"])
@@ -378,7 +378,7 @@ def many(report, count, corruptions):
     config = replace(run.config, corruptions=tuple(names))
     run = replace(run, results=replace(run.results, models=models, config=config))
     shown = tuple(
-        replace(part.models[0], name=own.name, short=own.name, place=place, model=own, run=0)
+        replace(part.models[0], name=own.name, short=own.name, index=place, results=own, run=0)
         for place, own in enumerate(models)
     )
     standings = replace(part.standings, board=Board((run,)))
@@ -514,7 +514,7 @@ def test_the_highest_overlap_of_random_scores_is_said(report):
     drawn = np.random.default_rng(3).uniform(size=(6, 6))
     scores = np.round((drawn + drawn.T) / 2, 3)
     names = tuple("abcdef")
-    own = Overlap(names, tuple(map(tuple, scores.tolist())), ("a", "c"), 0.1, "By hand.")
+    own = OverlapPanel(names, tuple(map(tuple, scores.tolist())), ("a", "c"), 0.1, "By hand.")
     (chart,) = of_kind(charts_of(report, own), "overlap")
     off = scores - np.eye(6)
     one, two = sorted(np.unravel_index(off.argmax(), off.shape))
@@ -534,7 +534,7 @@ def test_empty_cells_are_undetermined_and_scores_may_exceed_one(tmp_path, report
     assert unknown["text"] == [["", "", "–"], ["", "", "–"], ["–", "–", "–"]]
     assert unknown["texttemplate"] == "%{text}" and "undetermined" in unknown["hovertemplate"]
     assert "fog and rain overlap most, 1.25; grey cells are undetermined" in chart.alt
-    none = Overlap(("fog", "rain"), ((np.nan, np.nan), (np.nan, np.nan)), ("fog", "rain"))
+    none = OverlapPanel(("fog", "rain"), ((np.nan, np.nan), (np.nan, np.nan)), ("fog", "rain"))
     (chart,) = of_kind(charts_of(report, none), "overlap")
     assert "none of them is determined" in chart.alt
 
@@ -545,7 +545,7 @@ def test_clustering_puts_corruptions_that_overlap_beside_each_other():
     for one, two, score in ((0, 3, 0.9), (1, 4, 0.8), (0, 1, 0.1)):
         scores[one, two] = scores[two, one] = score
     scores[2] = scores[:, 2] = np.nan
-    own = clustered(Overlap(names, tuple(map(tuple, scores.tolist())), ("blur",)))
+    own = clustered(OverlapPanel(names, tuple(map(tuple, scores.tolist())), ("blur",)))
     order = own.names
     assert sorted(order) == sorted(names) and order[-1] == "none" and own.selected == ("blur",)
     for one, two in (("noise", "grain"), ("blur", "defocus")):

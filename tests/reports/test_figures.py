@@ -34,15 +34,22 @@ from eyechart.reports.figures import (
     rank_figure,
     visual_change_figure,
 )
+from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, safe_name
+from eyechart.reports.figures.figure_files import is_ours, plan_figures, save, write_figures
 from eyechart.reports.figures.panels import columns_for
-from eyechart.reports.figures.plan import Plan, Plans, file_stems, safe_name
-from eyechart.reports.figures.style import COLUMN, PAGE, SMALL, drawable, looks_of, paper_style
-from eyechart.reports.figures.write import is_ours, plan_figures, save, write_figures
+from eyechart.reports.figures.paper_style import (
+    COLUMN,
+    PAGE,
+    SMALL,
+    drawable,
+    looks_of,
+    paper_style,
+)
 from eyechart.reports.series.areas import area_panels_of
 from eyechart.reports.series.curves import best_space
 from eyechart.reports.series.image_strips import image_strip
 from eyechart.reports.series.model_errors import errors_of
-from eyechart.reports.series.overlap import Overlap
+from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.ranks import rank_panel
 from eyechart.reports.series.report import COLOURS, load_report
 from eyechart.reports.series.visual_change import spread_grids
@@ -203,12 +210,12 @@ def test_the_overview_has_a_panel_for_each_corruption_and_bands_of_83_percent(vc
 
 def test_many_models_get_a_figure_for_each_property(vcr):
     many = replace(vcr, parts=(multiplied(vcr.parts[0], 10),))
-    found = file_stems(curve_figure.plan_curves(many).plans)
+    found = file_stems(curve_figure.plan_curves(many).drawings)
     assert found == [
         "curves-accuracy", "curves-consistency", "curves-entry16-accuracy",
         "curves-entry16-consistency",
     ]  # fmt: skip
-    assert file_stems(curve_figure.plan_curves(vcr).plans) == ["curves", "curves-entry16"]
+    assert file_stems(curve_figure.plan_curves(vcr).drawings) == ["curves", "curves-entry16"]
 
 
 def test_shaded_areas_are_as_large_as_the_results_say(vcr):
@@ -230,7 +237,7 @@ def test_shaded_areas_are_as_large_as_the_results_say(vcr):
 
 
 def test_histograms_are_the_shares_of_the_test_set(report):
-    plan = visual_change_figure.plan_visual_change(report).plans[0]
+    plan = visual_change_figure.plan_visual_change(report).drawings[0]
     figure = plan.make()
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["Gaussian noise", "Brightness"]
     runs = {run.config.suite: run for run in report.runs}
@@ -246,7 +253,7 @@ def test_histograms_are_the_shares_of_the_test_set(report):
 
 
 def test_coverage_bars_are_the_shares_of_covered_bins(report):
-    found = {plan.words: plan for plan in visual_change_figure.plan_visual_change(report).plans}
+    found = {plan.words: plan for plan in visual_change_figure.plan_visual_change(report).drawings}
     assert {"delta_v", "coverage", "coverage-table"} == {words[0] for words in found}
     figure = found["coverage", "vcr"].make()
     run = next(run for run in report.runs if run.config.suite == "vcr")
@@ -283,7 +290,7 @@ def test_triangles_are_full_only_where_the_change_is_sure(report):
 
 
 def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
-    plan, *more = human_curve_figure.plan_people(vcr).plans
+    plan, *more = human_curve_figure.plan_people(vcr).drawings
     assert not more and plan.words == ("people", "accuracy")
     figure = plan.make()
     titles = [axes.get_title(loc="left") for axes in figure.axes]
@@ -298,7 +305,7 @@ def test_peoples_curves_are_grouped_by_what_looks_alike(vcr):
 
 
 def test_errors_by_severity_are_those_of_the_results(report):
-    plan = next(p for p in error_figure.plan_errors(report).plans if p.words[0] == "severity")
+    plan = next(p for p in error_figure.plan_errors(report).drawings if p.words[0] == "severity")
     figure = plan.make()
     part = next(part for part in report.parts if part.suite == "imagenet-c")
     for axes, name in at_least_one(zip(figure.axes, part.corruptions, strict=True)):
@@ -330,8 +337,8 @@ def whole_errors(report, mce=0.767):
             relative_mce=number(by + 0.3),
             note="",
         )
-        space = replace(model.model.spaces["native"], corruption_error=own)
-        return replace(model, model=replace(model.model, spaces={"native": space}))
+        space = replace(model.results.spaces["native"], corruption_error=own)
+        return replace(model, results=replace(model.results, spaces={"native": space}))
 
     models = [with_errors(own, mce + place / 10) for place, own in enumerate(part.models)]
     return replace(part, models=tuple(models))
@@ -372,7 +379,7 @@ def test_error_bars_are_the_ce_of_every_model_and_their_mean(report):
 def test_the_coverage_table_holds_the_shares_of_the_results(report):
     plan = next(
         plan
-        for plan in visual_change_figure.plan_visual_change(report).plans
+        for plan in visual_change_figure.plan_visual_change(report).drawings
         if plan.words[0] == "coverage-table" and plan.endings == (".tex",)
     )
     body = plan.make().split(r"\midrule")[1]
@@ -385,8 +392,10 @@ def test_the_coverage_table_holds_the_shares_of_the_results(report):
 
 def test_the_overlap_map_shows_every_score(tmp_path):
     scores = ((1.0, 0.25, 0.0), (0.25, 1.0, 0.5), (0.0, 0.5, 1.0))
-    found = overlap_figure.plan_overlap(Overlap(("hue", "rain", "blur"), scores, ("hue", "blur")))
-    figure = found.plans[0].make()
+    found = overlap_figure.plan_overlap(
+        OverlapPanel(("hue", "rain", "blur"), scores, ("hue", "blur"))
+    )
+    figure = found.drawings[0].make()
     assert np.array_equal(figure.axes[0].images[0].get_array(), scores)
     assert [text.get_text() for text in figure.axes[0].texts] == [
         f"{100 * score:.0f}" for row in scores for score in row
@@ -398,7 +407,7 @@ def test_the_overlap_map_shows_every_score(tmp_path):
 def test_the_overlap_map_hatches_what_is_undetermined():
     nan = float("nan")
     scores = ((1.0, 1.25, nan), (1.25, 1.0, nan), (nan, nan, nan))
-    (plan,) = overlap_figure.plan_overlap(Overlap(("hue", "rain", "blur"), scores)).plans
+    (plan,) = overlap_figure.plan_overlap(OverlapPanel(("hue", "rain", "blur"), scores)).drawings
     assert "Hatched: undetermined" in plan.caption
     axes = plan.make().axes[0]
     hatched = {patch.get_xy() for patch in axes.patches if patch.get_hatch()}
@@ -450,7 +459,7 @@ def test_an_answer_fails_by_the_label_or_by_the_clean_picture_where_there_is_non
 def one_of_each(report):
     """The first plan of every kind."""
     kept = {}
-    for plan in plan_figures(report).plans:
+    for plan in plan_figures(report).drawings:
         kept.setdefault(plan.words[0], plan)
     return kept
 
@@ -508,12 +517,12 @@ def test_curves_of_one_category_differ_by_their_dashes(vcr):
 def test_a_scale_corrected_for_chance_is_named(vcr):
     (part,) = vcr.parts
     model = part.models[0]
-    space = model.model.spaces["entry16"]
+    space = model.results.spaces["entry16"]
     score = space.corruptions[NOISE]
     own = replace(score.accuracy.people, corrected_for_chance=True)
     score = replace(score, accuracy=replace(score.accuracy, people=own))
     space = replace(space, corruptions={**space.corruptions, NOISE: score})
-    model = replace(model, model=replace(model.model, spaces={"entry16": space}))
+    model = replace(model, results=replace(model.results, spaces={"entry16": space}))
     for models, said in (((model,), True), (part.models, False)):
         figure = human_index_figure.draw_people_index(
             replace(part, models=models), "entry16", NOISE
@@ -592,13 +601,13 @@ def some(report):
     """A few figures and a table: writing all would take long."""
     kept = one_of_each(report)
     names = ("curves", "delta_v", "ranks", "examples", "corruption-errors")
-    return Plans(tuple(kept[name] for name in names))
+    return Drawings(tuple(kept[name] for name in names))
 
 
 @pytest.fixture
 def writing(some, monkeypatch):
     """Write some of a report's figures."""
-    monkeypatch.setattr("eyechart.reports.figures.write.plan_figures", lambda *_: some)
+    monkeypatch.setattr("eyechart.reports.figures.figure_files.plan_figures", lambda *_: some)
     return partial(write_figures, None)
 
 
@@ -606,14 +615,14 @@ def writing(some, monkeypatch):
 def written(some, tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures") / "new" / "figures"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eyechart.reports.figures.write.plan_figures", lambda *_: some)
+        patch.setattr("eyechart.reports.figures.figure_files.plan_figures", lambda *_: some)
         return write_figures(None, folder)
 
 
 def test_every_figure_is_there_as_svg_and_pdf(written, some):
-    stems = file_stems(some.plans)
+    stems = file_stems(some.drawings)
     names = {path.name for path in written}
-    for plan, stem in zip(some.plans, stems, strict=True):
+    for plan, stem in zip(some.drawings, stems, strict=True):
         assert {f"{stem}{ending}" for ending in plan.endings} <= names
     assert {path.parent for path in written} == {written[0].parent}
     assert sorted(written[0].parent.iterdir()) == sorted(written)
@@ -679,8 +688,8 @@ def test_the_same_report_gives_the_same_bytes_at_any_time(written, writing, tmp_
 
 
 def test_files_of_ours_are_replaced(some, tmp_path, monkeypatch):
-    plans = Plans(some.plans[-1:])
-    monkeypatch.setattr("eyechart.reports.figures.write.plan_figures", lambda *_: plans)
+    drawings = Drawings(some.drawings[-1:])
+    monkeypatch.setattr("eyechart.reports.figures.figure_files.plan_figures", lambda *_: drawings)
     (path,) = write_figures(None, tmp_path)
     whole = path.read_text("utf-8")
     path.write_text(whole.splitlines()[0], "utf-8")
@@ -715,17 +724,17 @@ def test_a_file_where_the_folder_should_be_is_one_sentence(writing, tmp_path):
 
 def test_names_cannot_leave_the_folder(report):
     for name in ("../../x", "/etc/passwd", "a\\..\\b", "..", "", "\0", "con", STRANGE, "é" * 300):
-        plans = plan_figures(renamed(report, name)).plans
-        stems = file_stems(plans)
+        drawings = plan_figures(renamed(report, name)).drawings
+        stems = file_stems(drawings)
         assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", stem) for stem in stems)
         assert all(".." not in stem.strip(".") or "/" not in stem for stem in stems)
-        assert len({stem.lower() for stem in stems}) == len(plans)
+        assert len({stem.lower() for stem in stems}) == len(drawings)
         assert max(map(len, stems)) <= 90
 
 
 @given(st.lists(st.text(max_size=5), min_size=1, max_size=12))
 def test_names_of_files_are_safe_and_different(words):
-    stems = file_stems([Plan(("curves", word), "", str) for word in words])
+    stems = file_stems([Drawing(("curves", word), "", str) for word in words])
     assert len({stem.lower() for stem in stems}) == len(words)
     assert all(re.fullmatch(r"curves[A-Za-z0-9._-]*", stem) for stem in stems)
     assert safe_name("/..") == "figure"
@@ -744,6 +753,6 @@ def test_settings_of_the_user_change_nothing_and_stay(vcr):
 
     with matplotlib.rc_context({"font.size": 30, "text.color": "red", "lines.linewidth": 9}):
         with paper_style():
-            figure = human_curve_figure.plan_people(vcr).plans[0].make()
+            figure = human_curve_figure.plan_people(vcr).drawings[0].make()
         assert max(text.get_fontsize() for text in texts(figure)) < 10
         assert matplotlib.rcParams["font.size"] == 30

@@ -344,7 +344,7 @@ def rename(report: Report, old: str, new: str) -> Report:
     for name in standings.order:
         own = shown[old if name == new else name]
         short = new if name == new else own.short
-        models.append(replace(own, name=name, short=short, model=run.results.models[own.place]))
+        models.append(replace(own, name=name, short=short, results=run.results.models[own.index]))
     return replace(report, runs=(run,), parts=(Part(standings, tuple(models), (run,)),))
 
 
@@ -421,8 +421,8 @@ def multiplied(report: Report, models: int, corruptions: int, home: Path) -> Rep
                 name=name,
                 short=name,
                 colour=COLOURS[place % len(COLOURS)],
-                place=place,
-                model=results.models[place],
+                index=place,
+                results=results.models[place],
             )
         )
     part = Part(standings, tuple(shown), (run,))

@@ -14,7 +14,7 @@ from changing import replace
 from commands import assert_refused
 from eyechart.reports.figures.superclass_figure import draw_superclasses, plan_superclasses
 from eyechart.reports.html.structure_view import structure_views
-from eyechart.reports.series.superclasses import superclass_scatter, superclass_studies
+from eyechart.reports.series.superclass_scatter import superclass_scatter, superclass_studies
 from eyechart.structure.holdout_scores import notes_on
 from eyechart.structure.study_results import (
     AccuracyEstimate,

@@ -381,5 +381,5 @@ def with_results(report: Report, results: Results) -> Report:
     """The report with other results in its first run, its order and colours as they were."""
     run = replace(report.runs[0], results=results)
     part = report.parts[0]
-    models = tuple(replace(own, model=results.models[own.place]) for own in part.models)
+    models = tuple(replace(own, results=results.models[own.index]) for own in part.models)
     return replace(report, runs=(run,), parts=(replace(part, models=models, runs=(run,)),))

@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
     from eyechart.reports.html.structure_view import View
-    from eyechart.reports.series.overlap import Overlap
+    from eyechart.reports.series.overlap import OverlapPanel
     from eyechart.reports.series.report import Report
 
 FORMATS = {"html": ".html", "md": ".md"}
@@ -126,7 +126,7 @@ def report(
     _check_target(target)
     if figures is not None:
         from eyechart.cli.shared.progress import ProgressBars
-        from eyechart.reports.figures.write import plan_figures, write_figures
+        from eyechart.reports.figures.figure_files import plan_figures, write_figures
 
         with ProgressBars() as bars:
             made = write_figures(found, Path(figures), table, partial(bars.begin, "figures"))
@@ -216,7 +216,7 @@ def _write(
     found: "Report",
     target: Path,
     kind: str,
-    overlap: "Overlap | None",
+    overlap: "OverlapPanel | None",
     structure: "Sequence[View]",
 ) -> Path:
     try:

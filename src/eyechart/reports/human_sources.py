@@ -11,8 +11,9 @@ NONE = "no human reference"
 def source_in_words(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:
     """Return whose responses stand for one corruption, given them by the property's letter."""
     by_words: dict[str, list[str]] = {}
-    for letter, own in comparisons:
-        by_words.setdefault(NONE if own is None else own.about, []).append(PROPERTIES[letter])
+    for letter, comparison in comparisons:
+        words = NONE if comparison is None else comparison.about
+        by_words.setdefault(words, []).append(PROPERTIES[letter])
     if len(by_words) == 1:
         return next(iter(by_words))
     return "; ".join(f"{' and '.join(names)}: {words}" for words, names in by_words.items())
@@ -26,7 +27,7 @@ def source_lines(results: Results) -> Iterator[str]:
         item for space in results.models[0].spaces.values() for item in space.corruptions.items()
     ]
     for corruption, score in corruptions:
-        people = [(letter, own.people) for letter, own in score.properties.items()]
+        people = [(letter, scored.people) for letter, scored in score.properties.items()]
         if any(comparison is not None for _, comparison in people):
             by_words.setdefault(source_in_words(people), []).append(corruption)
     known = {name for names in by_words.values() for name in names}

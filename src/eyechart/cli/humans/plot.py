@@ -39,8 +39,8 @@ def plot(
 ) -> None:
     """Draw human curves with their bands, by experiment or by class of similar corruptions."""
     from eyechart.humans.reference import find_reference
+    from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference
-    from eyechart.reports.figures.write import check_figure, write_figure
     from eyechart.scores.scoring import make_fit
 
     if consistency and not by_class:

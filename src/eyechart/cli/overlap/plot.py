@@ -12,7 +12,7 @@ from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from eyechart.reports.series.overlap import Overlap
+    from eyechart.reports.series.overlap import OverlapPanel
 
 CLUSTER, GIVEN = "cluster", "given"
 MOST = 4
@@ -25,7 +25,7 @@ def plot(
         typer.Argument(
             metavar="MATRIX...",
             parser=folder_or_file,
-            help="Overlap matrices (CSV), accuracy tables or studies' folders, up to four.",
+            help="OverlapPanel matrices (CSV), accuracy tables or studies' folders, up to four.",
         ),
     ],
     out: Annotated[
@@ -50,8 +50,8 @@ def plot(
     ] = None,
 ) -> None:
     """Draw overlap matrices as heat maps side by side, in the same order of corruptions."""
+    from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.overlap_figure import draw_side_by_side
-    from eyechart.reports.figures.write import check_figure, write_figure
     from eyechart.reports.series.overlap import in_order
 
     check_file_to_write(out)
@@ -75,7 +75,7 @@ def plot(
     print_written([out])
 
 
-def _read(path: Path) -> "Overlap":
+def _read(path: Path) -> "OverlapPanel":
     from eyechart.overlap.matrix_file import FILE, find_matrix, is_accuracy_table
     from eyechart.reports.series.overlap import as_overlap, read_overlap
 
@@ -85,12 +85,12 @@ def _read(path: Path) -> "Overlap":
     return as_overlap(find_matrix(path))
 
 
-def _common(overlaps: "Sequence[Overlap]") -> list[str]:
+def _common(overlaps: "Sequence[OverlapPanel]") -> list[str]:
     """Return the corruptions that all matrices have, in the order of the first."""
     return [name for name in overlaps[0].names if all(name in own.names for own in overlaps)]
 
 
-def _order(overlaps: "Sequence[Overlap]", asked: Sequence[str]) -> list[str]:
+def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str]:
     """Return the corruptions to show, each once, in the order that was asked for."""
     from eyechart.core.registry import unknown_name
     from eyechart.reports.series.overlap import clustered, in_order

@@ -60,9 +60,9 @@ def report(
 
 def _draw(studies: list[Path], out: Path) -> list[Path]:
     """Write the figures of studies of superclasses, and print what could not be drawn."""
+    from eyechart.reports.figures.figure_files import write_drawings
     from eyechart.reports.figures.superclass_figure import plan_superclasses
-    from eyechart.reports.figures.write import write_plans
-    from eyechart.reports.series.superclasses import superclass_studies
+    from eyechart.reports.series.superclass_scatter import superclass_studies
 
     results = superclass_studies(studies)
     if not results:
@@ -71,4 +71,4 @@ def _draw(studies: list[Path], out: Path) -> list[Path]:
     planned = plan_superclasses(results)
     for note in planned.notes:
         print(f"Note: {note}")
-    return write_plans(planned.plans, out)
+    return write_drawings(planned.drawings, out)

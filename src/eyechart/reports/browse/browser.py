@@ -7,21 +7,26 @@ from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import Any
 from urllib.parse import parse_qs
 
 from PIL import Image
+from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.images.stimulus import FILES
-from eyechart.reports.browse.answers import Answers
-from eyechart.reports.browse.photographs import Maker, Photographs
-from eyechart.reports.browse.published_pictures import PublishedPictures
-from eyechart.reports.browse.recent import Recent
-from eyechart.reports.browse.replies import about_row, about_rows, about_runs, about_tests
+from eyechart.reports.browse.api import (
+    Sample,
+    describe_runs,
+    describe_sample,
+    describe_samples,
+    describe_tests,
+)
+from eyechart.reports.browse.published_images import PublishedImages
+from eyechart.reports.browse.recorded_predictions import LastUsed, RecordedPredictions
+from eyechart.reports.browse.remade_images import ImageMaker, RemadeImages
 from eyechart.reports.html.report_page import render_report
-from eyechart.reports.series.report import Part, Report
+from eyechart.reports.series.report import Report
 
 HTML, JSON, PNG = "text/html; charset=utf-8", "application/json; charset=utf-8", "image/png"
 STYLE = "browser.css"
@@ -56,21 +61,21 @@ class Refused(Exception):
         self.status = status
 
 
-def plain_reply(value: Any, status: int = 200) -> Reply:
+def plain_reply(value: object, status: int = 200) -> Reply:
     """Return plain values as JSON."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return Reply(status, JSON, text.encode())
 
 
 class Browser:
-    """The report and its pictures; `images`: where photographs are, if not where they were."""
+    """The report and its images; `images`: where clean images are, if not where they were."""
 
     def __init__(self, report: Report, images: Path | None = None) -> None:
         self.report = report
-        self.answers = {index: Answers(run) for index, run in enumerate(report.runs)}
-        self._images = images
-        self._makers: Recent[int, Maker] = Recent(self._maker, max(1, len(report.runs)))
-        self._pictures: Recent[tuple[int, int, bool], bytes] = Recent(self._draw, KEPT)
+        self.recorded = {index: RecordedPredictions(run) for index, run in enumerate(report.runs)}
+        self._clean_images = images
+        self._makers: LastUsed[int, ImageMaker] = LastUsed(self._maker, max(1, len(report.runs)))
+        self._images: LastUsed[tuple[int, int, bool], bytes] = LastUsed(self._draw, KEPT)
         self._lock = Lock()
 
     def reply(self, path: str, query: str) -> Reply:
@@ -92,13 +97,15 @@ class Browser:
                 return Reply(200, HTML, self._page, is_report=True)
         if path == "/api/runs":
             _Query(query, ())
-            return plain_reply({"runs": about_runs(self.report), "tests": about_tests(self.report)})
+            return plain_reply(
+                {"runs": describe_runs(self.report), "tests": describe_tests(self.report)}
+            )
         if path == "/api/rows":
-            return self._rows(_Query(query, ("run", "corruption", "model", "space")))
+            return self._samples(_Query(query, ("run", "corruption", "model", "space")))
         if path == "/api/row":
-            return self._row(_Query(query, ("run", "row", "space")))
+            return self._sample(_Query(query, ("run", "row", "space")))
         if path == "/picture":
-            return self._picture(_Query(query, ("run", "row", "clean")))
+            return self._image(_Query(query, ("run", "row", "clean")))
         raise Refused(404, "There is nothing at this address: the report is at /.")
 
     @cached_property
@@ -106,66 +113,61 @@ class Browser:
         # from disk the report has no pictures but its own, so the way to all is added here
         return render_report(self.report).replace("</nav>", f"{LINK}\n</nav>", 1).encode()
 
-    def _rows(self, query: "_Query") -> Reply:
-        answers = self.answers[self._run(query)]
+    def _samples(self, query: "_Query") -> Reply:
+        recorded = self.recorded[self._run(query)]
         corruption, model = query.text("corruption"), query.text("model")
-        if corruption not in answers.corruptions:
-            raise Refused(404, str(unknown_name("corruption", corruption, answers.corruptions)))
-        if model not in answers.run.models:
-            raise Refused(404, str(unknown_name("model", model, answers.run.models)))
-        spaces = answers.model(model).spaces
-        space = query.given.get("space", next(iter(spaces)))
+        if corruption not in recorded.corruptions:
+            raise Refused(404, str(unknown_name("corruption", corruption, recorded.corruptions)))
+        if model not in recorded.run.models:
+            raise Refused(404, str(unknown_name("model", model, recorded.run.models)))
+        spaces = recorded.model(model).spaces
+        space = query.parameters.get("space", next(iter(spaces)))
         if space not in spaces:
             raise Refused(404, str(unknown_name("label space", space, spaces)))
-        return plain_reply(about_rows(answers, corruption, model, space))
+        return plain_reply(describe_samples(recorded, corruption, model, space))
 
-    def _row(self, query: "_Query") -> Reply:
-        run = self._run(query)
-        row, corruption = self._which(run, query)
-        part = self._part(run)
-        space = query.given.get("space", "native")
-        return plain_reply(about_row(self.answers, part, run, corruption, row, space))
+    def _sample(self, query: "_Query") -> Reply:
+        sample = self._requested(query)
+        run = self.report.runs[sample.run]
+        part = next(part for part in self.report.parts if run in part.runs)
+        space = query.parameters.get("space", "native")
+        return plain_reply(describe_sample(self.recorded, part, sample, space))
 
-    def _picture(self, query: "_Query") -> Reply:
-        run = self._run(query)
-        row, _ = self._which(run, query)
-        is_clean = query.given.get("clean", "0")
+    def _image(self, query: "_Query") -> Reply:
+        sample = self._requested(query)
+        is_clean = query.parameters.get("clean", "0")
         if is_clean not in ("0", "1"):
             raise Refused(400, f"clean must be 0 or 1, got {is_clean!r}.")
-        return Reply(200, PNG, self._pictures[run, row, is_clean == "1"])
+        return Reply(200, PNG, self._images[sample.run, sample.row, is_clean == "1"])
 
     def _run(self, query: "_Query") -> int:
         run = query.whole("run")
-        if run not in self.answers:
-            raise Refused(404, f"There is no run {run}: there are 0 to {len(self.answers) - 1}.")
+        if run not in self.recorded:
+            raise Refused(404, f"There is no run {run}: there are 0 to {len(self.recorded) - 1}.")
         return run
 
-    def _which(self, run: int, query: "_Query") -> tuple[int, str]:
-        """Return the row that is asked for, and its corruption."""
-        row = query.whole("row")
-        corruption = self.answers[run].corruption_of(row)
+    def _requested(self, query: "_Query") -> Sample:
+        """Return the sample that is asked for."""
+        run, row = self._run(query), query.whole("row")
+        corruption = self.recorded[run].corruption_of(row)
         if corruption is None:
             raise Refused(404, f"Run {run} has no row {row}.")
-        return row, corruption
+        return Sample(run, row, corruption)
 
-    def _part(self, run: int) -> Part:
-        own = self.report.runs[run]
-        return next(part for part in self.report.parts if own in part.runs)
-
-    def _maker(self, run: int) -> Maker:
-        own = self.report.runs[run]
-        is_published = own.results.images.stimulus == FILES
-        return (PublishedPictures if is_published else Photographs)(own, self._images)
+    def _maker(self, index: int) -> ImageMaker:
+        run = self.report.runs[index]
+        is_published = run.results.images.stimulus == FILES
+        return (PublishedImages if is_published else RemadeImages)(run, self._clean_images)
 
     def _draw(self, key: tuple[int, int, bool]) -> bytes:
         run, row, is_clean = key
-        answers = self.answers[run]
-        corruption = answers.corruption_of(row)
+        recorded = self.recorded[run]
+        corruption = recorded.corruption_of(row)
         assert corruption is not None
-        table = answers.table(corruption, row)
+        table = recorded.sample(corruption, row)
         if not is_clean:
             return _png(self._makers[run].corrupted(table))
-        clean = answers.clean_table(table["picture"][0].as_py())
+        clean = recorded.clean_sample(table["picture"][0].as_py())
         if clean is None:
             raise UsageError("This run was made without clean pictures.")
         return _png(self._makers[run].clean(clean))
@@ -175,21 +177,23 @@ class _Query:
     """The parameters of a request: each once, and none but the known ones."""
 
     def __init__(self, query: str, known: tuple[str, ...]) -> None:
-        self.given: dict[str, str] = {}
+        self.parameters: dict[str, str] = {}
         try:
-            found = parse_qs(query, keep_blank_values=True, max_num_fields=16, errors="strict")
+            values_by_name = parse_qs(
+                query, keep_blank_values=True, max_num_fields=16, errors="strict"
+            )
         except ValueError:
             raise Refused(400, "The address has parameters that cannot be read.") from None
-        for name, values in found.items():
+        for name, values in values_by_name.items():
             if name not in known or len(values) > 1:
-                what = "is given twice" if name in known else "is not known here"
-                raise Refused(400, f"The parameter {name} {what}.")
-            self.given[name] = values[0]
+                problem = "is given twice" if name in known else "is not known here"
+                raise Refused(400, f"The parameter {name} {problem}.")
+            self.parameters[name] = values[0]
 
     def text(self, name: str) -> str:
-        if name not in self.given:
+        if name not in self.parameters:
             raise Refused(400, f"The parameter {name} is missing.")
-        return self.given[name]
+        return self.parameters[name]
 
     def whole(self, name: str) -> int:
         text = self.text(name)
@@ -198,11 +202,11 @@ class _Query:
         return int(text)
 
 
-def _png(picture: Any) -> bytes:
-    """Return a picture, uint8 (3, H, W), as a PNG file, without loss."""
+def _png(image: Tensor) -> bytes:
+    """Return an image, uint8 (3, H, W), as a PNG file, without loss."""
     buffer = BytesIO()
-    image = Image.fromarray(picture.permute(1, 2, 0).contiguous().numpy())
-    image.save(buffer, "PNG", compress_level=1)
+    levels = image.permute(1, 2, 0).contiguous().numpy()
+    Image.fromarray(levels).save(buffer, "PNG", compress_level=1)
     return buffer.getvalue()
 
 

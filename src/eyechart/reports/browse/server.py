@@ -137,9 +137,10 @@ def make_server(report: Report, port: int = 0, images: Path | None = None) -> Se
     try:
         return Server(Browser(report, images), port)
     except OSError as error:
-        what = error.strerror or str(error)
+        reason = error.strerror or str(error)
         raise UsageError(
-            f"Cannot listen on port {port}: {what}; give another --port, or 0 for any that is free."
+            f"Cannot listen on port {port}: {reason}; give another --port, or 0 for any that is"
+            " free."
         ) from None
 
 

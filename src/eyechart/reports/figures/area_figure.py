@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
 from eyechart.reports.figures.panels import (
     VISUAL_CHANGE,
     key,
@@ -14,8 +15,7 @@ from eyechart.reports.figures.panels import (
     real,
     unit_square,
 )
-from eyechart.reports.figures.plan import Plan, Plans, suite_words
-from eyechart.reports.figures.style import PEOPLE, SMALL, drawable, legend
+from eyechart.reports.figures.paper_style import PEOPLE, SMALL, drawable, legend
 from eyechart.reports.series.areas import AreaPanel, area_panels_of
 from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import Report
@@ -30,9 +30,9 @@ TINTS = {"people": "#fbe9c6", "model": "#cfe4f1"}
 HATCHES = {"people": "/" * 5, "model": "\\" * 5}
 
 
-def plan_areas(report: Report) -> Plans:
+def plan_areas(report: Report) -> Drawings:
     """Return a figure for each model that stands next to people."""
-    plans, notes = [], []
+    drawings, notes = [], []
     for part in report.parts:
         for model in part.models:
             series = area_panels_of(part, model)
@@ -45,8 +45,8 @@ def plan_areas(report: Report) -> Plans:
             caption = (
                 f"{model.short} next to people: areas below both curves, and where one is ahead."
             )
-            plans.append(Plan(words, caption, partial(draw_areas, series)))
-    return Plans(tuple(plans), tuple(notes))
+            drawings.append(Drawing(words, caption, partial(draw_areas, series)))
+    return Drawings(tuple(drawings), tuple(notes))
 
 
 def draw_areas(series: list[AreaPanel]) -> Figure:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
 from eyechart.reports.figures.panels import (
     FEW,
     MARK,
@@ -19,8 +20,7 @@ from eyechart.reports.figures.panels import (
     say,
     unit_square,
 )
-from eyechart.reports.figures.plan import Plan, Plans, suite_words
-from eyechart.reports.figures.style import PEOPLE, Look, drawable, legend, looks_of
+from eyechart.reports.figures.paper_style import PEOPLE, Look, drawable, legend, looks_of
 from eyechart.reports.series.curves import CurvePanel, curve_panels
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import suite_title
@@ -32,9 +32,9 @@ MANY = 7
 """Models from which on bands would hide each other."""
 
 
-def plan_curves(report: Report) -> Plans:
+def plan_curves(report: Report) -> Drawings:
     """Return an overview for each test and label space; two of them where models are many."""
-    plans, notes = [], []
+    drawings, notes = [], []
     for part in report.parts:
         for index, space in enumerate(part.spaces):
             fitted = [
@@ -50,8 +50,8 @@ def plan_curves(report: Report) -> Plans:
             for letters in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
                 stem = words if together else (*words, PROPERTIES[letters[0]])
                 make = partial(draw_overview, part, space, letters)
-                plans.append(Plan(stem, caption(part, space, letters), make))
-    return Plans(tuple(plans), tuple(notes))
+                drawings.append(Drawing(stem, caption(part, space, letters), make))
+    return Drawings(tuple(drawings), tuple(notes))
 
 
 def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:

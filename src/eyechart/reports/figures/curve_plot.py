@@ -11,7 +11,7 @@ import numpy as np
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
-from eyechart.reports.series.report import PEOPLE_COLOUR, Shown, models_of
+from eyechart.reports.series.report import PEOPLE_COLOUR, ModelEntry, models_of
 from eyechart.results.schema import Results, check_results
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def draw_curves(results: Results, out: str | os.PathLike[str]) -> list[Path]:
     paths: list[Path] = []
     for space in dict.fromkeys(name for model in results.models for name in model.spaces):
         models = [model for model in models_of(results) if model.space(space) is not None]
-        corruptions = list(models[0].model.spaces[space].corruptions)
+        corruptions = list(models[0].results.spaces[space].corruptions)
         series = [run_panels(models, space, corruption) for corruption in corruptions]
         if any(panel.curves for panels in series for panel in panels):
             paths.append(folder / (FILE if not paths else f"curves-{space}.png"))
@@ -68,7 +68,7 @@ def plot_curves(results: Results, corruptions: Sequence[str], space: str | None)
 
 def _figure(
     results: Results,
-    models: Sequence[Shown],
+    models: Sequence[ModelEntry],
     space: str,
     series: Sequence[Sequence[CurvePanel]],
 ) -> "Figure":
@@ -108,9 +108,9 @@ def _figure(
     return figure
 
 
-def _title(results: Results, model: Shown, space: str) -> str:
+def _title(results: Results, model: ModelEntry, space: str) -> str:
     where = "16 categories" if space == "entry16" else "own classes"
-    fit, scores = results.config.fit, model.model.spaces[space]
+    fit, scores = results.config.fit, model.results.spaces[space]
     bins = fit.bins - (fit.binning == "paper")
     return (
         f"{results.config.suite}: {scores.pictures} pictures, {where},"
@@ -125,7 +125,7 @@ def _draw_panel(axes: "Axes", panels: Sequence[CurvePanel], min_per_bin: float |
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     by_model = [(curve, panel) for panel in panels for curve in panel.curves]
-    for series, panel in sorted(by_model, key=lambda pair: pair[0].model.place):
+    for series, panel in sorted(by_model, key=lambda pair: pair[0].model.index):
         _draw_curve(axes, series, panel, min_per_bin)
     with_humans = next((panel for panel in panels if panel.humans is not None), None)
     if with_humans is not None and with_humans.humans is not None:

@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.transforms import ScaledTranslation
 
+from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
 from eyechart.reports.figures.panels import key, label_outer, panels
-from eyechart.reports.figures.plan import Plan, Plans, suite_words
-from eyechart.reports.figures.style import (
+from eyechart.reports.figures.paper_style import (
     COLUMN,
     DENSE,
     INK,
@@ -27,7 +27,7 @@ from eyechart.reports.figures.style import (
 from eyechart.reports.series.model_errors import (
     MEANS,
     ErrorColumn,
-    ModelErrors,
+    ErrorScores,
     SeverityPanel,
     error_columns,
     errors_of,
@@ -35,7 +35,7 @@ from eyechart.reports.series.model_errors import (
     severity_panels,
     why_no_mce,
 )
-from eyechart.reports.series.report import Report, Shown
+from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import suite_title
 from eyechart.stats.estimate import Estimate
 
@@ -48,9 +48,9 @@ WIDTH = 0.8
 MEAN = ErrorColumn("", "mean", "mCE")
 
 
-def plan_errors(report: Report) -> Plans:
+def plan_errors(report: Report) -> Drawings:
     """Return mCE and errors by severity of each test that has them."""
-    plans, notes = [], []
+    drawings, notes = [], []
     for part in report.parts:
         words, rows = suite_words(report, part), errors_of(part)
         suite = suite_title(part.suite)
@@ -59,22 +59,22 @@ def plan_errors(report: Report) -> Plans:
                 f"mCE and relative mCE against the error on clean pictures, {suite}, next to"
                 f" {rows[0].errors.baseline}; error bars: 95 %."
             )
-            plans.append(Plan(("mce", *words), caption, partial(draw_mce, rows)))
+            drawings.append(Drawing(("mce", *words), caption, partial(draw_mce, rows)))
         else:
             notes.append(f"{suite}: {why_no_mce(part)}")
         series = severity_panels(part, part.standings.space)
         if series:
             caption = f"Error by severity under the corruptions of {suite}."
             make = partial(draw_severity, series, part.models)
-            plans.append(Plan(("severity", *words), caption, make))
+            drawings.append(Drawing(("severity", *words), caption, make))
         else:
             notes.append(f"No errors by severity of {suite}: its severities are continuous.")
-    return Plans(tuple(plans), tuple(notes))
+    return Drawings(tuple(drawings), tuple(notes))
 
 
-def plan_error_bars(report: Report) -> Plans:
+def plan_error_bars(report: Report) -> Drawings:
     """Return the bars of each test whose errors are divided by a baseline's."""
-    plans = []
+    drawings = []
     for part in report.parts:
         rows = errors_of(part)
         if rows:
@@ -83,11 +83,11 @@ def plan_error_bars(report: Report) -> Plans:
                 f" {rows[0].errors.baseline}; error bars: 95 %."
             )
             make = partial(draw_error_bars, part.suite, rows)
-            plans.append(Plan(("ce-bars", *suite_words(report, part)), caption, make))
-    return Plans(tuple(plans))
+            drawings.append(Drawing(("ce-bars", *suite_words(report, part)), caption, make))
+    return Drawings(tuple(drawings))
 
 
-def draw_mce(rows: Sequence[ModelErrors]) -> Figure:
+def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
     """Return mCE (full marks) and relative mCE (open marks) over clean error, all in percent."""
     looks = looks_of(tuple(row.model for row in rows))
     figure = Figure(figsize=(COLUMN, 2.3))
@@ -129,7 +129,7 @@ def _mark(axes: Axes, clean: float, score: Estimate, look: Look, full: bool) -> 
     )  # fmt: skip
 
 
-def draw_severity(series: Sequence[SeverityPanel], models: tuple[Shown, ...]) -> Figure:
+def draw_severity(series: Sequence[SeverityPanel], models: tuple[ModelEntry, ...]) -> Figure:
     """Return a panel per corruption: the error of each model at each severity, in percent."""
     looks = looks_of(models)
     figure, axes = panels(len(series), HEIGHT)
@@ -153,7 +153,7 @@ def draw_severity(series: Sequence[SeverityPanel], models: tuple[Shown, ...]) ->
     return figure
 
 
-def draw_error_bars(suite: str, rows: Sequence[ModelErrors]) -> Figure:
+def draw_error_bars(suite: str, rows: Sequence[ErrorScores]) -> Figure:
     """Return the CE of each model under each corruption, and mCE where there is one, in percent."""
     columns = error_columns(suite, rows, relative=False)
     if any(row.errors.mce is not None for row in rows):

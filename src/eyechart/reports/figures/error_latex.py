@@ -5,11 +5,11 @@ from functools import partial
 from itertools import groupby
 
 from eyechart.pipeline.caveats import MEANING
+from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
 from eyechart.reports.figures.latex import MADE, plain, row, tex, upright
-from eyechart.reports.figures.plan import Plan, Plans, suite_words
 from eyechart.reports.series.model_errors import (
     ErrorColumn,
-    ModelErrors,
+    ErrorScores,
     error_columns,
     errors_of,
 )
@@ -20,25 +20,25 @@ QUERY = "$^?$"
 UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
 
 
-def plan_tables(report: Report) -> Plans:
+def plan_tables(report: Report) -> Drawings:
     """Return the tables of CE and of relative CE of each test that has them."""
-    plans = []
+    drawings = []
     for part in report.parts:
         rows = errors_of(part)
         for relative, name in ((False, "corruption-errors"), (True, "relative-corruption-errors")):
             if any(row.by_corruption(relative) for row in rows):
                 make = partial(make_table, part.suite, rows, relative)
                 words = (name, *suite_words(report, part))
-                plans.append(Plan(words, _caption(rows, relative), make, (".tex",)))
-    return Plans(tuple(plans))
+                drawings.append(Drawing(words, _caption(rows, relative), make, (".tex",)))
+    return Drawings(tuple(drawings))
 
 
-def _caption(rows: Sequence[ModelErrors], relative: bool) -> str:
+def _caption(rows: Sequence[ErrorScores], relative: bool) -> str:
     title = "Relative corruption errors" if relative else "Corruption errors"
     return f"{title} and their mean, in percent of those of {rows[0].errors.baseline}."
 
 
-def make_table(suite: str, rows: Sequence[ModelErrors], relative: bool) -> str:
+def make_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
     """Return a LaTeX table with a row for each model, best first; numbers are percent."""
     columns = error_columns(suite, rows, relative)
     groups = _groups(columns)
@@ -46,7 +46,7 @@ def make_table(suite: str, rows: Sequence[ModelErrors], relative: bool) -> str:
     lines = [
         f"{MADE} {plain(_caption(rows, relative))}",
         r"% It needs \usepackage{booktabs} and \usepackage{graphicx}.",
-        *([rf"% $^\dagger$: {MEANING}."] if any(row.model.model.marked for row in rows) else []),
+        *([rf"% $^\dagger$: {MEANING}."] if any(row.model.results.marked for row in rows) else []),
         *([f"% {QUERY}: {UNSURE}."] if _has_undetermined(rows, relative) else []),
         r"\begin{tabular}{" + " ".join(["lrr", *("r" * count for _, count in groups)]) + "}",
         r"\toprule",
@@ -56,7 +56,7 @@ def make_table(suite: str, rows: Sequence[ModelErrors], relative: bool) -> str:
     ]
     for errors in rows:
         names = [column.corruption for column in columns]
-        trained_on = [name for name in names if name in errors.model.model.marked]
+        trained_on = [name for name in names if name in errors.model.results.marked]
         scores = errors.by_corruption(relative)
         cells = [_cell(errors.clean_error, 1), _number(errors.mean(relative), 1, bool(trained_on))]
         cells += [_number(scores.get(name), 0, name in trained_on) for name in names]
@@ -99,7 +99,7 @@ def _is_undetermined(number: Estimate | None) -> bool:
     return number is not None and not number.has_interval
 
 
-def _has_undetermined(rows: Sequence[ModelErrors], relative: bool) -> bool:
+def _has_undetermined(rows: Sequence[ErrorScores], relative: bool) -> bool:
     means = (row.mean(relative) for row in rows)
     scores = (score for row in rows for score in row.by_corruption(relative).values())
     return any(map(_is_undetermined, (*means, *scores)))

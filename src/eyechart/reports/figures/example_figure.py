@@ -12,15 +12,15 @@ from PIL import Image
 
 from eyechart.humans.transfer import bare_name
 from eyechart.images.image_files import UNREADABLE
-from eyechart.reports.figures.plan import Plan, Plans, suite_words
-from eyechart.reports.figures.style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
+from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
+from eyechart.reports.figures.paper_style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
 from eyechart.reports.series.image_strips import (
     ImageStrip,
-    ShownPrediction,
     StripImage,
+    StripPrediction,
     image_strip,
 )
-from eyechart.reports.series.report import Report, Shown
+from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import corruption_title, suite_title
 
 MOST = 7
@@ -40,9 +40,9 @@ LEGEND = (
 )
 
 
-def plan_examples(report: Report) -> Plans:
+def plan_examples(report: Report) -> Drawings:
     """Return a strip for each corruption whose pictures were kept."""
-    plans, notes = [], []
+    drawings, notes = [], []
     for part in report.parts:
         suite = suite_title(part.suite)
         for corruption in part.corruptions:
@@ -52,8 +52,8 @@ def plan_examples(report: Report) -> Plans:
                 continue
             caption = f"{corruption_title(corruption)}: {LEGEND}"
             words = ("examples", *suite_words(report, part), bare_name(corruption))
-            plans.append(Plan(words, caption, partial(draw_examples, part.models, strip)))
-    return Plans(tuple(plans), tuple(notes))
+            drawings.append(Drawing(words, caption, partial(draw_examples, part.models, strip)))
+    return Drawings(tuple(drawings), tuple(notes))
 
 
 def in_two_lines(name: str) -> str:
@@ -65,7 +65,7 @@ def in_two_lines(name: str) -> str:
     return f"{name[:index]}\n{name[index:]}"
 
 
-def draw_examples(models: Sequence[Shown], strip: ImageStrip) -> Figure:
+def draw_examples(models: Sequence[ModelEntry], strip: ImageStrip) -> Figure:
     """Return the strip: pictures in a row, below them a row of answers for each model."""
     top = 2 * LINE
     rows = [top + SIDE + (2.1 + 2.5 * index) * LINE for index in range(len(models))]
@@ -112,7 +112,7 @@ def _draw_image(axes: Axes, image: StripImage, x: float, top: float) -> None:
     _text(axes, middle, top + SIDE + 0.75 * LINE, truth, ha="center", color=MUTED, style="italic")
 
 
-def _draw_prediction(axes: Axes, prediction: ShownPrediction | None, x: float, y: float) -> None:
+def _draw_prediction(axes: Axes, prediction: StripPrediction | None, x: float, y: float) -> None:
     middle = x + SIDE / 2
     if prediction is None:
         _text(axes, middle, y + 0.5 * LINE, "–", ha="center", color=MUTED)

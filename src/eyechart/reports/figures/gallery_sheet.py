@@ -4,7 +4,7 @@ from functools import cache
 
 from PIL import Image, ImageDraw, ImageFont
 
-from eyechart.reports.series.gallery import Cell, Gallery, Group, Row
+from eyechart.reports.series.gallery import Gallery, GalleryImage, GalleryRow, Group
 
 PAPER, INK, GREY, FAINT = "#fbfaf7", "#22252a", "#80858d", "#dedbd3"
 MARGIN, GAP, CORNER = 56, 14, 6
@@ -72,7 +72,7 @@ class _Sheet:
         for row in group.rows:
             self._row(row)
 
-    def _row(self, row: Row) -> None:
+    def _row(self, row: GalleryRow) -> None:
         name = " ".join(row.name.split())
         self._text(MARGIN, name, NAME, INK)
         after = MARGIN + self.pen.textlength(name, font(NAME)) + 14
@@ -108,5 +108,5 @@ class _Sheet:
         return " ".join(words) + " …" if words else ""
 
 
-def _severity(cell: Cell) -> str:
+def _severity(cell: GalleryImage) -> str:
     return f"{cell.severity:.2g}"

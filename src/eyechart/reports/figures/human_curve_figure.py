@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from eyechart.humans.reference import Reference, title
+from eyechart.reports.figures.drawings import Drawing, Drawings
 from eyechart.reports.figures.panels import VISUAL_CHANGE, letters, real, unit_square
-from eyechart.reports.figures.plan import Plan, Plans
-from eyechart.reports.figures.style import COLUMN, DASHES, MARKERS, PAGE, drawable
+from eyechart.reports.figures.paper_style import COLUMN, DASHES, MARKERS, PAGE, drawable
 from eyechart.reports.series.human_curves import (
     HumanLine,
     HumanPanel,
@@ -35,12 +35,12 @@ WIDTH, TALL = 4.2, 4.1
 """Sides of a panel of one experiment, in inches."""
 
 
-def plan_people(report: Report) -> Plans:
+def plan_people(report: Report) -> Drawings:
     """Return human accuracy and consistency, as far as humans were asked."""
     experiments = human_experiments(report)
     if not experiments:
-        return Plans(notes=("No curves of people: no run has answers of people.",))
-    plans, notes = [], []
+        return Drawings(notes=("No curves of people: no run has answers of people.",))
+    drawings, notes = [], []
     for letter, name in PROPERTIES.items():
         series = human_panels(experiments, letter)
         if not series:
@@ -48,24 +48,26 @@ def plan_people(report: Report) -> Plans:
             continue
         caption = f"People's {name} over visual change, similar and dissimilar; bands: 83 %."
         label = f"people's {name} $s_{letter}^h$"
-        plans.append(Plan(("people", name), caption, partial(draw_human_panels, series, label)))
-    return Plans(tuple(plans), tuple(notes))
+        drawings.append(
+            Drawing(("people", name), caption, partial(draw_human_panels, series, label))
+        )
+    return Drawings(tuple(drawings), tuple(notes))
 
 
 def draw_by_class(
-    reference: Reference, which: str, level: float = PUBLISHED_LEVEL, fit: Fit | None = None
+    reference: Reference, property_name: str, level: float = PUBLISHED_LEVEL, fit: Fit | None = None
 ) -> Figure:
     """Return a panel per similarity class with a curve for each corruption that was shown.
 
     Corruptions that were found dissimilar, and untested ones, have a panel of their own.
-    `which`: "accuracy" or "consistency". `level`: of the bands.
+    `property_name`: "accuracy" or "consistency". `level`: of the bands.
 
     Raises:
         UsageError: no experiment has such a curve.
     """
-    letter = next(letter for letter, name in PROPERTIES.items() if name == which)
+    letter = next(letter for letter, name in PROPERTIES.items() if name == property_name)
     series = reference_panels(reference, letter, level, fit or Fit())
-    figure = draw_human_panels(series, f"human {which}", _chance(reference))
+    figure = draw_human_panels(series, f"human {property_name}", _chance(reference))
     figure.suptitle(_heading(reference, level), x=0.01, ha="left")
     return figure
 
@@ -150,16 +152,16 @@ def draw_reference(reference: Reference, level: float = 0.95, fit: Fit | None = 
 def _draw_experiment(
     axes: Axes, reference: Reference, experiment: str, level: float, fit: Fit
 ) -> None:
-    for which, colour in PROPERTY_COLOURS.items():
-        line = reference_line(reference, experiment, which, level, fit)
+    for property_name, colour in PROPERTY_COLOURS.items():
+        line = reference_line(reference, experiment, property_name, level, fit)
         if line is None:
             continue
         change = real(line.delta_v)
         axes.fill_between(
             change, real(line.low), real(line.high), color=colour, alpha=0.18, linewidth=0
         )
-        axes.plot(change, real(line.values), color=colour, linewidth=1.8, label=which)
-        points = rate_points(reference, experiment, which, level)
+        axes.plot(change, real(line.values), color=colour, linewidth=1.8, label=property_name)
+        points = rate_points(reference, experiment, property_name, level)
         _draw_points(axes, points, colour, "o", with_range=True)
     chance = _chance(reference)
     if chance is not None:

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.figures.curve_figure import size
+from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
 from eyechart.reports.figures.panels import (
     FEW,
     VISUAL_CHANGE,
@@ -23,8 +24,7 @@ from eyechart.reports.figures.panels import (
     real,
     unit_square,
 )
-from eyechart.reports.figures.plan import Plan, Plans, suite_words
-from eyechart.reports.figures.style import (
+from eyechart.reports.figures.paper_style import (
     INK,
     PAGE,
     PEOPLE,
@@ -52,9 +52,9 @@ BARE = 0.62
 """Height of a row's title and axis, in inches."""
 
 
-def plan_people_index(report: Report) -> Plans:
+def plan_people_index(report: Report) -> Drawings:
     """Return a figure for each corruption under which a curve could be fitted."""
-    plans, notes = [], []
+    drawings, notes = [], []
     for part in report.parts:
         alone = []
         for corruption in part.corruptions:
@@ -68,14 +68,14 @@ def plan_people_index(report: Report) -> Plans:
                 alone.append(corruption)
             words = ("curves", *suite_words(report, part), bare_name(corruption))
             make = partial(draw_people_index, part, space, corruption)
-            plans.append(Plan(words, _caption(part, space, corruption), make))
+            drawings.append(Drawing(words, _caption(part, space, corruption), make))
         if alone:
             notes.append(
                 f"Drawn without people, whose answers do not speak for them, or too few:"
                 f" {'all' if alone == list(part.corruptions) else ', '.join(alone)} of"
                 f" {suite_title(part.suite)}."
             )
-    return Plans(tuple(plans), tuple(notes))
+    return Drawings(tuple(drawings), tuple(notes))
 
 
 def _caption(part: Part, space: str, corruption: str) -> str:

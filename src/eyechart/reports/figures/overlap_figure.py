@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 
-from eyechart.reports.figures.plan import Plan, Plans
-from eyechart.reports.figures.style import (
+from eyechart.reports.figures.drawings import Drawing, Drawings
+from eyechart.reports.figures.paper_style import (
     COLUMN,
     DENSE,
     GRID,
@@ -22,7 +22,7 @@ from eyechart.reports.figures.style import (
     SMALL,
     drawable,
 )
-from eyechart.reports.series.overlap import Overlap, overlap_titles
+from eyechart.reports.series.overlap import OverlapPanel, overlap_titles
 from eyechart.reports.terminal.overlap_tables import UNKNOWN
 
 CELL = 0.17
@@ -43,19 +43,21 @@ DARK = 0.6
 """Scores from which on numbers are white."""
 
 
-def plan_overlap(overlap: Overlap | None) -> Plans:
+def plan_overlap(overlap: OverlapPanel | None) -> Drawings:
     """Return the heat map, if there are scores."""
     if overlap is None or not overlap.names:
-        return Plans()
+        return Drawings()
     caption = f"Overlapping scores of {len(overlap.names)} corruptions, in hundredths."
     if overlap.selected:
         caption += " Set in bold: the corruptions that were selected."
     if overlap.has_undetermined:
         caption += " Hatched: undetermined, for training on a corruption gained too little."
-    return Plans((Plan(("overlap",), f"{caption} {overlap.note}".strip(), partial(draw, overlap)),))
+    return Drawings(
+        (Drawing(("overlap",), f"{caption} {overlap.note}".strip(), partial(draw, overlap)),)
+    )
 
 
-def draw(overlap: Overlap) -> Figure:
+def draw(overlap: OverlapPanel) -> Figure:
     """Return the heat map; scores are hundredths where their cells are large enough for them."""
     count = len(overlap.names)
     wide = COLUMN if NAMES + CELL * count + BAR <= COLUMN else PAGE
@@ -66,7 +68,7 @@ def draw(overlap: Overlap) -> Figure:
     return figure
 
 
-def draw_side_by_side(overlaps: Sequence[Overlap], titles: Sequence[str]) -> Figure:
+def draw_side_by_side(overlaps: Sequence[OverlapPanel], titles: Sequence[str]) -> Figure:
     """Return heat maps of the same corruptions in one row, each under its title.
 
     They share the names at the left and the scale; see `in_order` for the order.
@@ -85,7 +87,7 @@ def draw_side_by_side(overlaps: Sequence[Overlap], titles: Sequence[str]) -> Fig
     return figure
 
 
-def _heat_map(axes: Axes, overlap: Overlap, cell: float) -> None:
+def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
     """Draw the scores into axes, with numbers where cells (inches) are large enough."""
     scores = np.array(overlap.scores, dtype=np.float64)
     axes.imshow(scores, cmap=COLOURS, vmin=0, vmax=1, interpolation="nearest")
@@ -126,7 +128,7 @@ def _hatch(axes: Axes, row: int, column: int) -> None:
     )
 
 
-def _set_off(labels: list[Text], overlap: Overlap) -> None:
+def _set_off(labels: list[Text], overlap: OverlapPanel) -> None:
     for label, name in zip(labels, overlap.names, strict=True):
         if name in overlap.selected:
             label.set_fontweight("bold")

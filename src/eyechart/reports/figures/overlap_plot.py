@@ -13,8 +13,8 @@ from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.selection import ThresholdRange
 from eyechart.reports.figures.overlap_figure import draw
-from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, drawable, paper_style
-from eyechart.reports.series.overlap import Overlap, clustered, overlap_titles
+from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, drawable, paper_style
+from eyechart.reports.series.overlap import OverlapPanel, clustered, overlap_titles
 
 DOTS = 220
 """Per inch."""
@@ -27,7 +27,7 @@ ROW = 0.17
 """Height of a line with its name, in inches."""
 
 
-def draw_overlap(overlap: Overlap, path: Path) -> None:
+def draw_overlap(overlap: OverlapPanel, path: Path) -> None:
     """Write the heat map, corruptions that overlap beside each other, the selected ones set off."""
     with paper_style():
         _save(draw(clustered(overlap)), path)

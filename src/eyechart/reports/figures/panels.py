@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from eyechart.reports.figures.style import COLUMN, INK, MUTED, PAGE, PEOPLE, SMALL
+from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, PEOPLE, SMALL
 from eyechart.results.schema import SampledCurve
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"
@@ -118,11 +118,11 @@ def letters() -> Iterator[str]:
 
 def say(axes: Axes, text: str) -> None:
     """Say in the middle of a panel why it is empty."""
-    said = axes.text(
+    message = axes.text(
         0.5, 0.5, textwrap.fill(text, 24), transform=axes.transAxes, ha="center", va="center",
         color=MUTED, fontsize=SMALL,
     )  # fmt: skip
-    said.set_in_layout(False)
+    message.set_in_layout(False)
 
 
 def key(label: str, colour: str = INK, **look: Any) -> Line2D:

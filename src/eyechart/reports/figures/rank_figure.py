@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from eyechart.reports.figures.drawings import Drawing, Drawings
 from eyechart.reports.figures.human_index_figure import thickness
 from eyechart.reports.figures.panels import key, letters
-from eyechart.reports.figures.plan import Plan, Plans
-from eyechart.reports.figures.style import (
+from eyechart.reports.figures.paper_style import (
     INK,
     PAGE,
     SMALL,
@@ -32,13 +32,13 @@ TRIANGLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def plan_ranks(report: Report) -> Plans:
+def plan_ranks(report: Report) -> Drawings:
     """Return a figure for each corruption that ImageNet-C and VCR both have."""
     if report.discrete is None:
         usual = "No ranks: they need runs of imagenet-c and of vcr with the same models."
-        return Plans(notes=report.notes or (usual,))
-    plans = [
-        Plan(
+        return Drawings(notes=report.notes or (usual,))
+    drawings = [
+        Drawing(
             ("ranks", panel.corruption),
             f"{panel.title}: ImageNet-C against VCR; numbers: ranks; triangles:"
             " models that change places, full ones by more than chance; error bars: 95 %.",
@@ -46,7 +46,7 @@ def plan_ranks(report: Report) -> Plans:
         )
         for panel in rank_panels(report)
     ]
-    return Plans(tuple(plans))
+    return Drawings(tuple(drawings))
 
 
 def draw_ranks(panel: RankPanel) -> Figure:

@@ -9,11 +9,11 @@ from functools import partial
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from eyechart.reports.figures.drawings import Drawing, Drawings
 from eyechart.reports.figures.panels import key
-from eyechart.reports.figures.plan import Plan, Plans
-from eyechart.reports.figures.style import COLUMN, INK, MARKERS, drawable, legend
+from eyechart.reports.figures.paper_style import COLUMN, INK, MARKERS, drawable, legend
 from eyechart.reports.series.report import COLOURS
-from eyechart.reports.series.superclasses import SuperclassScatter, superclass_scatter
+from eyechart.reports.series.superclass_scatter import SuperclassScatter, superclass_scatter
 from eyechart.structure.study_results import SuperclassResults
 
 HEIGHT = 2.6
@@ -26,9 +26,9 @@ FILLED, OPEN = (COLOURS[0], True), (COLOURS[1], False)
 """Colour of seen and of unseen kinds, and whether their marks are filled."""
 
 
-def plan_superclasses(results: Sequence[SuperclassResults]) -> Plans:
+def plan_superclasses(results: Sequence[SuperclassResults]) -> Drawings:
     """Return a figure for each study, and a sentence on models whose place in it is not known."""
-    plans, notes = [], []
+    drawings, notes = [], []
     for number, study in enumerate(results, start=1):
         missing = [model.name for model in study.models if model.imagenet_accuracy is None]
         if missing:
@@ -45,8 +45,8 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Plans:
                 f" (unseen), against accuracy on ImageNet-1K before tuning, of {len(scatter.seen)}"
                 " models. 95 % intervals, from resampled synsets."
             )
-            plans.append(Plan(words, caption, partial(draw_superclasses, scatter)))
-    return Plans(tuple(plans), tuple(notes))
+            drawings.append(Drawing(words, caption, partial(draw_superclasses, scatter)))
+    return Drawings(tuple(drawings), tuple(notes))
 
 
 def draw_superclasses(scatter: SuperclassScatter) -> Figure:

@@ -8,10 +8,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
 from eyechart.reports.figures.latex import latex_table
 from eyechart.reports.figures.panels import VISUAL_CHANGE, label_outer, panels
-from eyechart.reports.figures.plan import Plan, Plans, suite_words
-from eyechart.reports.figures.style import COLUMN, INK, SMALL, drawable, legend
+from eyechart.reports.figures.paper_style import COLUMN, INK, SMALL, drawable, legend
 from eyechart.reports.series.report import Report
 from eyechart.reports.series.visual_change import Spread, SpreadGrid, spread_grids
 from eyechart.reports.words import corruption_title
@@ -22,9 +22,9 @@ LOOKS = (("#D55E00", "/////", 0.0), ("#0072B2", "", 0.45))
 """Colour, hatch and darkness of fixed severities and of continuous ones."""
 
 
-def plan_visual_change(report: Report) -> Plans:
+def plan_visual_change(report: Report) -> Drawings:
     """Return histograms and coverage, ImageNet-C beside VCR where there are both."""
-    plans, notes = [], []
+    drawings, notes = [], []
     for grid in spread_grids(report):
         names = " and ".join(grid.suites)
         alone = len(grid.parts) == 1
@@ -35,21 +35,21 @@ def plan_visual_change(report: Report) -> Plans:
         words = suite_words(report, grid.parts[0]) if alone else ()
         bins = f"Share of 39 bins of visual change with at least {grid.min_counts}"
         caption = f"{bins} images, of {names}."
-        plans += [
-            Plan(
+        drawings += [
+            Drawing(
                 ("delta_v", *words),
                 f"Share of the pictures of {names} in 39 bins of visual change.",
                 partial(draw_histograms, grid),
             ),
-            Plan(
+            Drawing(
                 ("coverage", *words), f"{bins} pictures of {names}.", partial(draw_coverage, grid)
             ),
-            Plan(
+            Drawing(
                 ("coverage-table", *words), caption, partial(coverage_table, grid, caption),
                 (".tex",),
             ),
         ]  # fmt: skip
-    return Plans(tuple(plans), tuple(notes))
+    return Drawings(tuple(drawings), tuple(notes))
 
 
 def draw_histograms(grid: SpreadGrid) -> Figure:
@@ -101,12 +101,12 @@ def draw_coverage(grid: SpreadGrid) -> Figure:
     figure = Figure(figsize=(COLUMN, ROW * count * (0.7 + 0.3 * sets) + 0.5))
     axes = figure.subplots()
     thick = 0.8 / sets
-    for place, score in enumerate(grid.corruptions.values()):
+    for row, score in enumerate(grid.corruptions.values()):
         for index, title in enumerate(grid.suites):
             if title not in score:
                 continue
             colour, hatch, dark = _look(grid, title)
-            middle = place + (index - (sets - 1) / 2) * thick
+            middle = row + (index - (sets - 1) / 2) * thick
             share = 100 * score[title].coverage.paper
             axes.barh(
                 middle, share, height=0.9 * thick, facecolor=(*to_rgb(colour), dark), hatch=hatch,

@@ -3,8 +3,8 @@
 from markupsafe import Markup
 
 from eyechart.reports.html.cells import NOTHING, Numbers, count, hundredths, percent
-from eyechart.reports.html.html_table import MANY, Choice, Column, Row, Shaded, Table
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.html.html_table import MANY, Column, Shaded, Table, TableChoice, TableRow
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_title, space_title
 from eyechart.results.schema import ClassResults
 
@@ -24,38 +24,38 @@ COLUMNS = (
 )
 
 
-def breakdowns(report: Report, part: Part, index: int) -> list[Choice]:
+def breakdowns(report: Report, part: Part, index: int) -> list[TableChoice]:
     """Return a table of classes for each model and label space that has any."""
     collected = []
     for space in reversed(part.spaces):
         for model in part.models:
             scores = model.space(space)
-            if scores is not None and any(index.pictures >= ENOUGH for index in scores.by_class):
+            if scores is not None and any(row.pictures >= ENOUGH for row in scores.by_class):
                 title = f"{model.short}, {space_title(space)}"
                 most = MOST if len(part.models) <= MANY else FEWER
-                collected.append(Choice(title, _table(report, model, index, space, most)))
+                collected.append(TableChoice(title, _table(report, model, index, space, most)))
     return collected
 
 
-def _table(report: Report, model: Shown, index: int, space: str, most: int) -> Table:
+def _table(report: Report, model: ModelEntry, index: int, space: str, most: int) -> Table:
     scores = model.space(space)
     assert scores is not None
     numbers = Numbers(model.run, report.runs[model.run].results)
-    present = [index for index, each in enumerate(scores.by_class) if each.pictures >= ENOUGH]
-    order = sorted(present, key=lambda index: _right(scores.by_class[index]))
+    present = [number for number, row in enumerate(scores.by_class) if row.pictures >= ENOUGH]
+    order = sorted(present, key=lambda number: _right(scores.by_class[number]))
     rows = tuple(
         _row(
             numbers,
-            scores.by_class[index],
-            ("models", model.place, "spaces", space, "by_class", index),
+            scores.by_class[number],
+            ("models", model.index, "spaces", space, "by_class", number),
         )
-        for index in order[:most]
+        for number in order[:most]
     )
     total, fewer = len(present), len(scores.by_class) - len(present)
     selection = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
     caption = f"{model.short} by class in {space_title(space)}: {selection}"
     note = f"{fewer:,} more have fewer than {ENOUGH} pictures." if fewer else ""
-    name = f"classes-{index}-{space}-{model.run}-{model.place}"
+    name = f"classes-{index}-{space}-{model.run}-{model.index}"
     return Table(name, caption, COLUMNS, rows, True, note)
 
 
@@ -63,9 +63,9 @@ def _right(row: ClassResults) -> float:
     return row.corrupted.value if row.corrupted.is_known else 2.0
 
 
-def _row(numbers: Numbers, row: ClassResults, path: tuple[str | int, ...]) -> Row:
+def _row(numbers: Numbers, row: ClassResults, path: tuple[str | int, ...]) -> TableRow:
     right = numbers.estimate(hundredths, *path, "corrupted")
-    return Row(
+    return TableRow(
         (
             row.name or row.label,
             numbers.cell(count, *path, "pictures"),

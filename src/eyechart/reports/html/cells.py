@@ -63,7 +63,7 @@ def style_of(declared: Score) -> Style:
 
 
 @dataclass(frozen=True)
-class Cell:
+class NumberCell:
     """A number on the page.
 
     `at`: where it stands in a run's results.json; where it stands in none, `origin` says what made
@@ -88,9 +88,9 @@ class Cell:
 class Estimated:
     """A score with the ends of its 95 % interval."""
 
-    value: Cell
-    low: Cell
-    high: Cell
+    value: NumberCell
+    low: NumberCell
+    high: NumberCell
 
     def __html__(self) -> Markup:
         if self.value.value is None:
@@ -109,8 +109,8 @@ class Estimated:
 class Span:
     """Two numbers between which something lies."""
 
-    low: Cell
-    high: Cell
+    low: NumberCell
+    high: NumberCell
 
     def __html__(self) -> Markup:
         return Markup("{} to {}").format(self.low, self.high)
@@ -118,23 +118,23 @@ class Span:
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of one run by where they are in its results.json: `run` is its place."""
+    """The numbers of one run by where they are in its results.json; `run`: its index."""
 
     run: int
     results: Results
 
     def get(self, *path: str | int) -> Any:
         """Return what stands at a place."""
-        found: Any = self.results
+        value: Any = self.results
         for key in path:
-            found = _inside(found, key)
-        return found
+            value = _inside(value, key)
+        return value
 
-    def cell(self, style: Style, *path: str | int) -> Cell:
+    def cell(self, style: Style, *path: str | int) -> NumberCell:
         """Return the number at a place, written in a style."""
         value = known(self.get(*path))
         text = "" if value is None else style(value)
-        return Cell(value, text, pointer(self.run, *path))
+        return NumberCell(value, text, pointer(self.run, *path))
 
     def estimate(self, style: Style, *path: str | int) -> Estimated:
         """Return the score at a place with its 95 % interval."""
@@ -157,15 +157,15 @@ def marked(cell: Any, is_marked: bool) -> Any:
     return text.format(cell.value, mark, cell.interval)
 
 
-def compared(style: Style, value: float) -> Cell:
+def compared(style: Style, value: float) -> NumberCell:
     """Return a number that comes from comparing models and stands in no results.json."""
     number = known(float(value))
-    return Cell(number, "" if number is None else style(number), origin="comparison")
+    return NumberCell(number, "" if number is None else style(number), origin="comparison")
 
 
-def counted(number: int) -> Cell:
+def counted(number: int) -> NumberCell:
     """Return how many there are of something that the page lists."""
-    return Cell(number, count(number), origin="count")
+    return NumberCell(number, count(number), origin="count")
 
 
 def _inside(value: Any, key: str | int) -> Any:

@@ -16,8 +16,8 @@ from eyechart.reports.html.cells import (
     score,
     style_of,
 )
-from eyechart.reports.html.html_table import MANY, Choice, Column, Row, Table
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.html.html_table import MANY, Column, Table, TableChoice, TableRow
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import (
     corruption_title,
     listed,
@@ -46,7 +46,7 @@ def pair_table(part: Part, index: int) -> Table | None:
         )
         names = (short[pair.first], short[pair.second])
         chances = (compared(chance, pair.p_value), compared(chance, pair.corrected))
-        rows.append(Row((*names, difference, *chances, text)))
+        rows.append(TableRow((*names, difference, *chances, text)))
     unit = " (%)" if style is hundredths else ""
     columns = (
         Column("First", numeric=False),
@@ -66,15 +66,15 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
     rows = []
     for run in part.runs:
         numbers = Numbers(report.runs.index(run), run.results)
-        for each, agreement in enumerate(run.results.agreements):
+        for number, agreement in enumerate(run.results.agreements):
             cells = (
                 short.get(agreement.first, agreement.first),
                 short.get(agreement.second, agreement.second),
                 space_title(agreement.space),
-                numbers.estimate(delta, "agreements", each, "kappa"),
-                numbers.cell(count, "agreements", each, "trials"),
+                numbers.estimate(delta, "agreements", number, "kappa"),
+                numbers.cell(count, "agreements", number, "trials"),
             )
-            rows.append(Row(cells))
+            rows.append(TableRow(cells))
     if not rows:
         return None
     columns = (
@@ -97,8 +97,7 @@ def coverage_table(report: Report) -> Table | None:
     for index, part in enumerate(suites):
         numbers = Numbers(report.runs.index(part.runs[0]), part.runs[0].results)
         for name in numbers.results.coverage:
-            own = collected.setdefault(corruption_title(name), {})
-            own[index] = (numbers, name)
+            collected.setdefault(corruption_title(name), {})[index] = (numbers, name)
     columns = [Column("Corruption", numeric=False)]
     for part in suites:
         title = suite_title(part.suite) if len(suites) > 1 else ""
@@ -108,13 +107,13 @@ def coverage_table(report: Report) -> Table | None:
             Column("Pictures", group=title),
         ]
     rows = []
-    for title, own in collected.items():
+    for title, by_suite in collected.items():
         cells = [
             cell
             for index in range(len(suites))
-            for cell in (_covered(*own[index]) if index in own else (NOTHING,) * 3)
+            for cell in (_covered(*by_suite[index]) if index in by_suite else (NOTHING,) * 3)
         ]
-        rows.append(Row((title, *cells)))
+        rows.append(TableRow((title, *cells)))
     least = listed(list(dict.fromkeys(f"{part.runs[0].config.fit.least:g}" for part in suites)))
     caption = f"Share of 39 equal bins of visual change with at least {least} pictures"
     return Table("coverage", caption, tuple(columns), tuple(rows), True)
@@ -125,26 +124,27 @@ def _covered(numbers: Numbers, name: str) -> tuple[object, ...]:
     return tuple(numbers.cell(style, "coverage", name, field) for style, field in styles)
 
 
-def similar_tables(report: Report, part: Part, index: int) -> list[Choice]:
+def similar_tables(report: Report, part: Part, index: int) -> list[TableChoice]:
     """Return for each model how its scores differ between corruptions that look alike."""
     collected = []
     for space in part.spaces:
         for model in part.models:
             scores = model.space(space)
             if scores is not None and scores.similar:
-                few = len(part.models) <= MANY
-                collected.append(Choice(model.short, _similar(report, model, space, index, few)))
+                has_all = len(part.models) <= MANY
+                table = _similar(report, model, space, index, has_all)
+                collected.append(TableChoice(model.short, table))
     return collected
 
 
-def _similar(report: Report, model: Shown, space: str, index: int, has_all: bool) -> Table:
+def _similar(report: Report, model: ModelEntry, space: str, index: int, has_all: bool) -> Table:
     """Return the table of a model: all pairs, or those that differ by more than chance."""
     numbers = Numbers(model.run, report.runs[model.run].results)
     scores = model.space(space)
     assert scores is not None
-    home = ("models", model.place, "spaces", space, "similar")
+    home = ("models", model.index, "spaces", space, "similar")
     rows = tuple(
-        Row(
+        TableRow(
             (
                 corruption_title(pair.first),
                 corruption_title(pair.second),
@@ -170,7 +170,7 @@ def _similar(report: Report, model: Shown, space: str, index: int, has_all: bool
     caption = f"{model.short} under corruptions that look alike to people ({space_title(space)})"
     left = len(scores.similar) - len(rows)
     note = f"{left} more pairs do not differ by more than chance." if left else ""
-    identity = f"similar-{index}-{space}-{model.run}-{model.place}"
+    identity = f"similar-{index}-{space}-{model.run}-{model.index}"
     return Table(identity, caption, columns, rows, True, note)
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import NOTHING, Cell, Numbers, hundredths, marked
-from eyechart.reports.html.html_table import Column, Row, Table
+from eyechart.reports.html.cells import NOTHING, NumberCell, Numbers, hundredths, marked
+from eyechart.reports.html.html_table import Column, Table, TableRow
 from eyechart.reports.html.leaderboard_table import model_label
 from eyechart.reports.interval_text import UNDETERMINED
 from eyechart.reports.names import short_names
-from eyechart.reports.series.model_errors import ModelErrors, error_columns, errors_in
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.model_errors import ErrorScores, error_columns, errors_in
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import space_title
 from eyechart.scores.registry import DECLARED, SCORES
@@ -30,7 +30,7 @@ def error_tables(report: Report, part: Part, index: int) -> Iterator[Table]:
 
 
 def _table(
-    report: Report, part: Part, errors: Sequence[ModelErrors], name: str, identity: str
+    report: Report, part: Part, errors: Sequence[ErrorScores], name: str, identity: str
 ) -> Table:
     mean = TABLES[name]
     order = error_columns(part.suite, errors, name == "relative_ce")
@@ -48,35 +48,39 @@ def _table(
         f"{SCORES[name].symbol} in percent of the errors of {baseline}, and clean error in percent"
         f" ({space_title(errors[0].space)}); lower is better"
     )
-    note = f"{first.note} {note_on(model.model for model in part.models)}".strip()
+    note = f"{first.note} {note_on(model.results for model in part.models)}".strip()
     return Table(identity, caption, columns, rows, True, note, kind="dense stacked")
 
 
-def _row(report: Report, row: ModelErrors, name: str, mean: str, corruptions: Sequence[str]) -> Row:
+def _row(
+    report: Report, row: ErrorScores, name: str, mean: str, corruptions: Sequence[str]
+) -> TableRow:
     model, run = row.model, report.runs[row.model.run]
     numbers = Numbers(model.run, run.results)
-    home = ("models", model.place, "spaces", row.space)
+    home = ("models", model.index, "spaces", row.space)
     table = row.by_corruption(name == "relative_ce")
     has_mean = row.mean(name == "relative_ce") is not None
     overall = numbers.estimate(hundredths, *home, "corruption_error", mean) if has_mean else NOTHING
-    is_marked = has_mean and is_mean_marked(run, model.model, row.space, mean)
+    is_marked = has_mean and is_mean_marked(run, model.results, row.space, mean)
     cells = (
         marked(
             _queried(
                 numbers.cell(hundredths, *home, "corruption_error", name, corruption, "value"),
                 not table[corruption].has_interval,
             ),
-            corruption in model.model.marked,
+            corruption in model.results.marked,
         )
         if corruption in table
         else NOTHING
         for corruption in corruptions
     )
     overall = marked(overall, is_marked)
-    return Row((model_label(model), clean_error(model, row.space), overall, *cells), model.name)
+    return TableRow(
+        (model_label(model), clean_error(model, row.space), overall, *cells), model.name
+    )
 
 
-def _queried(cell: Cell, is_undetermined: bool) -> Any:
+def _queried(cell: NumberCell, is_undetermined: bool) -> Any:
     """Return a score, with a question mark behind it if its interval is undetermined."""
     if not is_undetermined:
         return cell
@@ -84,7 +88,7 @@ def _queried(cell: Cell, is_undetermined: bool) -> Any:
     return Markup("{}{}").format(cell, mark.format(UNDETERMINED))
 
 
-def clean_error(model: Shown, space: str) -> Cell:
+def clean_error(model: ModelEntry, space: str) -> NumberCell:
     """Return the share of clean pictures that are not recognised, in percent.
 
     What clean accuracy leaves, so that the page has one clean error: those behind relative CE are
@@ -92,6 +96,6 @@ def clean_error(model: Shown, space: str) -> Cell:
     """
     scores = model.space(space)
     if scores is None or scores.clean_accuracy is None or not scores.clean_accuracy.is_known:
-        return Cell(None, "")
+        return NumberCell(None, "")
     value = 1 - scores.clean_accuracy.value
-    return Cell(value, hundredths(value), origin="comparison")
+    return NumberCell(value, hundredths(value), origin="comparison")

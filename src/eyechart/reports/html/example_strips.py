@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import Cell, Numbers, delta, percent
+from eyechart.reports.html.cells import NumberCell, Numbers, delta, percent
 from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.series.image_strips import StripImage, image_strip
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_title, listed
 from eyechart.results.schema import ExampleImage
 from eyechart.testsets.plan import CLEAN
@@ -24,12 +24,12 @@ MARKS = {
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a model said to a picture. `mark`: of MARKS; `fails_first`: on the way to stronger."""
+class PredictionView:
+    """A model's prediction. `mark`: of MARKS; `fails_first`: on the way to stronger."""
 
-    model: Shown
+    model: ModelEntry
     text: str
-    confidence: Cell
+    confidence: NumberCell
     mark: str
     fails_first: bool
 
@@ -53,9 +53,9 @@ class Frame:
     is_clean: bool
     picture: str
     truth: str
-    delta_v: Cell
+    delta_v: NumberCell
     strength: Markup
-    said: tuple[Said, ...]
+    predictions: tuple[PredictionView, ...]
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _frame(
         numbers.cell(delta, "examples", image.index, "delta_v"),
         _strength(numbers, example, image.index),
         tuple(
-            Said(
+            PredictionView(
                 prediction.model,
                 prediction.prediction.said,
                 Numbers(prediction.model.run, report.runs[prediction.model.run].results).cell(

@@ -20,7 +20,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row; the first cell is its name. `model`: whose it is, if it is one's."""
 
     cells: tuple[Any, ...]
@@ -40,7 +40,7 @@ class Table:
     id: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     is_sortable: bool = False
     note: str | Markup = ""
     kind: str = ""
@@ -66,8 +66,8 @@ class Shaded:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One of several things of which a reader picks one to look at."""
+class TableChoice:
+    """One of several tables of which a reader picks one to look at."""
 
     title: str
-    content: Any
+    table: Table

@@ -14,9 +14,9 @@ from eyechart.reports.html.cells import (
     marked,
     style_of,
 )
-from eyechart.reports.html.html_table import Column, Row, Table
+from eyechart.reports.html.html_table import Column, Table, TableRow
 from eyechart.reports.series.palette import CATEGORY_COLOURS
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import listed, space_title
 from eyechart.scores.registry import LEADERBOARD, SCORES, Score, find
@@ -40,11 +40,11 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     caption = f"Models ranked by {SCORES[standings.by].symbol} in {where}"
     note = f"{standings.verdict.capitalize()}: no model is called ahead of another."
     note = note if standings.verdict else ""
-    note = f"{note} {note_on(model.model for model in part.models)}".strip()
+    note = f"{note} {note_on(model.results for model in part.models)}".strip()
     return Table(f"leaderboard-{index}", caption, columns, rows, True, note, kind="stacked")
 
 
-def model_label(model: Shown) -> Markup:
+def model_label(model: ModelEntry) -> Markup:
     """Return a model's short name after a swatch of its colour."""
     text = Markup('<span class="model"><span class="swatch" style="--colour: {}"></span>{}</span>')
     return text.format(model.colour, model.short)
@@ -57,7 +57,7 @@ def _head(part: Part, score: Score) -> str:
     return title if standings.homes[score.name] == standings.space else f"{title} (16 categories)"
 
 
-def _row(report: Report, part: Part, model: Shown, scores: list[Score]) -> Row:
+def _row(report: Report, part: Part, model: ModelEntry, scores: list[Score]) -> TableRow:
     standings = part.standings
     low, high = standings.ranks.intervals[model.name]
     rank = Estimated(
@@ -72,20 +72,20 @@ def _row(report: Report, part: Part, model: Shown, scores: list[Score]) -> Row:
         category = (_category(model.category),)
     cells = (_marked_score(report, part, model, score.name) for score in scores)
     ahead = listed(behind) or NOTHING
-    return Row((model_label(model), rank, *category, *cells, ahead), model.name)
+    return TableRow((model_label(model), rank, *category, *cells, ahead), model.name)
 
 
 def _category(name: str) -> str | Markup:
     return CATEGORY_COLOURS.get(name, (name, ""))[0] if name else NOTHING
 
 
-def _marked_score(report: Report, part: Part, model: Shown, name: str) -> Any:
+def _marked_score(report: Report, part: Part, model: ModelEntry, name: str) -> Any:
     run, home = report.runs[model.run], part.standings.homes[name]
     score = _score(report, part, model, name)
-    return marked(score, is_mean_marked(run, model.model, home, name))
+    return marked(score, is_mean_marked(run, model.results, home, name))
 
 
-def _score(report: Report, part: Part, model: Shown, name: str) -> Estimated:
+def _score(report: Report, part: Part, model: ModelEntry, name: str) -> Estimated:
     """Return an overall score from the model's results, or from the comparison where they differ.
 
     They do where models have people's answers to different corruptions.
@@ -104,10 +104,10 @@ def _estimated(style: Style, *values: float) -> Estimated:
     return Estimated(*(compared(style, value) for value in values))
 
 
-def _place(model: Shown, space: str, name: str) -> tuple[str | int, ...]:
+def _place(model: ModelEntry, space: str, name: str) -> tuple[str | int, ...]:
     """Return where a model's overall score stands in its results, () if nowhere."""
     scores = model.space(space)
-    home: tuple[str | int, ...] = ("models", model.place, "spaces", space)
+    home: tuple[str | int, ...] = ("models", model.index, "spaces", space)
     if scores is None:
         return ()
     path = SCORES[name].overall_path

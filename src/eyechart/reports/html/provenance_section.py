@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
-from eyechart.reports.html.html_table import Column, Row, Table
+from eyechart.reports.html.html_table import Column, Table, TableRow
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural, space_title, suite_title
 from eyechart.results.runs import Run
@@ -80,7 +80,7 @@ def _models(run: Run, index: int) -> Table:
     )
     numbers = Numbers(index, run.results)
     rows = tuple(
-        Row(
+        TableRow(
             (
                 model.name,
                 numbers.cell(count, "models", index, "classes"),
@@ -99,7 +99,7 @@ def _models(run: Run, index: int) -> Table:
 
 
 def _versions(run: Run, index: int) -> Table:
-    rows = tuple(Row(pair) for pair in run.results.provenance.versions.items())
+    rows = tuple(TableRow(pair) for pair in run.results.provenance.versions.items())
     columns = (Column("Package", numeric=False), Column("Version", numeric=False))
     return Table(
         f"versions-{index}",
@@ -114,7 +114,9 @@ def _settings(run: Run, index: int) -> Table:
     config = {name: value for name, value in written.items() if name not in LEFT_OUT}
     config["n"] = run.shown
     config |= {f"curve: {name}": value for name, value in written["fit"].items()}
-    rows = tuple(Row((name.replace("_", " "), _plain(value))) for name, value in config.items())
+    rows = tuple(
+        TableRow((name.replace("_", " "), _plain(value))) for name, value in config.items()
+    )
     columns = (Column("Setting", numeric=False), Column("Value", numeric=False))
     return Table(f"settings-{index}", f"Settings of run {index + 1}", columns, rows)
 
@@ -122,7 +124,7 @@ def _settings(run: Run, index: int) -> Table:
 def _files(run: Run, index: int) -> Table:
     digests = run.results.images.digests
     rows = tuple(
-        Row((name, Markup("<code>{}</code>").format(digest)))
+        TableRow((name, Markup("<code>{}</code>").format(digest)))
         for name, digest in list(digests.items())[:FIRST]
     )
     columns = (Column("File", numeric=False), Column("SHA-256", numeric=False))
@@ -146,11 +148,11 @@ def _skipped(run: Run, numbers: Numbers) -> Iterator[str | Markup]:
 
 
 def _left_out(run: Run, numbers: Numbers) -> Iterator[Markup]:
-    said = set()
+    reported = set()
     for index, model in enumerate(run.results.models):
         for space, scores in model.spaces.items():
-            if scores.left_out and (space, scores.left_out) not in said:
-                said.add((space, scores.left_out))
+            if scores.left_out and (space, scores.left_out) not in reported:
+                reported.add((space, scores.left_out))
                 cell = numbers.cell(count, "models", index, "spaces", space, "left_out")
                 word = plural(scores.left_out, "picture")
                 text = Markup("{} {} left out in {}: of no class that it has.")

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import Cell, compared, count, counted
-from eyechart.reports.html.html_table import Column, Row, Table
+from eyechart.reports.html.cells import NumberCell, compared, count, counted
+from eyechart.reports.html.html_table import Column, Table, TableRow
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural
 from eyechart.results.rankings import Rankings
@@ -32,7 +32,7 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
         Column("Changes", hint="how often two ways put two models in opposite orders"),
     )
     rows = tuple(
-        Row(
+        TableRow(
             (
                 _title(comparison.what),
                 *(_ranks(comparison, name) for name in models),
@@ -47,9 +47,9 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
         "In each cell the ranks by {}, in this order. {} {} of two models’ order between two ways;"
         " {} of them by more than chance{}"
     )
-    said = ": " + " ".join(sure[:10]) if sure else "."
+    examples = ": " + " ".join(sure[:10]) if sure else "."
     changes = (counted(total), plural(total, "change"), counted(len(sure)))
-    note = text.format(", ".join(map(_way, ways)), *changes, said)
+    note = text.format(", ".join(map(_way, ways)), *changes, examples)
     return Table(identity, caption, columns, rows, False, note)
 
 
@@ -66,7 +66,7 @@ def _ranks(rankings: Rankings, model: str) -> Markup:
     return Markup(" / ").join(cell.__html__() for cell in cells)
 
 
-def _swaps(rankings: Rankings) -> Cell:
+def _swaps(rankings: Rankings) -> NumberCell:
     return counted(len(rankings.swaps))
 
 

@@ -16,7 +16,7 @@ from eyechart.reports.html.provenance_section import provenance_of
 from eyechart.reports.html.rank_tables import rank_tables
 from eyechart.reports.html.sections import part_view, summary_of, title_of
 from eyechart.reports.html.structure_view import View
-from eyechart.reports.series.overlap import Overlap
+from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.report import Report, make_report
 from eyechart.reports.words import SPACES, space_title
 from eyechart.results.runs import run_of
@@ -28,7 +28,7 @@ MOST_BYTES, MOST_PICTURES = 7_900_000, 1_500_000
 
 
 def render_report(
-    report: Report, overlap: Overlap | None = None, structure: Sequence[View] = ()
+    report: Report, overlap: OverlapPanel | None = None, structure: Sequence[View] = ()
 ) -> str:
     """Return the text of the page; charts, pictures and scripts are inside it.
 
@@ -63,7 +63,7 @@ def _render(
         title=title_of(report),
         summary=summary_of(report),
         report=report,
-        places={model.name: index for index, model in enumerate(report.models)},
+        model_indices={model.name: index for index, model in enumerate(report.models)},
         views=views,
         rank_tables=list(rank_tables(report)),
         rank_charts=placing.take("ranks"),
@@ -81,7 +81,7 @@ def _render(
 
 
 def write_report(
-    report: Report, path: Path, overlap: Overlap | None = None, structure: Sequence[View] = ()
+    report: Report, path: Path, overlap: OverlapPanel | None = None, structure: Sequence[View] = ()
 ) -> Path:
     """Write the page to a file and return its path."""
     return write_page(render_report(report, overlap, structure), path)

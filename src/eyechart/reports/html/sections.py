@@ -7,14 +7,14 @@ from markupsafe import Markup
 
 from eyechart.pipeline.caveats import MARK, MEANING
 from eyechart.reports.html.breakdown import breakdowns
-from eyechart.reports.html.cells import Cell, Numbers, count, counted
+from eyechart.reports.html.cells import NumberCell, Numbers, count, counted
 from eyechart.reports.html.certainty import agreement_table, pair_table, similar_tables
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing
 from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.html.error_tables import error_tables
 from eyechart.reports.html.example_strips import Strip, strip_of
-from eyechart.reports.html.html_table import Choice, Table
+from eyechart.reports.html.html_table import Table, TableChoice
 from eyechart.reports.html.leaderboard_table import leaderboard
 from eyechart.reports.html.overview import bounds, overviews
 from eyechart.reports.html.verdict import Verdict, about_people, verdict_on
@@ -44,7 +44,7 @@ class Panel:
 class PartView:
     """All that the page says of one part of the report."""
 
-    place: int
+    index: int
     title: str
     part: Part
     verdicts: tuple[Verdict, ...]
@@ -52,14 +52,14 @@ class PartView:
     leaderboard: Table
     standing_charts: tuple[Chart, ...]
     panels: tuple[Panel, ...]
-    overviews: tuple[Choice, ...]
+    overviews: tuple[TableChoice, ...]
     error_tables: tuple[Table, ...]
     error_charts: tuple[Chart, ...]
-    breakdowns: tuple[Choice, ...]
+    breakdowns: tuple[TableChoice, ...]
     pairs: Table | None
     agreement: Table | None
-    bounds: tuple[Choice, ...]
-    similar: tuple[Choice, ...]
+    bounds: tuple[TableChoice, ...]
+    similar: tuple[TableChoice, ...]
 
 
 def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, str]) -> PartView:
@@ -105,7 +105,7 @@ def _panels(report: Report, index: int, charts: Placing, images: Mapping[Key, st
 
 
 def _trained_on(part: Part, corruption: str) -> str:
-    names = [model.short for model in part.models if corruption in model.model.marked]
+    names = [model.short for model in part.models if corruption in model.results.marked]
     return f"{MARK} {listed(names)}: {MEANING}." if names else ""
 
 
@@ -113,17 +113,16 @@ def _humans(part: Part, corruption: str) -> str:
     """Return whose responses models are compared with under a corruption."""
     compared = False
     for model in part.models:
-        for space in model.model.spaces.values():
+        for space in model.results.spaces.values():
             compared = compared or any(
                 score.people
                 for results in space.corruptions.values()
                 for score in results.properties.values()
             )
             score = space.corruptions.get(corruption)
-            collected = (
-                [] if score is None else [(k, own.people) for k, own in score.properties.items()]
-            )
-            if any(own is not None for _, own in collected):
+            properties = {} if score is None else score.properties
+            collected = [(letter, scored.people) for letter, scored in properties.items()]
+            if any(people is not None for _, people in collected):
                 return f"Human reference: {source_in_words(collected)}."
     return f"{NONE.capitalize()}." if compared else ""
 
@@ -154,7 +153,7 @@ def summary_of(report: Report) -> Markup:
 
 
 def _pictures(report: Report) -> Markup:
-    cells: dict[float | None, Cell] = {}
+    cells: dict[float | None, NumberCell] = {}
     for index, run in enumerate(report.runs):
         cell = Numbers(index, run.results).cell(count, "images", "used")
         cells.setdefault(cell.value, cell)

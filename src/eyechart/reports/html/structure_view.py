@@ -21,11 +21,11 @@ from eyechart.reports.html.charts.chart import (
     rounded,
     slug,
 )
-from eyechart.reports.html.html_table import Column, Row, Shaded, Table
+from eyechart.reports.html.html_table import Column, Shaded, Table, TableRow
 from eyechart.reports.html.page import render_page, write_page
 from eyechart.reports.names import short_names
 from eyechart.reports.series.report import COLOURS
-from eyechart.reports.series.superclasses import (
+from eyechart.reports.series.superclass_scatter import (
     SuperclassScatter,
     is_superclass_study,
     superclass_scatter,
@@ -51,7 +51,7 @@ SHOWN = 128
 
 
 @dataclass(frozen=True)
-class Cell:
+class HeldOutImage:
     """A picture that was held out; `image`: as a data URL."""
 
     image: str
@@ -65,7 +65,7 @@ class Grid:
     """Pictures of what was held out once."""
 
     title: str
-    cells: tuple[Cell, ...]
+    cells: tuple[HeldOutImage, ...]
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
 
 def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
     is_style = results.kind == "style"
-    what = "style" if is_style else "kind"
+    held_out = "style" if is_style else "kind"
     title = "Known things in a new style" if is_style else "New kinds of known things"
     order = sorted(results.folds, key=lambda fold: fold.held_out.value)
     worst, best = order[0], order[-1]
     text = (
-        f"A {results.network} was trained without a {what} and tested on it:"
+        f"A {results.network} was trained without a {held_out} and tested on it:"
         f" {_percent(results.held_out)} right on average, against {_percent(results.familiar)} on"
         f" familiar pictures that were not trained with either, a gap of"
         f" {100 * results.gap.value:.0f} points ({100 * results.gap.interval[0]:.0f} to"
@@ -124,7 +124,7 @@ def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
             f" Hardest is {worst.name} ({100 * worst.held_out.value:.0f} %), easiest {best.name}"
             f" ({100 * best.held_out.value:.0f} %)."
         )
-    grids = tuple(_grid(fold, folder, what) for fold in order[:MOST_GRIDS] if fold.examples)
+    grids = tuple(_grid(fold, folder, is_style) for fold in order[:MOST_GRIDS] if fold.examples)
     confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
         (fold, confusion) for fold in order for confusion in fold.confusions
     ]
@@ -161,7 +161,7 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         Column("Trained with"),
     )
     rows = [
-        Row(
+        TableRow(
             (
                 fold.name,
                 *_cells(fold.held_out, fold.familiar, fold.gap),
@@ -173,7 +173,9 @@ def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
     if len(order) > 1:
         means = _cells(results.held_out, results.familiar, results.gap)
         counts = (sum(fold.pictures[index] for fold in order) for index in (0, 1))
-        rows.append(Row(("Mean", *means, *(f"{count:,}" for count in counts), ""), is_total=True))
+        rows.append(
+            TableRow(("Mean", *means, *(f"{count:,}" for count in counts), ""), is_total=True)
+        )
     missing = [f"{fold.name}: {', '.join(fold.missing)}" for fold in order if fold.missing]
     note = (
         f"95 % intervals, from resampled {results.resampled}; of the mean also over what is held"
@@ -238,17 +240,15 @@ def _dots(
     }
 
 
-def _grid(fold: FoldScore, folder: Path, what: str) -> Grid:
+def _grid(fold: FoldScore, folder: Path, is_style: bool) -> Grid:
     cells = []
     for example in fold.examples:
         try:
             image = _thumbnail(folder / example.picture)
         except OSError:
             continue
-        cells.append(Cell(image, example.label, example.answer, example.is_right))
-    title = (
-        f"{fold.name}: {100 * fold.held_out.value:.0f} % right" if what == "style" else fold.name
-    )
+        cells.append(HeldOutImage(image, example.label, example.answer, example.is_right))
+    title = f"{fold.name}: {100 * fold.held_out.value:.0f} % right" if is_style else fold.name
     return Grid(title, tuple(cells))
 
 
@@ -279,7 +279,7 @@ def _confusions(
         Column("Pictures"),
     )
     rows = tuple(
-        Row(
+        TableRow(
             (
                 confusion.label,
                 confusion.answer,
@@ -308,7 +308,7 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         Column("Gap, mean over superclasses (points)", hint="of those that have both kinds"),
     )
     rows = tuple(
-        Row(
+        TableRow(
             (
                 model.name,
                 "–" if model.imagenet_accuracy is None else hundredths(model.imagenet_accuracy),
@@ -356,7 +356,7 @@ def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table
             for share in (model.superclasses[index].seen, model.superclasses[index].unseen)
         ]
         cells = ["–" if share is None else _cells(share)[0] for share in shares]
-        rows.append(Row((first.name, *(f"{count:,}" for count in first.synsets), *cells)))
+        rows.append(TableRow((first.name, *(f"{count:,}" for count in first.synsets), *cells)))
     return Table(f"by-superclass-{number}", "Each superclass", tuple(columns), tuple(rows))
 
 

@@ -13,8 +13,8 @@ from eyechart.humans.transfer import bare_name
 from eyechart.pipeline.caveats import MARK
 from eyechart.reports.html.alone import without_people
 from eyechart.reports.html.cells import (
-    Cell,
     Estimated,
+    NumberCell,
     Numbers,
     count,
     counted,
@@ -22,7 +22,7 @@ from eyechart.reports.html.cells import (
     percent,
     score,
 )
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_words, listed, plural
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.results.schema import HumanComparison
@@ -59,7 +59,7 @@ class Verdict:
     `tone`: how it is marked; `badge`: the verdict in a few words; `details`: what supports it.
     """
 
-    model: Shown
+    model: ModelEntry
     tone: str
     badge: str
     text: Markup
@@ -75,16 +75,16 @@ class Near:
     path: tuple[str | int, ...]
 
 
-def verdict_on(report: Report, part: Part, model: Shown) -> Verdict:
+def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
     """Return the verdict on a model of a part, and what of it it was trained for."""
     verdict = _verdict(report, part, model)
     details = Markup("{} {}").format(verdict.details, _trained_on(part, model)).strip()
     return replace(verdict, details=details)
 
 
-def _verdict(report: Report, part: Part, model: Shown) -> Verdict:
+def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
     numbers = Numbers(model.run, report.runs[model.run].results)
-    home = ("models", model.place, "spaces")
+    home = ("models", model.index, "spaces")
     for space, letter in ((space, letter) for letter in "ap" for space in part.spaces):
         scores = model.space(space)
         if scores is not None and f"hmri_{letter}" in scores.means:
@@ -100,16 +100,16 @@ def _verdict(report: Report, part: Part, model: Shown) -> Verdict:
     return Verdict(model, *NO_PEOPLE, without_people(part, model, numbers))
 
 
-def _trained_on(part: Part, model: Shown) -> Markup:
+def _trained_on(part: Part, model: ModelEntry) -> Markup:
     """Return which corruptions of the test a model was trained on, if any."""
-    if not model.model.marked:
+    if not model.results.marked:
         return Markup("")
     text = Markup(
         "{} It was trained on {} of the {} {}, {}: scores there, and means over them, are no test"
         " of unforeseen corruption."
     )
-    names = listed([corruption_words(name) for name in model.model.marked])
-    known, total = len(model.model.marked), len(part.corruptions)
+    names = listed([corruption_words(name) for name in model.results.marked])
+    known, total = len(model.results.marked), len(part.corruptions)
     return text.format(MARK, counted(known), counted(total), plural(total, "corruption"), names)
 
 
@@ -118,7 +118,7 @@ def about_people(part: Part) -> str:
     scores = [
         score
         for model in part.models
-        for space in model.model.spaces.values()
+        for space in model.results.spaces.values()
         for corruption in space.corruptions.values()
         for score in corruption.properties.values()
     ]
@@ -148,7 +148,7 @@ def _caution(part: Part) -> str:
     areas = {
         name: score.accuracy.people.areas.human
         for model in part.models
-        for space in model.model.spaces.values()
+        for space in model.results.spaces.values()
         for name, score in space.corruptions.items()
         if score.accuracy is not None and score.accuracy.people is not None
         if is_packaged(score.accuracy.people.reference)
@@ -159,14 +159,14 @@ def _caution(part: Part) -> str:
     return f" {packaged_caution(areas if uniform else {})}"
 
 
-def _near(part: Part, model: Shown, space: str, letter: str) -> Iterator[Near]:
+def _near(part: Part, model: ModelEntry, space: str, letter: str) -> Iterator[Near]:
     scores = model.space(space)
     assert scores is not None
     name = PROPERTIES[letter]
     for corruption, results in scores.corruptions.items():
         people = results.properties[letter].people if letter in results.properties else None
         if people is not None and corruption in part.standings.board.counted:
-            path = ("models", model.place, "spaces", space, "corruptions", corruption, name)
+            path = ("models", model.index, "spaces", space, "corruptions", corruption, name)
             yield Near(corruption, people, (*path, "people"))
 
 
@@ -187,7 +187,7 @@ def _reach(numbers: Numbers, path: tuple[str | int, ...], letter: str) -> tuple[
     return tuple(numbers.estimate(percent, *path, "means", name) for name in names)
 
 
-def _as_score(numbers: Numbers, path: tuple[str | int, ...], name: str) -> Cell:
+def _as_score(numbers: Numbers, path: tuple[str | int, ...], name: str) -> NumberCell:
     return numbers.cell(score, *path, "means", name, "value")
 
 
@@ -223,12 +223,12 @@ def _details(numbers: Numbers, near: list[Near]) -> Markup:
     """Return what else is known: where either is clearly ahead, and what nobody looked at."""
     text = Markup("")
     if _ahead(near, "people") or _ahead(near, "model"):
-        said = Markup(
+        text = Markup(
             "Somewhere along visual change people lead under {} of the {}, by more than chance and"
             " corrected for their number; the model leads under {} (both can). "
         )
         people, model = (_some(_ahead(near, side)) for side in ("people", "model"))
-        text += said.format(people, counted(len(near)), model) + _first_behind(numbers, near)
+        text = text.format(people, counted(len(near)), model) + _first_behind(numbers, near)
     return Markup((text + _open(numbers, near) + _below_crowd(numbers, near)).rstrip())
 
 
@@ -255,7 +255,7 @@ def _below_crowd(numbers: Numbers, near: list[Near]) -> Markup:
     return text.format(Markup("; ").join(collected))
 
 
-def _some(number: int) -> Cell | str:
+def _some(number: int) -> NumberCell | str:
     return counted(number) if number else "none"
 
 
@@ -283,10 +283,10 @@ def _farthest_behind(numbers: Numbers, near: list[Near], letter: str) -> Markup:
     ]
     if not collected:
         return Markup("")
-    _, comparison, place = max(collected, key=lambda candidate: candidate[0])
-    change = numbers.cell(delta, *comparison.path, "line", "delta_v", place)
+    _, comparison, index = max(collected, key=lambda candidate: candidate[0])
+    change = numbers.cell(delta, *comparison.path, "line", "delta_v", index)
     mine, human = (
-        numbers.cell(percent, *comparison.path, line, "values", place)
+        numbers.cell(percent, *comparison.path, line, "values", index)
         for line in ("model_line", "line")
     )
     text = Markup(
@@ -308,8 +308,8 @@ def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
     ]
     if not collected:
         return Markup("")
-    _, comparison, place = min(collected, key=lambda candidate: candidate[0])
-    lead = (*comparison.path, "tested", place)
+    _, comparison, index = min(collected, key=lambda candidate: candidate[0])
+    lead = (*comparison.path, "tested", index)
     start, end = (numbers.cell(delta, *lead, name) for name in ("start", "end"))
     text = Markup("It clearly falls behind first under {}, at Δv {} to {}. ")
     return text.format(corruption_words(comparison.corruption), start, end)

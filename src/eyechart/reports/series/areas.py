@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eyechart.reports.interval_text import known
 from eyechart.reports.series.curves import Range, curve_panel
-from eyechart.reports.series.report import Part, Shown
+from eyechart.reports.series.report import ModelEntry, Part
 from eyechart.reports.words import corruption_title, listed, places
 from eyechart.results.schema import HumanComparison, SampledCurve
 from eyechart.scores.registry import PROPERTIES
@@ -20,7 +20,7 @@ class AreaPanel:
     `at`: the steps to the comparison in the model's results.
     """
 
-    model: Shown
+    model: ModelEntry
     space: str
     corruption: str
     letter: str
@@ -93,7 +93,7 @@ def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[Ar
     ]
 
 
-def area_panels_of(part: Part, model: Shown) -> list[AreaPanel]:
+def area_panels_of(part: Part, model: ModelEntry) -> list[AreaPanel]:
     """Return all panels of one model: accuracy first, corruptions in the part's order."""
     return [
         panel

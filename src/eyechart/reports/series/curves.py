@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from eyechart.reports.series.report import Part, Shown
+from eyechart.reports.series.report import ModelEntry, Part
 from eyechart.reports.words import (
     corruption_title,
     corruption_words,
@@ -37,7 +37,7 @@ class CurveSeries:
     `at`: the steps to its scores in its model's results.
     """
 
-    model: Shown
+    model: ModelEntry
     score: PropertyResults
     line: SampledCurve
     curve: ModelCurve
@@ -70,7 +70,7 @@ class HumanSeries:
 
     line: SampledCurve
     area: float | None
-    model: Shown
+    model: ModelEntry
     at: tuple[str, ...]
 
 
@@ -124,7 +124,12 @@ class CurvePanel:
 
 
 def curve_panel(
-    models: Sequence[Shown], space: str, corruption: str, letter: str, *, human_scale: bool = False
+    models: Sequence[ModelEntry],
+    space: str,
+    corruption: str,
+    letter: str,
+    *,
+    human_scale: bool = False,
 ) -> CurvePanel:
     """Return the curves of models under a corruption, in their order, and the human curve.
 
@@ -133,7 +138,7 @@ def curve_panel(
     """
     at = ("spaces", space, "corruptions", corruption, PROPERTIES[letter])
     curves, notes = [], []
-    compared: tuple[Shown, HumanComparison] | None = None
+    compared: tuple[ModelEntry, HumanComparison] | None = None
     is_compared = False
     for model in models:
         score = property_of(model, space, corruption, letter)
@@ -164,14 +169,14 @@ def curve_panel(
     )
 
 
-def run_panels(models: Sequence[Shown], space: str, corruption: str) -> list[CurvePanel]:
+def run_panels(models: Sequence[ModelEntry], space: str, corruption: str) -> list[CurvePanel]:
     """Return accuracy and consistency under a corruption, on the humans' scale where there are any.
 
     Where models are not compared with humans in this label space, but are in another, and on the
     same scale, the human curve is that one's.
     """
     panels = []
-    spaces = dict.fromkeys(name for model in models for name in model.model.spaces)
+    spaces = dict.fromkeys(name for model in models for name in model.results.spaces)
     for letter in PROPERTIES:
         panel = curve_panel(models, space, corruption, letter, human_scale=True)
         if panel.humans is None:
@@ -209,7 +214,9 @@ def has_humans(part: Part, space: str, corruption: str) -> bool:
     return any(panel.is_compared for panel in panels)
 
 
-def property_of(model: Shown, space: str, corruption: str, letter: str) -> PropertyResults | None:
+def property_of(
+    model: ModelEntry, space: str, corruption: str, letter: str
+) -> PropertyResults | None:
     """Return a model's accuracy ("a") or consistency ("p") under a corruption, if there is one."""
     scores = model.space(space)
     score = None if scores is None else scores.corruptions.get(corruption)

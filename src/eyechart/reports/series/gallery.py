@@ -26,7 +26,7 @@ UNITS = {"px": " px", "degrees": "°", "degree": "°", "°": "°", "%": " %", "p
 
 
 @dataclass(frozen=True)
-class Cell:
+class GalleryImage:
     """One corrupted picture with its captions: "2.6" and "sigma 0.4"."""
 
     picture: Image.Image
@@ -35,12 +35,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class GalleryRow:
     """One corruption at rising strength."""
 
     name: str
     summary: str
-    cells: tuple[Cell, ...]
+    cells: tuple[GalleryImage, ...]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Group:
     """The rows of one published group (noise, blur, …)."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[GalleryRow, ...]
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def make_gallery(
         raise UsageError(f"columns must be at least 1, got {columns}.")
     as_whole(size, "size", SMALLEST_SIDE, MAX_SIDE)
     clean = ImageOps.fit(picture, (size, size), Image.Resampling.LANCZOS)
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[GalleryRow]] = {}
     for entry in ready_entries(suite):
         rows.setdefault(entry.group, []).append(_row(clean, entry, key, columns, seed))
     return Gallery(
@@ -103,7 +103,7 @@ def severities(entry: Entry, columns: int) -> Values:
     return 1 + 4 * np.arange(1, columns + 1) / columns
 
 
-def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) -> Row:
+def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) -> GalleryRow:
     levels = np.atleast_3d(np.array(clean)).transpose(2, 0, 1)
     batch = torch.from_numpy(levels.copy()).expand(columns, *levels.shape)
     keys = named_keys([key] * columns, columns)
@@ -113,10 +113,10 @@ def _row(clean: Image.Image, entry: Entry, key: str, columns: int, seed: int) ->
     values = resolve(entry, severity, {}, min(clean.size), random)
     captions = _captions(entry, values, columns)
     cells = tuple(
-        Cell(_to_picture(one.numpy()), float(level), caption)
+        GalleryImage(_to_picture(one.numpy()), float(level), caption)
         for one, level, caption in zip(changed, severity, captions, strict=True)
     )
-    return Row(entry.name, entry.corruption.summary, cells)
+    return GalleryRow(entry.name, entry.corruption.summary, cells)
 
 
 def _to_picture(planes: NDArray[np.uint8]) -> Image.Image:

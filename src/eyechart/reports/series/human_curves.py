@@ -107,8 +107,8 @@ class HumanPanel:
 
 
 @dataclass(frozen=True, eq=False)
-class FoundExperiment:
-    """An experiment, the indices of the part and run that have it first, and its own in the run."""
+class ReportExperiment:
+    """An experiment, and the indices of the part and run that have it first, and in that run."""
 
     part: int
     run: int
@@ -116,30 +116,30 @@ class FoundExperiment:
     experiment: HumanExperiment
 
 
-def human_experiments(report: Report) -> list[FoundExperiment]:
+def human_experiments(report: Report) -> list[ReportExperiment]:
     """Return each experiment that runs were compared with once, whichever runs have it."""
-    first: dict[tuple[str, str], FoundExperiment] = {}
-    for place, part in enumerate(report.parts):
+    first: dict[tuple[str, str], ReportExperiment] = {}
+    for part_index, part in enumerate(report.parts):
         for run in part.runs:
-            at = report.runs.index(run)
+            run_index = report.runs.index(run)
             for index, experiment in enumerate(run.results.people):
                 first.setdefault(
                     (experiment.name, experiment.size),
-                    FoundExperiment(place, at, index, experiment),
+                    ReportExperiment(part_index, run_index, index, experiment),
                 )
     return list(first.values())
 
 
-def human_panels(experiments: Iterable[FoundExperiment], letter: str) -> list[HumanPanel]:
+def human_panels(experiments: Iterable[ReportExperiment], letter: str) -> list[HumanPanel]:
     """Return the panels of a property with bands of 83 %."""
     members = []
-    for found_experiment in experiments:
-        own, name = found_experiment.experiment, PROPERTIES[letter]
-        curve = own.accuracy if letter == "a" else own.consistency
+    for reported in experiments:
+        experiment = reported.experiment
+        curve = experiment.accuracy if letter == "a" else experiment.consistency
         if curve is not None:
             line = HumanLine(
-                name=own.name,
-                title=own.title,
+                name=experiment.name,
+                title=experiment.title,
                 delta_v=curve.line.delta_v,
                 values=curve.line.values,
                 low=curve.line.low83,
@@ -148,9 +148,10 @@ def human_panels(experiments: Iterable[FoundExperiment], letter: str) -> list[Hu
                     RatePoint(point.delta_v, point.rate, point.interval83, point.answers)
                     for point in curve.points
                 ),
-                at=pointer(found_experiment.run, "people", found_experiment.index, name),
+                at=pointer(reported.run, "people", reported.index, PROPERTIES[letter]),
             )
-            members.append((own.kind, bool(own.kind) or own.tested, line))
+            is_tested = bool(experiment.kind) or experiment.tested
+            members.append((experiment.kind, is_tested, line))
     return _panels(members, letter)
 
 
@@ -176,10 +177,10 @@ def reference_panels(reference: Reference, letter: str, level: float, fit: Fit) 
 
 
 def reference_line(
-    reference: Reference, experiment: str, which: str, level: float, fit: Fit
+    reference: Reference, experiment: str, property_name: str, level: float, fit: Fit
 ) -> HumanLine | None:
     """Return an experiment's "accuracy" or "consistency", None if it has none."""
-    curve: Curve | None = reference.curve(experiment, which, **fit.human_options())
+    curve: Curve | None = reference.curve(experiment, property_name, **fit.human_options())
     if curve is None:
         return None
     low, high = curve.band(GRID, level)
@@ -194,13 +195,15 @@ def reference_line(
     )
 
 
-def rate_points(reference: Reference, experiment: str, which: str, level: float) -> list[RatePoint]:
+def rate_points(
+    reference: Reference, experiment: str, property_name: str, level: float
+) -> list[RatePoint]:
     """Return the rates of an experiment; none where its curve is corrected for chance."""
     if reference.corrected:
         return []
     return [
         RatePoint(point.delta_v, point.rate, point.interval(level), point.n_responses)
-        for point in reference.points(experiment, which)
+        for point in reference.points(experiment, property_name)
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eyechart.reports.series.curves import property_of
-from eyechart.reports.series.report import Part, Shown
+from eyechart.reports.series.report import ModelEntry, Part
 from eyechart.reports.words import corruption_title, corruption_words
 from eyechart.scores.registry import PROPERTIES
 from eyechart.stats.estimate import Estimate
@@ -17,7 +17,7 @@ from eyechart.stats.estimate import Estimate
 class ScoreBar:
     """A model's score, None if it has none, and where its value stands in the report's results."""
 
-    model: Shown
+    model: ModelEntry
     number: Estimate | None
     at: str
 
@@ -45,7 +45,7 @@ class HumanIndex:
     mrsi: tuple[ScoreBar, ...]
 
     @property
-    def models(self) -> list[Shown]:
+    def models(self) -> list[ModelEntry]:
         """The models, the nearest to humans first."""
         return [bar.model for bar in self.hmri]
 
@@ -92,7 +92,7 @@ def human_index(part: Part, space: str, letter: str, corruption: str = "") -> Hu
 
 
 def score_bars(
-    models: Sequence[Shown], space: str, letter: str, corruption: str, score: str
+    models: Sequence[ModelEntry], space: str, letter: str, corruption: str, score: str
 ) -> list[ScoreBar]:
     """Return "hmri", "mrsi" or "robustness" of each model, in their order.
 
@@ -101,17 +101,17 @@ def score_bars(
     return [_bar(model, space, letter, corruption, score) for model in models]
 
 
-def _bar(model: Shown, space: str, letter: str, corruption: str, score: str) -> ScoreBar:
+def _bar(model: ModelEntry, space: str, letter: str, corruption: str, score: str) -> ScoreBar:
     if not corruption:
         scores, name = model.space(space), f"{score}_{letter}"
         number = None if scores is None else scores.means.get(name)
         return ScoreBar(model, number, model.pointer("spaces", space, "means", name, "value"))
-    found = property_of(model, space, corruption, letter)
+    scored = property_of(model, space, corruption, letter)
     steps = ["spaces", space, "corruptions", corruption, PROPERTIES[letter]]
     if score == "robustness":
-        number = None if found is None else found.robustness
+        number = None if scored is None else scored.robustness
     else:
-        people = None if found is None else found.people
+        people = None if scored is None else scored.people
         number = None if people is None else people.hmri if score == "hmri" else people.mrsi
         steps.append("people")
     return ScoreBar(model, number, model.pointer(*steps, score, "value"))

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
 from eyechart.testsets.plan import CLEAN
 
 
 @dataclass(frozen=True, eq=False)
-class ShownPrediction:
+class StripPrediction:
     """A model's prediction for an example, `index`: of the example in the model's own run."""
 
-    model: Shown
+    model: ModelEntry
     prediction: ExamplePrediction
     index: int
 
@@ -48,7 +48,7 @@ class StripImage:
     index: int
     path: Path
     example: ExampleImage
-    predictions: Mapping[str, ShownPrediction]
+    predictions: Mapping[str, StripPrediction]
 
     @property
     def is_clean(self) -> bool:
@@ -67,7 +67,7 @@ class ImageStrip:
         """Whether one image is shown at all strengths, so that a failure is a threshold."""
         return len({image.example.picture for image in self.images}) <= 1
 
-    def first_failure(self, model: Shown) -> int | None:
+    def first_failure(self, model: ModelEntry) -> int | None:
         """Return the index of the first corrupted image on which a model fails."""
         for index, image in enumerate(self.images):
             prediction = image.predictions.get(model.name)
@@ -115,15 +115,15 @@ def image_strip(report: Report, part: Part, corruption: str) -> ImageStrip:
 
 def _predictions(
     report: Report, part: Part, example: ExampleImage, run: int, index: int
-) -> dict[str, ShownPrediction]:
+) -> dict[str, StripPrediction]:
     """Return the models' predictions for an example, those of other runs from their own."""
     predictions = {}
     for model in part.models:
         examples = report.runs[model.run].results.examples
-        for place in (index,) if model.run == run else range(len(examples)):
-            other = examples[place]
+        for position in (index,) if model.run == run else range(len(examples)):
+            other = examples[position]
             if _key(other) == _key(example) and model.name in other.answers:
-                prediction = ShownPrediction(model, other.answers[model.name], place)
+                prediction = StripPrediction(model, other.answers[model.name], position)
                 predictions[model.name] = prediction
                 break
     return predictions

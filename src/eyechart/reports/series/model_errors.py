@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from eyechart.reports.series.report import Part, Shown
+from eyechart.reports.series.report import ModelEntry, Part
 from eyechart.reports.words import (
     corruption_title,
     corruption_words,
@@ -23,10 +23,10 @@ MEANS: Mapping[Mean, str] = {"mce": "mCE", "relative_mce": "relative mCE"}
 
 
 @dataclass(frozen=True, eq=False)
-class ModelErrors:
+class ErrorScores:
     """A model's errors divided by a baseline's, in one label space."""
 
-    model: Shown
+    model: ModelEntry
     space: str
     scores: SpaceResults
     errors: NormalizedErrors
@@ -55,22 +55,22 @@ class ModelErrors:
         return self.errors.relative_mce if relative else self.errors.mce
 
 
-def errors_in(part: Part, space: str) -> list[ModelErrors]:
+def errors_in(part: Part, space: str) -> list[ErrorScores]:
     """Return the models of a part that have corruption errors in a label space."""
     return [
-        ModelErrors(model, space, scores, scores.corruption_error)
+        ErrorScores(model, space, scores, scores.corruption_error)
         for model in part.models
         if (scores := model.space(space)) is not None and scores.corruption_error is not None
     ]
 
 
-def errors_of(part: Part) -> list[ModelErrors]:
+def errors_of(part: Part) -> list[ErrorScores]:
     """Return the models that have corruption errors, in the label space the part is ranked in.
 
     A model that has none there is in the first label space in which it has some.
     """
     spaces = dict.fromkeys((part.standings.space, *part.spaces))
-    collected: dict[str, ModelErrors] = {}
+    collected: dict[str, ErrorScores] = {}
     for space in spaces:
         for row in errors_in(part, space):
             if row.errors.ce:
@@ -92,13 +92,13 @@ def why_no_mce(part: Part) -> str:
 class MeanErrorPoint:
     """A model's mCE or relative mCE over its clean error."""
 
-    row: ModelErrors
+    row: ErrorScores
     clean_error: float
     score: Estimate
     at: str
 
     @property
-    def model(self) -> Shown:
+    def model(self) -> ModelEntry:
         """The model."""
         return self.row.model
 
@@ -108,7 +108,7 @@ class MeanErrorPoint:
         return self.score.value
 
 
-def mean_error_points(rows: Sequence[ModelErrors], mean: Mean) -> list[MeanErrorPoint]:
+def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanErrorPoint]:
     """Return the models of which both the clean error and the mean are known."""
     points = []
     for row in rows:
@@ -146,7 +146,7 @@ class ErrorColumn:
     title: str
 
 
-def error_columns(suite: str, rows: Sequence[ModelErrors], relative: bool) -> list[ErrorColumn]:
+def error_columns(suite: str, rows: Sequence[ErrorScores], relative: bool) -> list[ErrorColumn]:
     """Return the corruptions with a CE (or relative CE), grouped noise, blur, weather, digital."""
     names = list(dict.fromkeys(name for row in rows for name in row.by_corruption(relative)))
     return [
@@ -163,7 +163,7 @@ def error_columns(suite: str, rows: Sequence[ModelErrors], relative: bool) -> li
 class SeverityLine:
     """A model's error at each severity, and where it stands in the report's results."""
 
-    model: Shown
+    model: ModelEntry
     severities: tuple[float, ...]
     errors: tuple[float, ...]
     at: tuple[str, ...]
@@ -211,7 +211,7 @@ def severity_panels(part: Part, space: str) -> list[SeverityPanel]:
     return panels
 
 
-def _severity_line(model: Shown, space: str, corruption: str) -> SeverityLine:
+def _severity_line(model: ModelEntry, space: str, corruption: str) -> SeverityLine:
     scores = model.space(space)
     score = None if scores is None else scores.corruptions.get(corruption)
     errors = {} if score is None else score.error_by_severity

@@ -17,7 +17,7 @@ from eyechart.reports.words import corruption_title, corruption_words, listed
 
 
 @dataclass(frozen=True)
-class Overlap:
+class OverlapPanel:
     """Overlapping scores of every two corruptions; `scores[i][j]`: of the names i and j.
 
     They are 0 or more, above 1 now and then, and NaN where they are undetermined.
@@ -37,7 +37,7 @@ class Overlap:
         return any(math.isnan(score) for row in self.scores for score in row)
 
 
-def read_overlap(path: Path) -> Overlap:
+def read_overlap(path: Path) -> OverlapPanel:
     """Return the scores in a CSV file: names in its first row and column, numbers between.
 
     An empty cell is an undetermined score. A last column `selected` may say yes or no for each
@@ -49,19 +49,19 @@ def read_overlap(path: Path) -> Overlap:
 
 def as_overlap(
     matrix: OverlapMatrix, selected: Sequence[str] = (), threshold: float | None = None
-) -> Overlap:
+) -> OverlapPanel:
     """Return a matrix as it is shown."""
     scores = tuple(tuple(map(float, row)) for row in matrix.scores)
-    return Overlap(matrix.names, scores, tuple(selected), threshold)
+    return OverlapPanel(matrix.names, scores, tuple(selected), threshold)
 
 
-def clustered(overlap: Overlap) -> Overlap:
+def clustered(overlap: OverlapPanel) -> OverlapPanel:
     """Return the same scores in an order in which corruptions that overlap are neighbours."""
     order = cluster_order(np.array(overlap.scores))
     return in_order(overlap, [overlap.names[index] for index in order])
 
 
-def in_order(overlap: Overlap, names: Sequence[str]) -> Overlap:
+def in_order(overlap: OverlapPanel, names: Sequence[str]) -> OverlapPanel:
     """Return the scores of these corruptions alone, in this order; all must have scores."""
     at = {name: index for index, name in enumerate(overlap.names)}
     order = [at[name] for name in names]
@@ -92,7 +92,7 @@ def overlap_labels(names: Sequence[str]) -> list[str]:
     return labels if len(set(labels)) == len(labels) else list(names)
 
 
-def overlap_in_words(overlap: Overlap) -> str:
+def overlap_in_words(overlap: OverlapPanel) -> str:
     """Return which corruptions overlap most, and how much the selected ones do."""
     highest = _highest(overlap, overlap.names)
     if highest is None:
@@ -115,7 +115,7 @@ def overlap_in_words(overlap: Overlap) -> str:
     )
 
 
-def _highest(overlap: Overlap, names: Sequence[str]) -> tuple[float, str, str] | None:
+def _highest(overlap: OverlapPanel, names: Sequence[str]) -> tuple[float, str, str] | None:
     """Return the highest score of two of these corruptions, and which two; None if none has one."""
     at = {name: index for index, name in enumerate(overlap.names)}
     known = []

@@ -5,7 +5,7 @@ Scores and ranks come from comparing runs; no results.json has them.
 
 from dataclasses import dataclass
 
-from eyechart.reports.series.report import Report, Shown
+from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import corruption_title, corruption_words, listed
 from eyechart.results.rankings import Rankings
 from eyechart.stats.estimate import Estimate
@@ -22,7 +22,7 @@ class RankPanel:
     """
 
     rankings: Rankings
-    models: tuple[Shown, ...]
+    models: tuple[ModelEntry, ...]
     changed: frozenset[str]
     perhaps: frozenset[str]
 
@@ -41,15 +41,15 @@ class RankPanel:
         """The names of the ways to rank."""
         return tuple(self.rankings.ranks)
 
-    def score(self, way: str, model: Shown) -> Estimate:
+    def score(self, way: str, model: ModelEntry) -> Estimate:
         """Return by what a model is ranked."""
         return self.rankings.scores[way][model.name]
 
-    def rank(self, way: str, model: Shown) -> float:
+    def rank(self, way: str, model: ModelEntry) -> float:
         """Return a model's rank."""
         return self.rankings.ranks[way].ranks[model.name]
 
-    def rank_interval(self, way: str, model: Shown) -> tuple[float, float]:
+    def rank_interval(self, way: str, model: ModelEntry) -> tuple[float, float]:
         """Return the 95 % interval of a model's rank."""
         low, high = self.rankings.ranks[way].intervals[model.name]
         return low, high

@@ -26,10 +26,10 @@ COLOURS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ModelEntry:
     """One model of a board as it is shown.
 
-    `run`: the place of its run in the report, so that a number can be traced to its file; `place`:
+    `run`: the index of its run in the report, so that a number can be traced to its file; `index`:
     of the model in that run's results. `category`: one of `models.published_study.CATEGORIES`, or
     "".
     """
@@ -39,16 +39,16 @@ class Shown:
     colour: str
     category: str
     run: int
-    place: int
-    model: ModelResults
+    index: int
+    results: ModelResults
 
     def space(self, name: str) -> SpaceResults | None:
         """Return its scores in a label space, if it has any."""
-        return self.model.spaces.get(name)
+        return self.results.spaces.get(name)
 
     def pointer(self, *steps: object) -> str:
         """Return where a value of the model stands in the report's results."""
-        return pointer(self.run, "models", self.place, *steps)
+        return pointer(self.run, "models", self.index, *steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Part:
     """The models of one test: their standings, and each as it is shown, best first."""
 
     standings: Standings
-    models: tuple[Shown, ...]
+    models: tuple[ModelEntry, ...]
     runs: tuple[Run, ...]
 
     @property
@@ -91,20 +91,22 @@ class Report:
     notes: tuple[str, ...]
 
     @property
-    def models(self) -> tuple[Shown, ...]:
+    def models(self) -> tuple[ModelEntry, ...]:
         """Every model once."""
-        collected: dict[str, Shown] = {}
+        collected: dict[str, ModelEntry] = {}
         for part in self.parts:
             for model in part.models:
                 collected.setdefault(model.name, model)
         return tuple(collected.values())
 
 
-def models_of(results: Results) -> tuple[Shown, ...]:
+def models_of(results: Results) -> tuple[ModelEntry, ...]:
     """Return the models of one run in their order, each in its colour."""
     names = [model.name for model in results.models]
     return tuple(
-        Shown(model.name, short, COLOURS[index % len(COLOURS)], model.category, 0, index, model)
+        ModelEntry(
+            model.name, short, COLOURS[index % len(COLOURS)], model.category, 0, index, model
+        )
         for index, (short, model) in enumerate(zip(short_names(names), results.models, strict=True))
     )
 
@@ -159,5 +161,5 @@ def _part(
         short, colour = looks[name]
         category = categories.get(name, model.category)
         category = category if category in CATEGORIES else ""
-        entries.append(Shown(name, short, colour, category, runs.index(run), index, model))
+        entries.append(ModelEntry(name, short, colour, category, runs.index(run), index, model))
     return Part(standings, tuple(entries), board.runs)

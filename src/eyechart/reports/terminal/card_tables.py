@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from eyechart.pipeline.caveats import MARK
 from eyechart.reports.interval_text import interval_text
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.terminal.markdown import escape, table
 from eyechart.reports.terminal.model_index import averaged, overall
 from eyechart.reports.trained_on import is_mean_marked, note_on
@@ -13,7 +13,7 @@ from eyechart.results.schema import SpaceResults
 from eyechart.scores.registry import DECLARED, LEADERBOARD, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
 
-Scored = tuple[Shown, SpaceResults]
+Scored = tuple[ModelEntry, SpaceResults]
 
 
 def leaderboards(report: Report, part: Part) -> Iterator[str]:
@@ -35,7 +35,7 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
                 *([_span(standings.ranks.intervals[model.name])] if ranked else []),
                 *(
                     in_words(overall(scores)[name], SCORES[name])
-                    + _mark(is_mean_marked(report.runs[model.run], model.model, space, name))
+                    + _mark(is_mean_marked(report.runs[model.run], model.results, space, name))
                     for name in columns
                 ),
             ]
@@ -45,13 +45,13 @@ def leaderboards(report: Report, part: Part) -> Iterator[str]:
         yield order
         head = ["#", "model", *(["rank, 95 %"] if ranked else []), *columns.values()]
         yield table(head, rows, left=2)
-        if note := note_on(model.model for model, _ in models):
+        if note := note_on(model.results for model, _ in models):
             yield note
 
 
-def by_corruption(part: Part, model: Shown) -> Iterator[str]:
+def by_corruption(part: Part, model: ModelEntry) -> Iterator[str]:
     """Yield a heading and a table for each label space of a model: a line for each corruption."""
-    for name, space in model.model.spaces.items():
+    for name, space in model.results.spaces.items():
         collected = {corruption: _cells(space, corruption) for corruption in space.corruptions}
         present = {title for cells in collected.values() for title in cells}
         columns = [title for score in DECLARED if (title := _title(score)) in present]
@@ -59,14 +59,14 @@ def by_corruption(part: Part, model: Shown) -> Iterator[str]:
             continue
         rows = [
             [
-                escape(corruption_title(key)) + _mark(key in model.model.marked),
+                escape(corruption_title(key)) + _mark(key in model.results.marked),
                 *(cells.get(column, "–") for column in columns),
             ]
             for key, cells in collected.items()
         ]
         yield f"### {escape(model.short)}, {heading(part, name)}"
         yield table(["corruption", *map(escape, columns)], rows)
-        if note := note_on([model.model]):
+        if note := note_on([model.results]):
             yield note
 
 

@@ -38,11 +38,11 @@ def stacked(
     room = width - sum(sizes[:kept])
     group: list[int] = []
     groups = []
-    for place in range(kept, len(head)):
-        if group and not markdown and sum(sizes[column] for column in group) + sizes[place] > room:
+    for index in range(kept, len(head)):
+        if group and not markdown and sum(sizes[column] for column in group) + sizes[index] > room:
             groups.append(group)
             group = []
-        group.append(place)
+        group.append(index)
     for columns in [*groups, group]:
         places = [*range(kept), *columns]
         yield _table(head, rows, places, left, markdown, last_apart)

@@ -175,8 +175,10 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
             }
             for score in LEADERBOARD:
                 name = score.name
-                own = standings.scores.get(name, {}).get(model)
-                cells = (None, None, None) if own is None else (own.value, *own.interval95)
+                estimate = standings.scores.get(name, {}).get(model)
+                cells: tuple[float | None, ...] = (None, None, None)
+                if estimate is not None:
+                    cells = (estimate.value, *estimate.interval95)
                 names = (name, f"{name}_low95", f"{name}_high95")
                 line |= {
                     key: None if (number := known(cell)) is None else round(number, 6)

@@ -98,7 +98,7 @@ def _meanings(report: Report) -> Iterator[str]:
         name
         for part in report.parts
         for model in part.models
-        for space in model.model.spaces.values()
+        for space in model.results.spaces.values()
         for name in overall(space)
     }
     for score in OVERALL:

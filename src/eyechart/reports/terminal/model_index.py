@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any
 
 from eyechart.reports.interval_text import known
-from eyechart.reports.series.report import Part, Report, Shown
+from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.terminal.markdown import one_line
 from eyechart.reports.words import space_title, suite_title
 from eyechart.results.runs import Run
@@ -52,13 +52,15 @@ def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
     return tuple(name for name in counted if find(space, score.path(name)) is not None)
 
 
-def _scored(model: Shown) -> Iterator[tuple[str, SpaceResults]]:
-    for name, space in model.model.spaces.items():
+def _scored(model: ModelEntry) -> Iterator[tuple[str, SpaceResults]]:
+    for name, space in model.results.spaces.items():
         if overall(space):
             yield name, space
 
 
-def _result(run: Run, part: Part, name: str, model: Shown, space: SpaceResults) -> dict[str, Any]:
+def _result(
+    run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults
+) -> dict[str, Any]:
     images, config = run.results.images, run.config
     # a card travels, and folders of this machine mean nothing elsewhere
     source = PurePath(images.source).name or "pictures"
@@ -76,7 +78,7 @@ def _result(run: Run, part: Part, name: str, model: Shown, space: SpaceResults) 
                 "seed": config.seed,
                 "stimulus": images.stimulus,
                 "corruptions": list(map(one_line, part.corruptions)),
-                "trained_on": list(map(one_line, model.model.marked)),
+                "trained_on": list(map(one_line, model.results.marked)),
             },
         },
         "metrics": [

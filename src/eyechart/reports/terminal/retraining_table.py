@@ -121,10 +121,10 @@ def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
     return lines_of_table(CAPTION, "ll" + "r" * 2 * count, heads, cells)
 
 
-def _label(own: RetrainedRow, rows: Sequence[RetrainedRow]) -> str:
+def _label(retrained: RetrainedRow, rows: Sequence[RetrainedRow]) -> str:
     """Return what a row is called: the model, and its label space where rows have several."""
     several = len({row.space for row in rows}) > 1
-    return f"{own.model} ({own.space})" if several else own.model
+    return f"{retrained.model} ({retrained.space})" if several else retrained.model
 
 
 def _cell(score: BeforeAfter | None, when: int) -> str:

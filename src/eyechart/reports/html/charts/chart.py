@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape as escape_html
 from typing import Any
 
-from eyechart.reports.series.report import Shown
+from eyechart.reports.series.report import ModelEntry
 from eyechart.stats.estimate import Estimate
 
 Spec = dict[str, Any]
@@ -138,7 +138,7 @@ def note(text: str, x: float, y: float, **more: Any) -> Spec:
     return {"text": text, "x": x, "y": y, "showarrow": False, **more}
 
 
-def labels(models: Iterable[Shown]) -> dict[str, str]:
+def labels(models: Iterable[ModelEntry]) -> dict[str, str]:
     """Return what to write beside the bars of models: short, escaped, each another."""
     collected: dict[str, str] = {}
     for model in models:

@@ -17,9 +17,9 @@ from eyechart.reports.html.charts.chart import (
 from eyechart.reports.html.charts.curve_chart import bands, line_trace
 from eyechart.reports.series.curves import PROPERTY_TITLES
 from eyechart.reports.series.human_curves import (
-    FoundExperiment,
     HumanLine,
     HumanPanel,
+    ReportExperiment,
     human_experiments,
     human_panels,
 )
@@ -30,13 +30,14 @@ from eyechart.scores.registry import PROPERTIES
 
 def people_charts(report: Report) -> Iterator[Chart]:
     """Yield charts of the human responses that the runs were compared with, each once."""
-    found = human_experiments(report)
-    for (index, run), experiments in groupby(found, key=lambda own: (own.part, own.run)):
+    reported = human_experiments(report)
+    by_run = groupby(reported, key=lambda experiment: (experiment.part, experiment.run))
+    for (index, run), experiments in by_run:
         yield from experiment_charts(list(experiments), index, run)
 
 
 def experiment_charts(
-    experiments: Iterable[FoundExperiment], index: int, run: int
+    experiments: Iterable[ReportExperiment], index: int, run: int
 ) -> Iterator[Chart]:
     """Yield a chart for each property and class of corruptions that look alike."""
     for letter, name in PROPERTIES.items():

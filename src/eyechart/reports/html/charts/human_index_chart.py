@@ -26,17 +26,17 @@ ROW, AROUND = 30, 130
 """Height of a bar, and of what is around all of them, in pixels."""
 
 
-def index_charts(part: Part, place: int) -> Iterator[Chart]:
+def index_charts(part: Part, part_index: int) -> Iterator[Chart]:
     """Yield charts of the means over corruptions, then of each corruption."""
     for space in part.spaces:
         for letter in PROPERTIES:
             for corruption in ("", *part.corruptions):
                 index = human_index(part, space, letter, corruption)
                 if index is not None:
-                    yield _chart(index, place, space)
+                    yield _chart(index, part_index, space)
 
 
-def _chart(index: HumanIndex, place: int, space: str) -> Chart:
+def _chart(index: HumanIndex, part_index: int, space: str) -> Chart:
     # where nobody said what kind of model any is, each has its own colour
     by_category = any(model.category for model in index.models)
     names = labels(index.models)
@@ -47,9 +47,9 @@ def _chart(index: HumanIndex, place: int, space: str) -> Chart:
     ]
     layout = {**_layout(index.letter, len(index.hmri)), "showlegend": by_category}
     return Chart(
-        slug("people-index", place, space, index.corruption or "mean", index.letter),
+        slug("people-index", part_index, space, index.corruption or "mean", index.letter),
         "people-index",
-        place,
+        part_index,
         space,
         index.corruption,
         index.title,

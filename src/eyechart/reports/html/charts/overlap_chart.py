@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from eyechart.reports.html.charts.chart import INK, MUTED, PAPER, Chart, Spec, escape, numbers
-from eyechart.reports.series.overlap import Overlap, overlap_in_words, overlap_labels
+from eyechart.reports.series.overlap import OverlapPanel, overlap_in_words, overlap_labels
 from eyechart.reports.terminal.overlap_tables import UNKNOWN
 
 FEW = 16
@@ -14,7 +14,7 @@ DEEP = "#0072B2"
 GREY = f"{MUTED}/0.25"
 
 
-def overlap_chart(overlap: Overlap) -> Chart:
+def overlap_chart(overlap: OverlapPanel) -> Chart:
     """Return the heat map."""
     names = _labels(overlap)
     heat: Spec = {
@@ -52,7 +52,7 @@ def overlap_chart(overlap: Overlap) -> Chart:
     )  # fmt: skip
 
 
-def _unknown_cells(overlap: Overlap, names: Sequence[str]) -> Spec:
+def _unknown_cells(overlap: OverlapPanel, names: Sequence[str]) -> Spec:
     """Return the cells without a score, grey, for plotly leaves cells without a number empty."""
     cells: Spec = {
         "type": "heatmap",
@@ -77,7 +77,7 @@ def _unknown_cells(overlap: Overlap, names: Sequence[str]) -> Spec:
     return cells
 
 
-def _labels(overlap: Overlap) -> list[str]:
+def _labels(overlap: OverlapPanel) -> list[str]:
     """Return what corruptions are called; those selected are marked."""
     return [
         f"<b>✓ {escape(text)}</b>" if name in overlap.selected else escape(text)
@@ -85,7 +85,7 @@ def _labels(overlap: Overlap) -> list[str]:
     ]
 
 
-def _layout(overlap: Overlap) -> Spec:
+def _layout(overlap: OverlapPanel) -> Spec:
     size = len(overlap.names)
     selected = [index for index, name in enumerate(overlap.names) if name in overlap.selected]
     return {

@@ -18,7 +18,7 @@ from eyechart.reports.html.charts.chart import (
 )
 from eyechart.reports.series.palette import CHANGE, WAYS
 from eyechart.reports.series.ranks import RankPanel, rank_panels, way_title
-from eyechart.reports.series.report import Report, Shown
+from eyechart.reports.series.report import ModelEntry, Report
 
 ROW, AROUND = 60, 120
 """Height of a model's bars, and of what is around all, in pixels."""
@@ -59,7 +59,7 @@ def _chart(panel: RankPanel) -> Chart:
     )
 
 
-def _bar(panel: RankPanel, way: str, model: Shown, label: str) -> Spec:
+def _bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:
     score, rank = panel.score(way, model), panel.rank(way, model)
     ends = panel.rank_interval(way, model)
     colour, pattern = WAYS[panel.ways.index(way) % len(WAYS)]
@@ -88,7 +88,7 @@ def _rank(rank: float, ends: tuple[float, float]) -> str:
     return f"{rank:g}" if low == high == rank else f"{rank:g} ({low:g}–{high:g})"
 
 
-def _triangle(model: Shown, label: str) -> Spec:
+def _triangle(model: ModelEntry, label: str) -> Spec:
     return {
         "type": "scatter",
         "mode": "markers",

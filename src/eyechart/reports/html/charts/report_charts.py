@@ -12,17 +12,17 @@ from eyechart.reports.html.charts.human_index_chart import index_charts
 from eyechart.reports.html.charts.overlap_chart import overlap_chart
 from eyechart.reports.html.charts.rank_chart import rank_charts
 from eyechart.reports.html.charts.visual_change_chart import coverage_charts, histogram_charts
-from eyechart.reports.series.overlap import Overlap
+from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.palette import dashes_of
 from eyechart.reports.series.report import Report
 
 
-def charts_of(report: Report, overlap: Overlap | None = None) -> tuple[Chart, ...]:
+def charts_of(report: Report, overlap: OverlapPanel | None = None) -> tuple[Chart, ...]:
     """Return the charts of a report, each under another id; `overlap`: of a benchmark, if known."""
     return tuple(_with_own_ids(_charts(report, overlap)))
 
 
-def _charts(report: Report, overlap: Overlap | None) -> Iterator[Chart]:
+def _charts(report: Report, overlap: OverlapPanel | None) -> Iterator[Chart]:
     dashes = dashes_of(dict.fromkeys(name for run in report.runs for name in run.models))
     for index, part in enumerate(report.parts):
         yield from index_charts(part, index)

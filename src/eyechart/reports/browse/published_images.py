@@ -1,4 +1,4 @@
-"""Pictures that others corrupted, read again from their files and compared with what was seen."""
+"""Images that others corrupted, read again from their files and compared with what was seen."""
 
 import hashlib
 from functools import cached_property
@@ -13,22 +13,22 @@ from eyechart.images.identity import file_digest
 from eyechart.images.image_files import SUFFIXES, read_picture
 from eyechart.images.published_arrays import open_pictures, to_planes
 from eyechart.images.stimulus import find_stimulus
-from eyechart.reports.browse.photographs import WHERE, checked
+from eyechart.reports.browse.remade_images import WHERE, checked
 from eyechart.results.runs import Run
 from eyechart.testsets.published_files import Published, find_published
 
 
-class PublishedPictures:
-    """Reads pictures from ImageNet-C's folders or CIFAR-10-C's arrays, where they lay or `images`.
+class PublishedImages:
+    """Reads images from ImageNet-C's folders or CIFAR-10-C's arrays, where they lay or `images`.
 
-    Clean pictures do not lie beside them: they are read if `images` is their place.
+    Clean images do not lie beside them: they are read if `images` is where they are.
     """
 
     def __init__(self, run: Run, images: Path | None) -> None:
         self.run, self.images = run, images
 
     def corrupted(self, row: pa.Table) -> Tensor:
-        """Return the picture as models saw it."""
+        """Return the image as models saw it."""
         name, severity = row["picture"][0].as_py(), int(row["severity"][0].as_py())
         corruption = row["corruption"][0].as_py()
         path = self._published.corruptions.get(corruption)
@@ -36,15 +36,15 @@ class PublishedPictures:
             raise UsageError(f"{self._published.root} has no {corruption} any more: {WHERE}.")
         if self._published.is_arrays:
             array = open_pictures(path)
-            place = (severity - 1) * (len(array) // 5) + int(name)
-            if place >= len(array):
+            index = (severity - 1) * (len(array) // 5) + int(name)
+            if index >= len(array):
                 raise UsageError(f"{path} has no picture {name} any more: {WHERE}.")
-            return checked(to_planes(array[place : place + 1])[0], row)
+            return checked(to_planes(array[index : index + 1])[0], row)
         file = _with_any_suffix(path / str(severity), name)
         return checked(find_stimulus("native")(read_picture(file)), row)
 
     def clean(self, row: pa.Table) -> Tensor:
-        """Return the clean picture as models saw it."""
+        """Return the clean image as models saw it."""
         name, digest = row["picture"][0].as_py(), row["digest"][0].as_py()
         if self.images is None or find_published(self.images) is not None:
             raise UsageError(
@@ -58,10 +58,10 @@ class PublishedPictures:
                 raise UsageError(f"{self.images} holds other clean pictures: {WHERE}.")
             return checked(to_planes(pixels)[0], row)
         stem = PurePosixPath(name).stem
-        for picture in self._clean.get(stem, ()):
-            if file_digest(picture.path) == digest:
-                how = find_stimulus(str(self.run.config.clean))
-                return checked(how(read_picture(picture.path)), row)
+        for image in self._clean.get(stem, ()):
+            if file_digest(image.path) == digest:
+                stimulus = find_stimulus(str(self.run.config.clean))
+                return checked(stimulus(read_picture(image.path)), row)
         raise UsageError(
             f"{stem} is not in {self.images}, or another file than the run was made of: {WHERE}."
         )
@@ -69,9 +69,9 @@ class PublishedPictures:
     @cached_property
     def _published(self) -> Published:
         for source in (self.images, Path(self.run.results.images.source)):
-            found = None if source is None else find_published(source)
-            if found is not None:
-                return found
+            published = None if source is None else find_published(source)
+            if published is not None:
+                return published
         raise UsageError(
             f"The corrupted pictures of this run are not at {self.run.results.images.source}:"
             f" {WHERE}."
@@ -80,14 +80,14 @@ class PublishedPictures:
     @cached_property
     def _clean(self) -> dict[str, list[Picture]]:
         assert self.images is not None
-        found: dict[str, list[Picture]] = {}
-        for picture in find_images(self.images):
-            found.setdefault(PurePosixPath(picture.name).stem, []).append(picture)
-        return found
+        by_stem: dict[str, list[Picture]] = {}
+        for image in find_images(self.images):
+            by_stem.setdefault(PurePosixPath(image.name).stem, []).append(image)
+        return by_stem
 
 
 def _with_any_suffix(folder: Path, name: str) -> Path:
-    """Return the file of a picture, which may be stored in another format than elsewhere."""
+    """Return the file of an image, which may be stored in another format than elsewhere."""
     named = PurePosixPath(name)
     if named.is_absolute() or ".." in named.parts:
         raise UsageError(f"{name} is no name of a picture.")

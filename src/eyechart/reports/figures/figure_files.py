@@ -16,6 +16,7 @@ from eyechart.core.files import atomic_file
 from eyechart.core.progress import Advance, no_advance
 from eyechart.reports.figures.area_figure import plan_areas
 from eyechart.reports.figures.curve_figure import plan_curves
+from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, joined
 from eyechart.reports.figures.error_figure import plan_error_bars, plan_errors
 from eyechart.reports.figures.error_latex import plan_tables
 from eyechart.reports.figures.example_figure import plan_examples
@@ -23,11 +24,10 @@ from eyechart.reports.figures.human_curve_figure import plan_people
 from eyechart.reports.figures.human_index_figure import plan_people_index
 from eyechart.reports.figures.latex import MADE
 from eyechart.reports.figures.overlap_figure import plan_overlap
-from eyechart.reports.figures.plan import Plan, Plans, file_stems, joined
+from eyechart.reports.figures.paper_style import drawable, paper_style
 from eyechart.reports.figures.rank_figure import plan_ranks
-from eyechart.reports.figures.style import drawable, paper_style
 from eyechart.reports.figures.visual_change_figure import plan_visual_change
-from eyechart.reports.series.overlap import Overlap
+from eyechart.reports.series.overlap import OverlapPanel
 from eyechart.reports.series.report import Report
 
 CREATOR = "eyechart"
@@ -46,7 +46,7 @@ MARKS = {
 """What a file of ours holds, as a pattern."""
 
 
-def plan_figures(report: Report, overlap: Overlap | None = None) -> Plans:
+def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawings:
     """Return all that can be drawn of a report, and a sentence for each thing that cannot be."""
     return joined(
         [
@@ -68,20 +68,20 @@ def plan_figures(report: Report, overlap: Overlap | None = None) -> Plans:
 def write_figures(
     report: Report,
     folder: Path,
-    overlap: Overlap | None = None,
-    begin: Callable[[int], Advance] = lambda n_plans: no_advance,
+    overlap: OverlapPanel | None = None,
+    begin: Callable[[int], Advance] = lambda n_drawings: no_advance,
 ) -> list[Path]:
-    """Write every figure of a report, and return their paths; see `write_plans`.
+    """Write every figure of a report, and return their paths; see `write_drawings`.
 
     What cannot be drawn is left out; see `plan_figures` for why.
     """
-    return write_plans(plan_figures(report, overlap).plans, folder, begin)
+    return write_drawings(plan_figures(report, overlap).drawings, folder, begin)
 
 
-def write_plans(
-    plans: Sequence[Plan],
+def write_drawings(
+    drawings: Sequence[Drawing],
     folder: Path,
-    begin: Callable[[int], Advance] = lambda n_plans: no_advance,
+    begin: Callable[[int], Advance] = lambda n_drawings: no_advance,
 ) -> list[Path]:
     """Write every figure as SVG and PDF and every table as LaTeX, and return their paths.
 
@@ -91,15 +91,15 @@ def write_plans(
     anything is written.
     """
     targets = [
-        [folder / f"{stem}{ending}" for ending in plan.endings]
-        for plan, stem in zip(plans, file_stems(plans), strict=True)
+        [folder / f"{stem}{ending}" for ending in drawing.endings]
+        for drawing, stem in zip(drawings, file_stems(drawings), strict=True)
     ]
     _check(folder, [path for paths in targets for path in paths])
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        step = begin(len(plans))
-        for plan, paths in zip(plans, targets, strict=True):
-            _write(plan, paths)
+        step = begin(len(drawings))
+        for drawing, paths in zip(drawings, targets, strict=True):
+            _write(drawing, paths)
             step(1, "")
     except OSError as error:
         raise UsageError(f"Cannot write into {folder}: {error.strerror or error}.") from None
@@ -118,7 +118,7 @@ def check_figure(path: Path) -> None:
 def write_figure(make: Callable[[], Figure], path: Path, caption: str) -> None:
     """Write one figure as the ending of its file says; see `check_figure`."""
     check_figure(path)
-    _write(Plan((path.stem,), caption, make, (path.suffix,)), [path])
+    _write(Drawing((path.stem,), caption, make, (path.suffix,)), [path])
 
 
 def is_ours(path: Path) -> bool:
@@ -140,13 +140,13 @@ def _check(folder: Path, targets: Sequence[Path]) -> None:
             )
 
 
-def _write(plan: Plan, paths: Sequence[Path]) -> None:
+def _write(drawing: Drawing, paths: Sequence[Path]) -> None:
     with paper_style():
-        content = plan.make()
+        content = drawing.make()
         for path in paths:
             with atomic_file(path) as temporary:
                 if isinstance(content, Figure):
-                    save(content, temporary, path.suffix.lower().removeprefix("."), plan.caption)
+                    save(content, temporary, path.suffix.lower().removeprefix("."), drawing.caption)
                 else:
                     temporary.write_text(content, encoding="utf-8", newline="\n")
 

@@ -13,7 +13,7 @@ LONGEST = 80
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Drawing:
     """One figure or one LaTeX table. `words`: what its file is called after, joined by hyphens."""
 
     words: tuple[str, ...]
@@ -23,29 +23,29 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Plans:
+class Drawings:
     """What can be drawn of a report; `notes`: one sentence for each thing that cannot be."""
 
-    plans: tuple[Plan, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def joined(several: Iterable[Plans]) -> Plans:
-    """Return all plans and all notes, those said twice once."""
+def joined(several: Iterable[Drawings]) -> Drawings:
+    """Return all drawings and all notes, those said twice once."""
     groups = list(several)
     notes = dict.fromkeys(note for item in groups for note in item.notes)
-    return Plans(tuple(plan for item in groups for plan in item.plans), tuple(notes))
+    return Drawings(tuple(drawing for item in groups for drawing in item.drawings), tuple(notes))
 
 
-def file_stems(plans: Iterable[Plan]) -> list[str]:
-    """Return a file name without ending for each plan: safe in any folder, and all different.
+def file_stems(drawings: Iterable[Drawing]) -> list[str]:
+    """Return a file name without ending for each drawing: safe in any folder, and all different.
 
     Also where letters' case counts for nothing.
     """
     taken: set[str] = set()
     stems = []
-    for plan in plans:
-        stem = safe_name("-".join(plan.words))
+    for drawing in drawings:
+        stem = safe_name("-".join(drawing.words))
         unique, number = stem, 1
         while unique.lower() in taken:
             number += 1

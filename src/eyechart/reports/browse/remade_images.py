@@ -1,4 +1,4 @@
-"""Pictures of a test set made again, one at a time, from the photographs they were made of.
+"""Images of a test set made again, one at a time, from the clean images they were made of.
 
 What comes back has the pixels that the models saw, or there is a sentence that says why not.
 """
@@ -28,46 +28,45 @@ CPU = torch.device("cpu")
 WHERE = "start again with --images PATH, the place where they are now"
 
 
-class Maker(Protocol):
-    """Makes the pictures of a run again: uint8 (3, H, W), or a UsageError that says why not.
+class ImageMaker(Protocol):
+    """Makes the images of a run again: uint8 (3, H, W), or a UsageError that says why not.
 
-    Both are given one row with the test set's columns, `clean` that of the clean picture.
+    Both take one row with the test set's columns, `clean` that of the clean image.
     """
 
     def corrupted(self, row: pa.Table) -> Tensor:
-        """Return the picture as models saw it."""
+        """Return the image as models saw it."""
 
     def clean(self, row: pa.Table) -> Tensor:
-        """Return the clean picture as models saw it."""
+        """Return the clean image as models saw it."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place where photographs may be: a folder, a list, or the demo's."""
+class CleanImageSource:
+    """Where clean images may be: a folder, a list, or the demo's."""
 
     source: str
     leave_out: Path
 
     @cached_property
-    def pictures(self) -> Mapping[str, Picture]:
-        """All photographs by name; they are looked for once."""
-        if self.source == SOURCE:
-            return {picture.name: picture for picture in demo_pictures()}
-        found = find_images(Path(self.source), self.leave_out)
-        return {picture.name: picture for picture in found}
+    def images(self) -> Mapping[str, Picture]:
+        """All clean images by name; they are looked for once."""
+        is_demo = self.source == SOURCE
+        images = demo_pictures() if is_demo else find_images(Path(self.source), self.leave_out)
+        return {image.name: image for image in images}
 
 
-class Photographs:
-    """Makes pictures from photographs that lie where they did, or in `images`."""
+class RemadeImages:
+    """Makes images from clean ones that lie where they did, or in `images`."""
 
     def __init__(self, run: Run, images: Path | None) -> None:
-        about = run.results.images
-        self.stimulus, self.plan = about.stimulus, run.config.plan
-        sources = [about.source] if images is None else [str(images), about.source]
-        self.places = [Place(source, run.folder) for source in sources]
+        recorded = run.results.images
+        self.stimulus, self.plan = recorded.stimulus, run.config.plan
+        sources = [recorded.source] if images is None else [str(images), recorded.source]
+        self.sources = [CleanImageSource(source, run.folder) for source in sources]
 
     def corrupted(self, row: pa.Table) -> Tensor:
-        """Return the picture as models saw it."""
+        """Return the image as models saw it."""
         picture = self._find(row["picture"][0].as_py(), row["digest"][0].as_py())
         images = load_pictures([picture], picture.name, self.stimulus)
         (samples,) = read_samples(row, images, self.plan.entries())
@@ -82,35 +81,35 @@ class Photographs:
         return checked(levels[0], row)
 
     def clean(self, row: pa.Table) -> Tensor:
-        """Return the clean picture as models saw it."""
+        """Return the clean image as models saw it."""
         return self.corrupted(row)
 
     def _find(self, name: str, digest: str) -> Picture:
-        """Return the photograph of that name, unless it is another file than it was."""
+        """Return the clean image of that name, unless it is another file than it was."""
         problems = []
-        for place in self.places:
+        for source in self.sources:
             try:
-                picture = place.pictures.get(name)
-                if picture is not None and file_digest(picture.path) == digest:
-                    return picture
+                image = source.images.get(name)
+                if image is not None and file_digest(image.path) == digest:
+                    return image
             except UsageError:
-                problems.append(f"The photographs of this run are not at {place.source}")
+                problems.append(f"The photographs of this run are not at {source.source}")
             except OSError as error:
                 problems.append(f"{name} cannot be read ({error.strerror or error})")
             else:
-                is_other = picture is not None
-                what = "is another file than the run was made of" if is_other else "is not there"
-                problems.append(f"{name} in {place.source} {what}")
+                is_other = image is not None
+                reason = "is another file than the run was made of" if is_other else "is not there"
+                problems.append(f"{name} in {source.source} {reason}")
         raise UsageError(f"{problems[0]}: {WHERE}.")
 
 
-def checked(picture: Tensor, row: pa.Table) -> Tensor:
-    """Return the picture, uint8 (3, H, W), if its pixels are those that a row says."""
-    digest = content_keys(picture[None]).numpy().view(np.uint64)[0]
+def checked(image: Tensor, row: pa.Table) -> Tensor:
+    """Return the image, uint8 (3, H, W), if its pixels are those that a row says."""
+    digest = content_keys(image[None]).numpy().view(np.uint64)[0]
     if int(digest) != row["pixels"][0].as_py():
         raise UsageError(
             f"Row {row['row'][0].as_py()} ({row['corruption'][0].as_py()}) can only be made with"
             " other pixels than the models saw: the run is of another version of eyechart or of"
             " another kind of device, so it is not shown."
         )
-    return picture
+    return image

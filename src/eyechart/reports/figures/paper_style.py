@@ -15,7 +15,7 @@ from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import Patch
 
 from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
-from eyechart.reports.series.report import COLOURS, Shown
+from eyechart.reports.series.report import COLOURS, ModelEntry
 
 COLUMN, PAGE = 3.3, 6.9
 """Widths of a column and of a page of a paper, in inches."""
@@ -104,7 +104,7 @@ class Look:
     hatch: str
 
 
-def looks_of(models: tuple[Shown, ...], by_category: bool = False) -> dict[str, Look]:
+def looks_of(models: tuple[ModelEntry, ...], by_category: bool = False) -> dict[str, Look]:
     """Return what stands for each model by its name, in its own colour or in its category's.
 
     Models none of which has a category keep their own colours.
@@ -131,7 +131,7 @@ def looks_of(models: tuple[Shown, ...], by_category: bool = False) -> dict[str, 
     return collected
 
 
-def category_patches(models: tuple[Shown, ...]) -> list[Patch]:
+def category_patches(models: tuple[ModelEntry, ...]) -> list[Patch]:
     """Return the legend's entries of the categories that models have, if any has one."""
     names = {model.category for model in models}
     if not any(names):

@@ -1,0 +1,217 @@
+"""What the image browser gets as JSON: tests, models, the samples of a corruption, one sample."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from eyechart.core.errors import UsageError
+from eyechart.labels.spaces import ENTRY16
+from eyechart.reports.browse.recorded_predictions import NamedPredictions, RecordedPredictions
+from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.words import corruption_title, space_title, suite_title
+from eyechart.results.schema import ModelCurve, PropertyResults, SampledCurve, SpaceResults
+from eyechart.scores.registry import PROPERTIES
+from eyechart.testsets.samples import FloatArray
+
+UNKNOWN = -1
+"""Where 1 stands for yes and 0 for no: nobody knows."""
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample of a test set: `run`: the index of its run in the report."""
+
+    run: int
+    row: int
+    corruption: str
+
+
+def describe_tests(report: Report) -> list[Json]:
+    """Return what there is to choose from: tests, their corruptions, models, label spaces."""
+    return [
+        {
+            "suite": part.suite,
+            "title": suite_title(part.suite),
+            "corruptions": [
+                {"name": name, "title": corruption_title(name)} for name in part.corruptions
+            ],
+            "models": [
+                {
+                    "name": model.name,
+                    "short": model.short,
+                    "colour": model.colour,
+                    "run": model.run,
+                    "spaces": [
+                        {"name": name, "title": space_title(name)} for name in model.results.spaces
+                    ],
+                }
+                for model in part.models
+            ],
+        }
+        for part in report.parts
+    ]
+
+
+def describe_runs(report: Report) -> list[Json]:
+    """Return where each run is, where its images were, and which models it has."""
+    return [
+        {
+            "folder": str(run.folder),
+            "suite": run.config.suite,
+            "source": run.results.images.source,
+            "models": list(run.models),
+        }
+        for run in report.runs
+    ]
+
+
+def describe_samples(
+    recorded: RecordedPredictions, corruption: str, model: str, space: str
+) -> Json:
+    """Return all samples of a corruption from mild to strong, and the model's curves.
+
+    Samples without Δv come last; where none has one they go by severity. `correct` and `same`
+    (predicted as the clean image): 1, 0, or −1 where nobody knows.
+    """
+    named = recorded.predictions(corruption, model, space)
+    predictions, samples = named.predictions, recorded.samples[corruption]
+    rows = samples["row"].to_numpy()
+    order = np.lexsort((rows, _last(predictions.severity), _last(predictions.delta_v)))
+    images = samples["picture"].combine_chunks().dictionary_encode()
+    return {
+        "space": named.space,
+        "rows": rows[order].tolist(),
+        "delta_v": _nulls(predictions.delta_v[order]),
+        "correct": _flags(predictions.correct[order]),
+        "same": _flags(predictions.consistent[order]),
+        "picture": images.indices.to_numpy()[order].tolist(),
+        "pictures": images.dictionary.to_pylist(),
+        "curves": _describe_curves(recorded.model(model).spaces, named.space, corruption),
+    }
+
+
+def _describe_curves(spaces: Mapping[str, SpaceResults], space: str, corruption: str) -> Json:
+    """Return the curves that samples lie on: s_a and s_p of model and humans, and why not."""
+    results = spaces[space].corruptions.get(corruption)
+    curves: Json = {}
+    notes: list[str] = []
+    for letter, scored in ({} if results is None else results.properties).items():
+        if scored.curve is None:
+            notes.append(f"{PROPERTIES[letter]}: {scored.note}" if scored.note else "")
+            continue
+        curves[letter] = _line(scored.curve)
+        if scored.people is not None and not scored.people.corrected_for_chance:
+            curves[f"people_{letter}"] = _line(scored.people.line)
+            curves["people"] = scored.people.about
+        elif space == ENTRY16:
+            notes.append(_why_no_humans(scored, PROPERTIES[letter]))
+        elif ENTRY16 in spaces:
+            where = f"people's curve is with {space_title(ENTRY16)}, which is what they answered in"
+            notes.append(where)
+    return {"notes": [note for note in dict.fromkeys(notes) if note], **curves}
+
+
+def describe_sample(
+    recorded: Mapping[int, RecordedPredictions], part: Part, sample: Sample, space: str
+) -> Json:
+    """Return all that is known of one sample, with the predictions of all models of its test.
+
+    `recorded`: by the index of their run in the report.
+    """
+    table = recorded[sample.run].sample(sample.corruption, sample.row)
+    columns = ["picture", "label", "delta_v", "severity", "draw", "stimulus", "digest"]
+    (values,) = table.select(columns).to_pylist()
+    predictions = list(_predictions(recorded, part, sample, space))
+    truth = next((truth for _, truth in predictions if truth), "")
+    if not truth and space == ENTRY16:
+        native = _predictions(recorded, part, sample, "native")
+        native_truth = next((truth for _, truth in native if truth), "")
+        truth = f"{native_truth} (none of the 16 categories)" if native_truth else ""
+    return {
+        **values,
+        "row": sample.row,
+        "corruption": sample.corruption,
+        "title": corruption_title(sample.corruption),
+        "truth": truth,
+        "parameters": _parameters(recorded[sample.run], table, sample.corruption),
+        "answers": [prediction for prediction, _ in predictions],
+    }
+
+
+def _predictions(
+    recorded: Mapping[int, RecordedPredictions], part: Part, sample: Sample, space: str
+) -> Iterator[tuple[Json, str]]:
+    """Yield each model's prediction, and what the image shows in its label space."""
+    table = recorded[sample.run].sample(sample.corruption, sample.row)
+    for model in part.models:
+        run = recorded[model.run]
+        if run.corruption_of(sample.row) != sample.corruption:
+            continue
+        candidate = run.sample(sample.corruption, sample.row)
+        # the same number in another run is the same image only if its pixels are
+        if any(candidate[name][0] != table[name][0] for name in ("digest", "pixels")):
+            continue
+        index = run.index(sample.corruption, sample.row)
+        named = run.predictions(sample.corruption, model.name, space)
+        yield _prediction(named, index, model), named.name(int(named.predictions.label[index]))
+
+
+def _prediction(named: NamedPredictions, index: int, model: ModelEntry) -> Json:
+    predictions = named.predictions
+    assert predictions.answer is not None and predictions.confidence is not None
+    only = slice(index, index + 1)
+    return {
+        "model": model.name,
+        "short": model.short,
+        "colour": model.colour,
+        "space": named.space,
+        "said": named.name(int(predictions.answer[index])),
+        "confidence": _nulls(predictions.confidence[only])[0],
+        "correct": _flags(predictions.correct[only])[0],
+        "same": _flags(predictions.consistent[only])[0],
+    }
+
+
+def _parameters(recorded: RecordedPredictions, table: pa.Table, corruption: str) -> list[Json]:
+    """Return each number that made the image, with its unit and meaning where they are known."""
+    try:
+        entries = {entry.name: entry for entry in recorded.run.config.plan.entries()}
+    except UsageError:
+        entries = {}  # of a custom suite that is missing by now
+    entry = entries.get(corruption)
+    described: list[Json] = []
+    for name, value in table["parameters"][0].as_py() or ():
+        known = None if entry is None else entry.corruption.parameter(name)
+        unit, meaning = ("", "") if known is None else (known.unit, known.meaning)
+        described.append({"name": name, "value": value, "unit": unit, "meaning": meaning})
+    return described
+
+
+def _why_no_humans(score: PropertyResults, name: str) -> str:
+    if score.people is not None:
+        return f"people's {name}: corrected for chance, and so on another scale than this one"
+    return f"people's {name}: {score.people_note}" if score.people_note else ""
+
+
+def _line(curve: SampledCurve) -> Json:
+    line: Json = {"delta_v": list(curve.delta_v), "values": list(curve.values)}
+    if isinstance(curve, ModelCurve):
+        line |= {"low": list(curve.low95), "high": list(curve.high95)}
+    return line
+
+
+def _last(values: FloatArray) -> FloatArray:
+    """Return the values with those that are missing behind all others."""
+    return np.where(np.isnan(values), np.inf, values)
+
+
+def _nulls(values: FloatArray) -> list[float | None]:
+    return [None if value != value else value for value in values.tolist()]
+
+
+def _flags(values: FloatArray) -> list[int]:
+    return [UNKNOWN if value != value else int(value) for value in values.tolist()]

@@ -1,0 +1,207 @@
+"""The recorded samples of a run, a corruption at a time, and what each model predicted for them."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from threading import RLock
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eyechart.core.errors import UsageError
+from eyechart.core.parts import Parts, file_name
+from eyechart.images.imageset import Damaged
+from eyechart.labels.categories import CATEGORIES, NONE
+from eyechart.labels.imagenet import class_names
+from eyechart.labels.spaces import ENTRY16, native_labels
+from eyechart.pipeline.prepare import PREDICTIONS
+from eyechart.predictions.reading import PredictionReader, Predictions
+from eyechart.predictions.unreadable import left_out, without
+from eyechart.results.runs import Run
+from eyechart.results.schema import ModelResults
+from eyechart.testsets.manifest import SCHEMA
+from eyechart.testsets.plan import CLEAN
+from eyechart.testsets.samples import IntArray
+
+KEPT = 4
+"""So many corruptions of a run stay in memory."""
+
+COLUMNS = ("row", "picture", "delta_v", "severity", "model", "answer", "confidence", "rank")
+OF_CATEGORIES = ("category_max", "category_sum")
+
+Tables = dict[tuple[str, str], pa.Table]
+"""Rows by corruption and model."""
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class LastUsed(Generic[Key, Value]):
+    """The last `max_values` values that `make` made, by key; each is made once.
+
+    Threads wait for each other: two that ask for the same value do not both make it.
+    """
+
+    def __init__(self, make: Callable[[Key], Value], max_values: int) -> None:
+        self._make, self._max_values = make, max_values
+        self._kept: OrderedDict[Key, Value] = OrderedDict()
+        self._lock = RLock()
+
+    def __getitem__(self, key: Key) -> Value:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = self._make(key)
+            self._kept.move_to_end(key)
+            while len(self._kept) > self._max_values:
+                self._kept.popitem(last=False)
+            return self._kept[key]
+
+
+@dataclass(frozen=True, eq=False)
+class NamedPredictions:
+    """One model's predictions under one corruption in one label space, in the order of the samples.
+
+    `names`: of the classes.
+    """
+
+    space: str
+    predictions: Predictions
+    names: tuple[str, ...]
+
+    def name(self, label: int) -> str:
+        """Return a prediction, or a label, as text; "" for none."""
+        return "" if label == NONE else self.names[label]
+
+
+class RecordedPredictions:
+    """What a run recorded. Tables are read when they are asked for, the last few are kept.
+
+    `samples`: by corruption, with the test set's columns, in the order of their numbers.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.parts = Parts(run.folder / PREDICTIONS)
+        self.samples: LastUsed[str, pa.Table] = LastUsed(self._read_samples, KEPT + 1)
+        self._tables: LastUsed[str, Tables] = LastUsed(self._read, KEPT)
+        self._named: LastUsed[tuple[str, str, str], NamedPredictions] = LastUsed(
+            self._name, KEPT * 2 * len(run.models)
+        )
+
+    @property
+    def corruptions(self) -> tuple[str, ...]:
+        """The corruptions of the run, in the suite's order."""
+        return self.run.config.corruptions
+
+    @cached_property
+    def has_clean(self) -> bool:
+        """Whether the clean images were predicted too."""
+        return CLEAN in self.parts.names()
+
+    def model(self, name: str) -> ModelResults:
+        """Return the scores of a model, which must be there."""
+        results = self.run.results.model(name)
+        assert results is not None
+        return results
+
+    def predictions(self, corruption: str, model: str, space: str) -> NamedPredictions:
+        """Return a model's predictions in a label space, or in its first where it lacks that."""
+        spaces = self.model(model).spaces
+        return self._named[corruption, model, space if space in spaces else next(iter(spaces))]
+
+    def corruption_of(self, row: int) -> str | None:
+        """Return the corruption that a sample is of, None if there is no such sample."""
+        for name, rows in self._row_numbers.items():
+            index = int(np.searchsorted(rows, row))
+            if index < len(rows) and rows[index] == row:
+                return name
+        return None
+
+    def index(self, corruption: str, row: int) -> int:
+        """Return where a sample is among those of its corruption; it must be there."""
+        return int(np.searchsorted(self.samples[corruption]["row"].to_numpy(), row))
+
+    def sample(self, corruption: str, row: int) -> pa.Table:
+        """Return one sample as a table of one row, with the test set's columns."""
+        return self.samples[corruption].slice(self.index(corruption, row), 1)
+
+    def clean_sample(self, image: str) -> pa.Table | None:
+        """Return the sample of a clean image, if there is one."""
+        if not self.has_clean:
+            return None
+        clean = self.samples[CLEAN]
+        matching = clean.filter(pc.equal(clean["picture"], image))
+        return matching.slice(0, 1) if len(matching) else None
+
+    @cached_property
+    def _left_out(self) -> list[Damaged]:
+        return left_out(self.parts.folder)
+
+    @cached_property
+    def _row_numbers(self) -> dict[str, IntArray]:
+        """The numbers of all samples by corruption, rising."""
+        return {
+            name: np.unique(self._rows(name, ["row", "picture"])["row"].to_numpy())
+            for name in self.corruptions
+        }
+
+    @cached_property
+    def _clean(self) -> Tables:
+        return self._read(CLEAN) if self.has_clean else {}
+
+    @cached_property
+    def _true_labels(self) -> dict[str, tuple[str | None, str | None]]:
+        """The label and the category of every image, by its name."""
+        table = self.samples[CLEAN if self.has_clean else self.corruptions[0]]
+        columns = (table[name].to_pylist() for name in ("picture", "label", "category"))
+        return {name: (label, category) for name, label, category in zip(*columns, strict=True)}
+
+    def _rows(self, name: str, columns: list[str], only: tuple[str, str] | None = None) -> pa.Table:
+        """Return the rows of a corruption, without images that are left out."""
+        if file_name(name) not in self.parts.names():
+            raise UsageError(
+                f"{self.parts.folder} lacks the answers to {name}, without which there are no"
+                " pictures to go through: copy the whole folder of the run, or run the same"
+                " evaluation again."
+            )
+        return without(self.parts.read(name, columns, only), self._left_out)
+
+    def _read_samples(self, corruption: str) -> pa.Table:
+        first = ("model", self.run.models[0])
+        table = self._rows(corruption, [*SCHEMA.names, "model"], only=first)
+        return table.drop_columns(["model"]).combine_chunks()
+
+    def _read(self, corruption: str) -> Tables:
+        """Return the rows of all models, which lie in one file, by the model."""
+        columns = list(COLUMNS)
+        if any(ENTRY16 in model.spaces for model in self.run.results.models):
+            columns += OF_CATEGORIES
+        table = self._rows(corruption, columns)
+        return {
+            (corruption, name): table.filter(pc.equal(table["model"], name))
+            for name in self.run.models
+        }
+
+    def _name(self, key: tuple[str, str, str]) -> NamedPredictions:
+        corruption, name, space = key
+        model = self.model(name)
+        rule = self.run.config.rule if space == ENTRY16 else None
+        labels = dict(zip(self._true_labels, self._labels(model, space).tolist(), strict=True))
+        shared = {**self._tables[corruption], **self._clean}
+        reader = PredictionReader(self.parts.folder, labels, rule, self.has_clean, shared)
+        names = CATEGORIES if space == ENTRY16 else model.outputs or class_names()
+        return NamedPredictions(space, reader.outcomes(name, corruption), names)
+
+    def _labels(self, model: ModelResults, space: str) -> IntArray:
+        """Return the label of each image among a model's classes, −1 for none."""
+        if self.run.config.labels == "none":
+            return np.full(len(self._true_labels), NONE)
+        labels, categories = zip(*self._true_labels.values(), strict=True)
+        if space == ENTRY16:
+            return np.array(
+                [NONE if name is None else CATEGORIES.index(name) for name in categories]
+            )
+        return native_labels(list(labels), model.classes, model.outputs or None)
