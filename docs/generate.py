@@ -11,7 +11,8 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED
 from eyechart.suites.catalogue import LEVELS, describe_corruption, describe_parameter
-from eyechart.suites.suite import PUBLISHED, Entry, all_entries, load_suite
+from eyechart.suites.published import PUBLISHED
+from eyechart.suites.suite import Entry, all_entries, load_suite
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

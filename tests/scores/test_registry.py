@@ -25,10 +25,6 @@ from eyechart.scores.registry import (
 )
 
 SOURCE = Path(eyechart.__file__).parent
-TELLING = {"hmri_a", "mrsi_a", "r_p", "relative_mce"}
-"""A module that names two of these lists scores."""
-
-FORMULAS = {"scores/registry.py"}
 
 
 def names(scores):
@@ -43,15 +39,6 @@ def literals(path):
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-
-
-def test_no_other_module_lists_scores():
-    listing = {
-        path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
-        if len(literals(path) & TELLING) > 1
-    }
-    assert listing == FORMULAS
 
 
 def test_no_other_module_repeats_titles_or_meanings():

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import eyechart as ec
-from eyechart.suites.suite import PUBLISHED
+from eyechart.suites.published import PUBLISHED
 
 COUNTS = {
     "imagenet-c": 15,

@@ -127,6 +127,7 @@ def _print_runs(
     """Print the boards and how rankings differ; return what files would hold."""
     from eyechart.reports.terminal.leaderboard import comparison_texts
     from eyechart.results.rankings import (
+        TWO_BENCHMARKS,
         fixed_against_continuous,
         pictures_note,
         two_benchmarks,
@@ -142,7 +143,7 @@ def _print_runs(
     benchmarks = _or_say(lambda: two_benchmarks(boards, settings.labels)) or []
     if benchmarks:
         print("ImageNet-C against ImageNet-NOC, each line by one and the same metric")
-        pair = [board for board in boards if board.suite in ("imagenet-c", "imagenet-noc")]
+        pair = [board for board in boards if board.suite in TWO_BENCHMARKS]
         _print_note(pictures_note(pair))
         _print_rankings(console, benchmarks, markdown)
     return comparison_texts(ranked, discrete, benchmarks)

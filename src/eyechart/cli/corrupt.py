@@ -14,6 +14,8 @@ import typer
 from eyechart.cli.shared.paths import folder, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.core.registry import one_of
+from eyechart.suites.published import WITH_LEVELS
 
 if TYPE_CHECKING:
     from eyechart.suites.file_corruption import FileOutcome, Tally
@@ -53,7 +55,7 @@ def corrupt(
         str | None, typer.Option(help="Another source's version of the corruption.")
     ] = None,
     suite: Annotated[
-        str | None, typer.Option(help="All corruptions of imagenet-c or imagenet-c-extra.")
+        str | None, typer.Option(help=f"All corruptions of {one_of(WITH_LEVELS)}.")
     ] = None,
     layout: Annotated[
         str | None,

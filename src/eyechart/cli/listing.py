@@ -39,7 +39,8 @@ def corruptions(
 @app.command("suites")
 def suites() -> None:
     """List the published suites."""
-    from eyechart.suites.suite import PUBLISHED, load_suite
+    from eyechart.suites.published import PUBLISHED
+    from eyechart.suites.suite import load_suite
 
     published_suites = [load_suite(name) for name in PUBLISHED]
     rows = [(suite.name, str(len(suite)), suite.title, suite.source) for suite in published_suites]

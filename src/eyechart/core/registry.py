@@ -2,6 +2,8 @@
 
 import difflib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Generic, TypeVar
 
 from eyechart.core.errors import UsageError
@@ -29,25 +31,58 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     return UsageError(f"Unknown {kind} '{name}'. {hint}")
 
 
+def one_of(names: Iterable[str]) -> str:
+    """Return names as help and errors list them.
+
+    Example:
+        >>> one_of(["max", "mean", "sum"])
+        'max, mean or sum'
+    """
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a thing is that has not been asked for yet: `module:attribute`."""
+
+    address: str
+
+
 class Registry(Generic[Item]):
     """Things by name, in the order in which they were added."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, Item | _Source] = {}
 
     def add(self, name: str, item: Item) -> Item:
         """Add `item` under `name` and return it; a name can be taken only once."""
-        if name in self._items:
-            raise ValueError(f"{self.kind} '{name}' is registered twice.")
+        self._refuse_twice(name)
         self._items[name] = item
         return item
 
+    def add_lazily(self, name: str, address: str) -> None:
+        """Add what `module:attribute` names; it is imported when it is first asked for.
+
+        Help texts list names without waiting for what stands behind them.
+        """
+        self._refuse_twice(name)
+        self._items[name] = _Source(address)
+
+    def _refuse_twice(self, name: str) -> None:
+        if name in self._items:
+            raise ValueError(f"{self.kind} '{name}' is registered twice.")
+
     def __getitem__(self, name: str) -> Item:
         try:
-            return self._items[name]
+            item = self._items[name]
         except KeyError:
             raise unknown_name(self.kind, name, self._items) from None
+        if isinstance(item, _Source):
+            module, _, attribute = item.address.partition(":")
+            item = self._items[name] = getattr(import_module(module), attribute)
+        return item
 
     def __contains__(self, name: object) -> bool:
         return name in self._items
@@ -60,4 +95,4 @@ class Registry(Generic[Item]):
 
     def values(self) -> Iterator[Item]:
         """Yield the things in the order in which they were added."""
-        return iter(self._items.values())
+        return (self[name] for name in self._items)

@@ -14,7 +14,8 @@ from eyechart.images.image_files import unread_notes
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.suites.from_files import KNOWN, is_read
+from eyechart.suites.from_files import is_read
+from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import Published, find_published, load_published
 from eyechart.testsets.samples import choose_pictures
@@ -41,7 +42,7 @@ class ImageSource:
             if suite is not None and is_read(suite):
                 raise UsageError(f"{suite} is read from files: give its folder as --images.")
             return settings
-        if suite is not None and not (suite in KNOWN or is_read(suite)):
+        if suite is not None and not (suite in WITH_LEVELS or is_read(suite)):
             raise UsageError(
                 f"{self.published.root} holds {self.published.titles}, and --suite says {suite}:"
                 " leave it out, or give the clean pictures as --images."

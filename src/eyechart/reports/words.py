@@ -3,14 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from eyechart.core.errors import UsageError
+from eyechart.suites.published import TITLES
 from eyechart.suites.suite import load_suite, split_variant
 
 SUITES = {
-    "vcr": "VCR-Bench",
-    "imagenet-c": "ImageNet-C",
-    "imagenet-c-extra": "ImageNet-C extra",
-    "noc-candidates": "ImageNet-NOC candidates",
-    "imagenet-noc": "ImageNet-NOC",
+    **TITLES,
     "imagenet-3dcc": "ImageNet-3DCC",
     "imagenet-c-bar": "ImageNet-C-bar",
     "files": "Corrupted images",

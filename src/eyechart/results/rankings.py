@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -11,12 +12,19 @@ from eyechart.results.runs import Board
 from eyechart.scores.registry import BASELINE, CURVE_SCORES, HUMANS, LEADERBOARD
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.stats.ranking import Ranking, Swap, rank, swaps
+from eyechart.suites.catalogue import list_corruptions
+from eyechart.suites.published import WITH_LEVELS
 
-SHARED = (
-    "gaussian_noise", "shot_noise", "impulse_noise", "gaussian_blur", "glass_blur", "defocus_blur",
-    "motion_blur", "brightness", "frost",
-)  # fmt: skip
-"""The corruptions that both ImageNet-C, with its extras, and VCR have."""
+TWO_BENCHMARKS = ("imagenet-c", "imagenet-noc")
+"""Suites whose rankings of models are compared by one and the same metric."""
+
+
+@cache
+def shared_corruptions() -> tuple[str, ...]:
+    """Return the corruptions that both ImageNet-C, with its extras, and VCR have."""
+    levelled = {name for suite in WITH_LEVELS for name in list_corruptions(suite)}
+    names = (name.removeprefix("vcr/") for name in list_corruptions("vcr"))
+    return tuple(name for name in names if name in levelled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +80,14 @@ class Discrete:
 
 def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) -> Discrete | None:
     """Return how rankings by ImageNet-C and by VCR differ, if there are boards of both."""
-    fixed = [board for board in boards if board.suite in ("imagenet-c", "imagenet-c-extra")]
+    fixed = [board for board in boards if board.suite in WITH_LEVELS]
     continuous = next((board for board in boards if board.suite == "vcr"), None)
     if not fixed or continuous is None:
         return None
     models = _common([*fixed, continuous])
     where = _common_space([*fixed, continuous], space)
     rankings, coverage, missing = [], {}, []
-    for name in SHARED:
+    for name in shared_corruptions():
         board = next((candidate for candidate in fixed if name in candidate.corruptions), None)
         full = f"vcr/{name}"
         if board is None or full not in continuous.corruptions:
@@ -113,9 +121,9 @@ def fixed_against_continuous(boards: Sequence[Board], space: str | None = None) 
 def two_benchmarks(boards: Sequence[Board], space: str | None = None) -> list[Rankings]:
     """Return how ImageNet-C and ImageNet-NOC rank models, each time by one and the same metric."""
     by_suite = {board.suite: board for board in boards}
-    if "imagenet-c" not in by_suite or "imagenet-noc" not in by_suite:
+    if not by_suite.keys() >= set(TWO_BENCHMARKS):
         return []
-    pair = [by_suite["imagenet-c"], by_suite["imagenet-noc"]]
+    pair = [by_suite[suite] for suite in TWO_BENCHMARKS]
     models, where = _common(pair), _common_space(pair, space)
     has_baseline = _family(pair[0].baseline) == _family(pair[1].baseline) != ""
     metrics = [

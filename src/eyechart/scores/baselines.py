@@ -19,7 +19,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
 from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.catalogue import list_corruptions
-from eyechart.suites.suite import PUBLISHED
+from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 
 IMAGENET, ROBUSTBENCH = "imagenet-val", "robustbench-5000"
 """Sets of images that built-in tables were measured on."""
@@ -169,7 +169,7 @@ _TABLES = (
     Baseline(
         "alexnet",
         {},
-        suites=("imagenet-c", "imagenet-c-extra"),
+        suites=WITH_LEVELS,
         source="Hendrycks & Dietterich 2019; github.com/hendrycks/robustness, issue 10;"
         " style transfer: appendix C",
         saved=True,

@@ -11,6 +11,7 @@ from torch import Tensor
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import Corruption, Values
+from eyechart.suites.published import WITH_LEVELS
 from eyechart.suites.suite import Entry, load_suite
 
 FILE_SUITES = {
@@ -28,9 +29,6 @@ FILE_SUITES = {
 
 OTHERS = "files"
 """The suite of corruptions that belong to no benchmark known here."""
-
-KNOWN = ("imagenet-c", "imagenet-c-extra")
-"""The suites whose corruptions files can be of and that can be made here as well."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def is_read(suite: str) -> bool:
 
 def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
     """Return corruptions that are read from files; those that are known here keep their meaning."""
-    known = {entry.name: entry for suite_name in KNOWN for entry in load_suite(suite_name)}
+    known = {entry.name: entry for suite_name in WITH_LEVELS for entry in load_suite(suite_name)}
     # a level at which nothing is said: files are shown at severities 1 to 5
     return [
         known.get(name) or FileEntry(name, suite, name, "", levels={0: {}})
@@ -64,9 +62,9 @@ def entries_of(suite: str, names: Sequence[str]) -> list[Entry]:
 
 def suite_of(names: Sequence[str]) -> str:
     """Return the suite that corruptions of these names belong to, "files" if to none."""
-    benchmark, extra = ([entry.name for entry in load_suite(suite)] for suite in KNOWN)
+    benchmark, extra = ([entry.name for entry in load_suite(suite)] for suite in WITH_LEVELS)
     if set(names) <= {*benchmark, *extra}:
-        return KNOWN[0] if set(names) & set(benchmark) else KNOWN[1]
+        return WITH_LEVELS[0] if set(names) & set(benchmark) else WITH_LEVELS[1]
     return next(
         (suite for suite, members in FILE_SUITES.items() if set(names) <= set(members)), OTHERS
     )
@@ -79,7 +77,7 @@ def known_names() -> list[str]:
 
 def _benchmarks() -> list[list[str]]:
     """Return the names of each benchmark; ImageNet-C's extras belong to it."""
-    computed = [entry.name for suite in KNOWN for entry in load_suite(suite)]
+    computed = [entry.name for suite in WITH_LEVELS for entry in load_suite(suite)]
     return [computed, *map(list, FILE_SUITES.values())]
 
 
@@ -89,7 +87,7 @@ def of_one_benchmark(names: Collection[str]) -> list[str]:
     That is one of which nothing is missing, else ImageNet-C; of parts of others, all.
     """
     parts = [[name for name in benchmark if name in names] for benchmark in _benchmarks()]
-    extra = {entry.name for entry in load_suite(KNOWN[1])}
+    extra = {entry.name for entry in load_suite(WITH_LEVELS[1])}
     for benchmark, part in zip(_benchmarks(), parts, strict=True):
         if set(benchmark) - extra <= set(part):
             return part
@@ -98,6 +96,6 @@ def of_one_benchmark(names: Collection[str]) -> list[str]:
 
 def together_with(suite: str) -> set[str]:
     """Return all names of a suite's benchmark; of "files", those of every benchmark."""
-    if suite in KNOWN:
+    if suite in WITH_LEVELS:
         return set(_benchmarks()[0])
     return set(FILE_SUITES.get(suite, known_names()))

@@ -31,14 +31,12 @@ from eyechart.suites.folder import (
     claim,
     recorded_versions,
 )
+from eyechart.suites.published import WITH_LEVELS
 from eyechart.suites.suite import find_entry, load_suite
 
 FOLDERS, ARRAYS = "imagenet-c", "cifar-c"
 STIMULI = {FOLDERS: "224", ARRAYS: "native"}
 """What images are brought to in each layout where nothing else is said."""
-
-SUITES = ("imagenet-c", "imagenet-c-extra")
-"""The suites with published levels 1 to 5."""
 
 SEVERAL = "several"
 """What stands for the corruption in the record of a folder that has more than one."""
@@ -52,8 +50,8 @@ def corruptions_of(suite: str | None, names: Sequence[str]) -> tuple[list[str], 
         return list(dict.fromkeys(find_entry(name).name for name in names)), []
     if names:
         raise UsageError("Give --suite or --corruption, not both.")
-    if suite not in SUITES:
-        raise unknown_name("suite for --layout", suite, SUITES)
+    if suite not in WITH_LEVELS:
+        raise unknown_name("suite for --layout", suite, WITH_LEVELS)
     entries = list(load_suite(suite))
     ready = [entry.name for entry in entries if is_ready(entry)]
     return ready, [entry.name for entry in entries if entry.name not in ready]

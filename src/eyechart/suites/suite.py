@@ -17,8 +17,8 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
 from eyechart.corruptions import CORRUPTIONS, Corruption, Parameter
+from eyechart.suites.published import PUBLISHED
 
-PUBLISHED = ("imagenet-c", "imagenet-c-extra", "vcr", "noc-candidates", "imagenet-noc")
 SUFFIXES = (".yaml", ".yml")
 AT = "@"
 """Stands between the name of a suite and that of a variant: `vcr@paper`."""

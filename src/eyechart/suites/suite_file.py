@@ -9,7 +9,8 @@ import yaml
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.registry import unknown_name
-from eyechart.suites.suite import PUBLISHED, SUFFIXES, Entry, Suite, load_suite, parse_suite
+from eyechart.suites.published import PUBLISHED
+from eyechart.suites.suite import SUFFIXES, Entry, Suite, load_suite, parse_suite
 
 WIDTH = 100
 

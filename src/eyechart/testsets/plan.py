@@ -15,7 +15,8 @@ from eyechart.core.registry import unknown_name
 from eyechart.labels.spaces import SPACES
 from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
-from eyechart.suites.suite import PUBLISHED, Entry, load_suite
+from eyechart.suites.published import PUBLISHED, WITH_LEVELS
+from eyechart.suites.suite import Entry, load_suite
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
 from eyechart.visual_change.registry import find_ruler
 
@@ -24,7 +25,7 @@ CLEAN = "clean"
 
 SAMPLINGS = ("paper", "uniform")
 
-BENCHMARK, EXTRA = "imagenet-c", "imagenet-c-extra"
+BENCHMARK, EXTRA = WITH_LEVELS
 
 NAME = re.compile(r"[A-Za-z0-9_]+([-/][A-Za-z0-9_]+)*")
 

@@ -19,13 +19,13 @@ from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import FILES, Stimulus, find_stimulus
 from eyechart.suites.from_files import (
     FILE_SUITES,
-    KNOWN,
     OTHERS,
     known_names,
     of_one_benchmark,
     suite_of,
     together_with,
 )
+from eyechart.suites.published import WITH_LEVELS
 from eyechart.suites.suite import load_suite
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
@@ -69,7 +69,7 @@ class Published:
 
     def _of_suite(self, suite: str) -> Sequence[str]:
         """Return the names to use: a suite's, or those of a known benchmark, or all if none is."""
-        if suite in KNOWN:
+        if suite in WITH_LEVELS:
             return [entry.name for entry in load_suite(suite)]
         if suite in FILE_SUITES:
             return FILE_SUITES[suite]

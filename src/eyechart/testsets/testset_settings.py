@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
+from eyechart.core.registry import one_of
+from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 
 if TYPE_CHECKING:
     from eyechart.images.imageset import ImageSet
@@ -65,11 +67,11 @@ class TestsetSettings:
     definition: Annotated[
         str,
         Option(
-            help="The definition of visual change: vcr or sheikh2006; only vcr has humans to"
-            " compare with.",
+            help=f"The definition of visual change: {one_of(RULERS)}; only {DEFAULT_RULER} has"
+            " humans to compare with.",
             group="Corruptions",
         ),
-    ] = "vcr"
+    ] = DEFAULT_RULER
     jpeg: Annotated[
         int | None,
         Option(

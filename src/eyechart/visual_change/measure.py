@@ -14,10 +14,11 @@ from torch import Tensor
 
 from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
+from eyechart.core.registry import one_of
 from eyechart.images.image_types import Images, to_batch
 from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
-from eyechart.visual_change.measure_settings import DEFINITION, DTYPE
-from eyechart.visual_change.registry import find_ruler
+from eyechart.visual_change.measure_settings import DTYPE
+from eyechart.visual_change.registry import DEFAULT_RULER, RULERS, find_ruler
 from eyechart.visual_change.vif.pixel import PixelStatistics
 from eyechart.visual_change.vif.rulers import VifRuler, lost
 from eyechart.visual_change.vif.statistics import CleanStatistics
@@ -56,7 +57,7 @@ def vif(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = DEFINITION,
+    definition: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
@@ -80,7 +81,7 @@ def delta_v(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = DEFINITION,
+    definition: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Any:
@@ -98,7 +99,7 @@ def measure_change(
     clean: Images | Statistics,
     corrupted: Images,
     *,
-    definition: str = DEFINITION,
+    definition: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
 ) -> Change:
     """Return VIF, Δv and how far they can be trusted; the arguments are those of `vif`."""
@@ -108,7 +109,7 @@ def measure_change(
 def clean_statistics(
     clean: Images,
     *,
-    definition: str = DEFINITION,
+    definition: str = DEFAULT_RULER,
     dtype: str | torch.dtype = DTYPE,
     differentiable: bool = False,
 ) -> Statistics:
@@ -271,7 +272,8 @@ def find_vif(name: str) -> VifRuler:
     """Return the ruler that measures VIF by the definition of that name."""
     ruler = find_ruler(name)
     if not isinstance(ruler, VifRuler):
-        raise UsageError(f"{name} does not measure VIF: use vcr, sheikh2006 or pixel.")
+        known = [ruler.name for ruler in RULERS.values() if isinstance(ruler, VifRuler)]
+        raise UsageError(f"{name} does not measure VIF: use {one_of(known)}.")
     return ruler
 
 

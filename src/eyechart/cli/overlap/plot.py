@@ -95,7 +95,7 @@ def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str
     from eyechart.core.registry import unknown_name
     from eyechart.reports.series.overlap import clustered, in_order
     from eyechart.suites.catalogue import list_corruptions
-    from eyechart.suites.suite import PUBLISHED
+    from eyechart.suites.published import PUBLISHED
 
     common = _common(overlaps)
     if len(common) < 2:

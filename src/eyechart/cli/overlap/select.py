@@ -166,7 +166,8 @@ def _has_suite(matrix: Path) -> bool:
 def _suites(given: list[str] | None, matrix: Path) -> "list[Suite]":
     """Return where corruptions come from: as given, the study's own, or the published ones."""
     from eyechart.overlap.study_run import SUITE
-    from eyechart.suites.suite import PUBLISHED, load_suite
+    from eyechart.suites.published import PUBLISHED
+    from eyechart.suites.suite import load_suite
 
     if not given and _has_suite(matrix):
         return [load_suite(str(matrix / SUITE))]

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from eyechart.suites.published import WITH_LEVELS
+
 CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
     "people": ("People", "#444444"),
     "ViT": ("Vision transformer", "#842A8C"),
@@ -39,8 +41,7 @@ AREAS: Mapping[str, tuple[str, str]] = {
 
 SUITE_COLOURS: Mapping[str, tuple[str, str]] = {
     "vcr": ("#0072B2", ""),
-    "imagenet-c": ("#D55E00", "/"),
-    "imagenet-c-extra": ("#D55E00", "/"),
+    **dict.fromkeys(WITH_LEVELS, ("#D55E00", "/")),
     "": ("#7F7F7F", ""),
 }
 """Colour and hatch of a suite's bars where two suites are side by side."""

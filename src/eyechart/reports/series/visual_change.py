@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.series.report import Part, Report, pointer
 from eyechart.reports.words import corruption_title, corruption_words, suite_title
-from eyechart.results.rankings import SHARED
+from eyechart.results.rankings import shared_corruptions
+from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.coverage import CorruptionCoverage
 
-FIXED, CONTINUOUS = ("imagenet-c", "imagenet-c-extra"), ("vcr",)
+FIXED, CONTINUOUS = WITH_LEVELS, ("vcr",)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def _partner(report: Report, spread: Spread) -> list[Spread]:
     name = bare_name(spread.corruption)
     wanted = CONTINUOUS if spread.suite in FIXED else FIXED if spread.suite in CONTINUOUS else ()
     for part in report.parts:
-        if name in SHARED and part.suite in wanted:
+        if name in shared_corruptions() and part.suite in wanted:
             for corruption in part.corruptions:
                 partner = _spread(report, part, corruption)
                 if bare_name(corruption) == name and partner is not None:

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.visual_change.registry import find_ruler
+from eyechart.core.registry import one_of
+from eyechart.visual_change.registry import RULERS, find_ruler
 from eyechart.visual_change.vif.fidelity import clean_terms, kept_terms
 from eyechart.visual_change.vif.filters import BLOCK, dropped_blocks, window_side
 from eyechart.visual_change.vif.pyramid import subbands
@@ -16,7 +17,8 @@ def find_mapped(name: str) -> SubbandRuler:
     """Return the ruler of that name, or raise a UsageError if it cannot draw maps."""
     ruler = find_ruler(name)
     if not isinstance(ruler, SubbandRuler):
-        raise UsageError("--map needs a definition with subbands: vcr or sheikh2006.")
+        mapped = [known.name for known in RULERS.values() if isinstance(known, SubbandRuler)]
+        raise UsageError(f"--map needs a definition with subbands: {one_of(mapped)}.")
     return ruler
 
 

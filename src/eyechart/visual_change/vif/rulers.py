@@ -117,6 +117,5 @@ def lost(vif: Tensor, measurable: Tensor) -> Tensor:
     return torch.where(measurable, (1 - vif).clamp_min(0), torch.nan)
 
 
-VIF_RULERS: dict[str, VifRuler] = {
-    ruler.name: ruler for ruler in (SubbandRuler(VCR), SubbandRuler(SHEIKH2006), PixelRuler(PIXEL))
-}
+VCR_RULER, SHEIKH2006_RULER = SubbandRuler(VCR), SubbandRuler(SHEIKH2006)
+PIXEL_RULER = PixelRuler(PIXEL)

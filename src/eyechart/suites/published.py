@@ -1,0 +1,15 @@
+"""The packaged suites by name, each a YAML file in `data`; nothing slow is imported here."""
+
+TITLES = {
+    "imagenet-c": "ImageNet-C",
+    "imagenet-c-extra": "ImageNet-C extra",
+    "vcr": "VCR-Bench",
+    "noc-candidates": "ImageNet-NOC candidates",
+    "imagenet-noc": "ImageNet-NOC",
+}
+"""What tables and charts call a suite; the YAML file has the full title."""
+
+PUBLISHED = tuple(TITLES)
+
+WITH_LEVELS = PUBLISHED[:2]
+"""ImageNet-C and its extras, the suites with published levels 1 to 5."""

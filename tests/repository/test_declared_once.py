@@ -1,0 +1,173 @@
+"""Everything is declared once: only the module that declares a registry's names lists them.
+
+A module lists names if it has two of them in its strings, each by itself or both in one; docstrings
+and comments do not count. Every exception is below, with its reason.
+"""
+
+import ast
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import eyechart
+from eyechart.experiment.recruiters import RECRUITERS
+from eyechart.humans.importers import FORMATS
+from eyechart.labels.categories import RULES
+from eyechart.predictions.engine import ENGINES
+from eyechart.scores.registry import SCORES
+from eyechart.suites.catalogue import list_corruptions
+from eyechart.suites.published import PUBLISHED
+from eyechart.visual_change.registry import RULERS
+
+SOURCE = Path(eyechart.__file__).parent
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A registry: its names, the modules that declare them, and who else may name two, and why."""
+
+    names: Collection[str]
+    places: Collection[str]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+REGISTRIES = {
+    "scores": Declared(
+        list(SCORES),
+        {"scores/registry.py"},
+        {
+            "cli/compare.py": "examples in a help text",
+            "overlap/published_benchmarks.py": "columns of two published tables",
+            "pipeline/settings.py": "examples in a help text",
+            "reports/html/alone.py": "the sentence that a report on one model begins with",
+            "reports/series/model_errors.py": "the two means of corruption errors",
+            "reports/terminal/published_tables.py": "columns of published corruption errors",
+            "reports/terminal/result_tables.py": "two columns that a baseline brings",
+            "results/schema.py": "fields of the record of corruption errors",
+            "results/published_results.py": "columns of published tables",
+        },
+    ),
+    "rulers": Declared(
+        list(RULERS),
+        {"visual_change/registry.py"},
+        {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
+    ),
+    "engines": Declared(list(ENGINES), {"predictions/engine.py"}),
+    "recruiters": Declared(list(RECRUITERS), {"experiment/recruiters/"}),
+    "importers": Declared(
+        list(FORMATS),
+        {"humans/importers.py"},
+        {
+            "humans/import_settings.py": "help, which does not wait for the importers",
+            "experiment/server/routes.py": "other counts, of other trials",
+        },
+    ),
+    "label rules": Declared(
+        RULES,
+        {"labels/categories.py"},
+        {
+            "humans/human_settings.py": "help, which does not wait for torch",
+            "models/card.py": "the mean of a model's channels, its published accuracy",
+            "predictions/reading.py": "rules applied to what is recorded",
+            "predictions/record.py": "what is recorded, so that every rule can be applied",
+        },
+    ),
+    "suites": Declared(
+        PUBLISHED,
+        {"suites/published.py"},
+        {
+            "cli/compare.py": "examples in a help text",
+            "overlap/presets.py": "the settings of a published study",
+            "overlap/published_benchmarks.py": "the published tables of two suites",
+            "reports/figures/rank_figure.py": "which two suites the figure needs",
+            "reports/terminal/leaderboard.py": "columns of a table of two suites",
+            "results/rankings.py": "pairs of suites that papers compare",
+            "scores/baselines.py": "which suites a published baseline is for",
+            "scores/registry.py": "which scores papers print for a suite",
+        },
+    ),
+    "corruptions": Declared(
+        list_corruptions(),
+        {"corruptions/"},
+        {
+            "cli/corrupt.py": "examples in a help text",
+            "compat/imagecorruptions.py": "that package's own list",
+            "humans/transfer.py": "which corruption a published experiment is",
+        },
+    ),
+}
+
+
+@cache
+def strings() -> dict[str, frozenset[str]]:
+    """Return the strings of every module of the package by its path."""
+    return {
+        path.relative_to(SOURCE).as_posix(): frozenset(strings_of(path.read_text(encoding="utf-8")))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def strings_of(source: str) -> Iterator[str]:
+    """Yield every string of a module that is no docstring."""
+    nodes = list(ast.walk(ast.parse(source)))
+    documentation = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in documentation:
+            yield node.value
+
+
+def listed_names(texts: Collection[str], names: Collection[str]) -> set[str]:
+    """Return the names that strings list: by themselves, or several in one string."""
+    listed = set(texts) & set(names)
+    # the longest first, so that `noc/rain` is not found as `rain`
+    choice = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    word = re.compile(rf"(?<![\w/@-])(?:{choice})(?![\w/@-])")
+    for text in texts:
+        named = set(word.findall(text))
+        if len(named) > 1:
+            listed |= named
+    return listed
+
+
+def listing_modules(names: Collection[str]) -> dict[str, set[str]]:
+    """Return the modules that list two of the names, or the only one that there is."""
+    enough = min(2, len(names))
+    listed = {module: listed_names(texts, names) for module, texts in strings().items()}
+    return {module: names for module, names in listed.items() if len(names) >= enough}
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_names_are_listed_where_they_are_declared_and_nowhere_else(kind):
+    registry = REGISTRIES[kind]
+    strays = {
+        module: sorted(names)
+        for module, names in listing_modules(registry.names).items()
+        if not module.startswith(tuple(registry.places)) and module not in registry.reasons
+    }
+    assert strays == {}
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_exceptions_are_needed(kind):
+    registry = REGISTRIES[kind]
+    assert set(registry.reasons) <= set(listing_modules(registry.names))
+
+
+@pytest.mark.parametrize(
+    "source, listed",
+    [
+        ('X = {"fog": 1, "snow": 2}', {"fog", "snow"}),
+        ('if name == "fog":\n    a()\nelif name == "snow":\n    b()', {"fog", "snow"}),
+        ('help = "fog, noc/rain or snow."', {"fog", "noc/rain", "snow"}),
+        ('help = f"fog, noc/rain or {x}."', {"fog", "noc/rain"}),
+        ('f("fog and foggy noc/rainy days")', set()),
+        ('"""fog, snow."""\nX = "fog"  # or snow', {"fog"}),
+    ],
+)
+def test_what_lists_names_is_found(source, listed):
+    assert listed_names(set(strings_of(source)), ("fog", "noc/rain", "snow")) == listed
