@@ -16,7 +16,8 @@ skip_without_browser()
 
 from eyechart.experiment.server.routes import is_built  # noqa: E402
 from eyechart.experiment.simulate.browser_robots import LOOK, serving, take_part  # noqa: E402
-from eyechart.experiment.simulate.robots import Psychometric, Robot  # noqa: E402
+from eyechart.experiment.simulate.psychometric import Psychometric  # noqa: E402
+from eyechart.experiment.simulate.robots import Robot  # noqa: E402
 from eyechart.experiment.storage.database_tables import (  # noqa: E402
     ParticipantRow,
     PictureRow,

@@ -36,7 +36,7 @@ from eyechart.labels.categories import CATEGORIES
 
 
 def changed(config, **settings):
-    return config.model_copy(update=settings)
+    return replace(config, **settings)
 
 
 CONFIG = StudyConfig(name="s", title="S", trials=30, practice=6, qualification=5, catch=3)

@@ -126,7 +126,7 @@ def test_exclusions_say_who_by_which_rule_and_figure(study):
     # all of it but the codes by which participants are paid
     assert "CDONE" not in copy and "CFAIL" not in copy
     codes = {"prolific_code": "", "prolific_failed": ""}
-    assert yaml.safe_load(copy) == study.config.model_dump() | codes
+    assert yaml.safe_load(copy) == study.config.plain() | codes
 
 
 def test_the_excluded_can_be_kept(study, tmp_path):

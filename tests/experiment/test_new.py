@@ -22,7 +22,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.locks import try_lock
 from eyechart.experiment.design import stimulus_files, study_build
 from eyechart.experiment.storage.experiment_folder import open_study
-from eyechart.experiment.study_config import StudyConfig, read_config
+from eyechart.experiment.study_config import config_from, read_config
 from eyechart.labels.categories import CATEGORIES
 from study_inputs import SIDE, SMALL, TWO, draw_testset, save_photographs
 
@@ -111,7 +111,7 @@ def test_the_database_holds_the_study_and_its_stimuli(make, manifest, tmp_path):
     )
     stored = read_config(study / "study.yaml")
     assert (name, digest, status) == ("study", stored.digest, "open")
-    assert StudyConfig(**json.loads(config)) == stored
+    assert config_from(json.loads(config), "the database") == stored
     assert (stored.title, stored.side, stored.k, stored.clean_k) == ("Look!", SIDE, 3, 2)
     shown = rows_in(file, SHOWN)
     roles = Counter(row[0] for row in shown)
@@ -471,8 +471,8 @@ def test_other_pictures_than_the_test_sets_are_refused(make, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--k", 0), ("k must be at least 1",)),
-        (("--trials", 0), ("trials must be at least 1",)),
+        (("--k", 0), ("--k",)),
+        (("--settings", "none_wanted.yaml"), ("k must be at least 1, got 0",)),
         (("--kind", "sort"), ("Unknown kind of experiment 'sort'",)),
         (("--name", "Not This"), ("small letters", "'Not This'")),
         (("--catch-pool", 1), ("catch-pool must be at least catch",)),
@@ -509,12 +509,38 @@ def test_what_cannot_be_a_study_is_refused_and_leaves_nothing(
     monkeypatch.chdir(tmp_path)
     files = {
         "odd.yaml": "blocks: 3\n", "list.yaml": "- 1\n", "broken.yaml": "a: [\n",
-        "text.yaml": "block: many\n", "empty.txt": "\n",
+        "text.yaml": "block: many\n", "empty.txt": "\n", "none_wanted.yaml": "k: 0\n",
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     assert_refused(make(*arguments), *words)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"k": True}, "k in a.yaml must be int, got True."),
+        ({"k": 2.0}, "k in a.yaml must be int, got 2.0."),
+        ({"pass_share": "1"}, "pass_share in a.yaml must be float, got '1'."),
+        ({"title": 3}, "title in a.yaml must be str, got 3."),
+        ({"prolific_code": 3}, "prolific_code in a.yaml must be str, got 3."),
+        ({"stimulus_ms": 15}, "stimulus_ms must be at least 16, got 15."),
+        ({"lease_minutes": float("nan")}, "lease_minutes must be at least 0.01, got nan."),
+        ({"pass_share": 1.5}, "pass_share must be in [0, 1], got 1.5."),
+        ({"kind": "sort"}, "Unknown kind of experiment 'sort'"),
+    ],
+    ids=str,
+)
+def test_a_setting_of_a_wrong_type_or_out_of_bounds_is_one_sentence(settings, sentence):
+    with pytest.raises(UsageError) as error:
+        config_from({"name": "a", "title": "A"} | settings, "a.yaml")
+    assert str(error.value).startswith(sentence)
+
+
+def test_a_study_without_a_title_is_none():
+    with pytest.raises(UsageError, match=r"a.yaml is no study: title is missing\."):
+        config_from({"name": "a"}, "a.yaml")
 
 
 def test_a_folder_or_file_of_something_else_is_kept(make, tmp_path):

@@ -38,7 +38,7 @@ BUTTONS = ("same", "different")
 
 
 def changed(config, **settings):
-    return config.model_copy(update=settings)
+    return replace(config, **settings)
 
 
 def rules_of(sitting, config=NAMING):

@@ -11,7 +11,8 @@ from scipy.stats import binomtest
 from experiment_studies import CORRUPTIONS, Sizes, Visitor, in_process, make_study
 from eyechart.core.errors import UsageError
 from eyechart.experiment.server.serve import make_server
-from eyechart.experiment.simulate.robots import Psychometric, Robot, RobotQuestion, kinds_of
+from eyechart.experiment.simulate.psychometric import Psychometric
+from eyechart.experiment.simulate.robots import Robot, RobotQuestion, kinds_of
 from eyechart.experiment.simulate.simulation import simulate_fast
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.humans.human_responses import CLEAN, read_responses

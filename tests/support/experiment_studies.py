@@ -23,7 +23,7 @@ from eyechart.experiment.storage.database_tables import (
     StudyRow,
 )
 from eyechart.experiment.storage.experiment_folder import StudyFolder, open_study
-from eyechart.experiment.study_config import StudyConfig, config_text
+from eyechart.experiment.study_config import StudyConfig, config_from, config_text
 from eyechart.labels.categories import CATEGORIES
 
 SIDE = 24
@@ -55,7 +55,7 @@ def make_study(
     **more: Any,
 ) -> StudyFolder:
     """Write a study's folder and database and return it; `more`: of StudyConfig."""
-    config = StudyConfig(name=name, title="A small study", **(SMALL | more))
+    config = config_from({"name": name, "title": "A small study", **SMALL, **more}, "a test")
     (path / "stimuli").mkdir(parents=True)
     (path / "study.yaml").write_text(config_text(config), encoding="utf-8")
     (path / "secret").write_text(secret or secrets.token_hex(32))
@@ -70,7 +70,7 @@ def make_study(
             db.add(InstallationRow(secret=fingerprint))
         study = StudyRow(
             name=name,
-            config=config.model_dump(),
+            config=config.plain(),
             config_hash=config.digest,
             status="open",
             created_at=datetime.now(UTC),

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 GROUPS = (
-    "Models", "Data", "Corruptions", "Training", "Human reference", "Curves and statistics",
-    "Compute", "Output",
+    "Models", "Data", "Study", "Trials", "Budget", "Robots", "Server", "Corruptions", "Training",
+    "Human reference", "Curves and statistics", "Compute", "Output",
 )  # fmt: skip
 """The groups that options are shown in, in this order."""
 

@@ -4,17 +4,14 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Self
-
-import yaml
-from pydantic import Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails
+from types import UnionType
+from typing import Annotated, get_args
 
 from eyechart.core.errors import UsageError
-from eyechart.core.records import Record
+from eyechart.core.options import Option, fields_of
 from eyechart.core.registry import unknown_name
-from eyechart.core.yaml_text import parse_yaml
 from eyechart.experiment.recruiters import recruiter_settings
 
 KINDS = ("categorise", "same-different")
@@ -33,56 +30,90 @@ PAIRS_CONSENT = CONSENT.replace(
     "You will see two pictures at a time and say whether they were changed in the same way. This"
     " takes about\n{minutes} minutes.",
 )
-Minutes = Annotated[int | float, Field(ge=0.01)]
 TITLES = {"categorise": "What is in the picture?", "same-different": "Same or different?"}
+STUDY, TRIALS = "Study", "Trials"
 
 
-class StudyConfig(Record, extra="allow", strict=True):
+@dataclass(frozen=True, kw_only=True)
+class StudyConfig:
     """Everything that decides what a participant sees.
 
-    Beside these fields it holds the recruiting sites' settings, whose names they declare. A number
-    stays an integer or not as it was given: the digest of a study that was made must not change.
+    A number stays an integer or not as it was given: the digest of a study that was made must not
+    change. `site_settings`: those of the recruiting sites, which declare them; files and the
+    database have them beside the others. No command is slow to start because of this record: it
+    imports no library.
     """
 
-    __pydantic_extra__: dict[str, str]
+    name: Annotated[
+        str, Option(help="In the study's address; the folder's name if not given.", group=STUDY)
+    ]
+    title: Annotated[str, Option(help="What participants read first.", group=STUDY)]
+    kind: Annotated[str, Option(help="categorise or same-different.", group=STUDY)] = KINDS[0]
+    k: Annotated[
+        int, Option(help="Answers for each corrupted picture or pair.", group=TRIALS, minimum=1)
+    ] = 5
+    clean_k: Annotated[
+        int, Option(help="Answers for each clean picture.", group=TRIALS, minimum=0)
+    ] = 5
+    trials: Annotated[
+        int, Option(help="Of the main part for each participant.", group=TRIALS, minimum=1)
+    ] = 100
+    practice: Annotated[int, Option(help="Practice trials.", group=TRIALS, minimum=0)] = 16
+    qualification: Annotated[int, Option(help="Qualification trials.", group=TRIALS, minimum=0)] = (
+        16
+    )
+    catch: Annotated[
+        int, Option(help="Catch trials among the others.", group=TRIALS, minimum=0)
+    ] = 8
+    pass_share: Annotated[
+        int | float,
+        Option(help="Share of the qualification trials that must be correct.", group=TRIALS),
+    ] = 0.75
+    block: Annotated[int, Option(help="Main trials between breaks.", group=TRIALS, minimum=1)] = 64
+    fixation_ms: Annotated[int, Option(help="Before the stimulus.", group=TRIALS, minimum=0)] = 300
+    stimulus_ms: Annotated[int, Option(help="How long it is shown.", group=TRIALS, minimum=16)] = (
+        200
+    )
+    mask_ms: Annotated[int, Option(help="How long the mask is.", group=TRIALS, minimum=0)] = 200
+    response_ms: Annotated[
+        int, Option(help="Time to respond; 0: until there is a response.", group=TRIALS, minimum=0)
+    ] = 1500
+    show_ms: Annotated[
+        int,
+        Option(
+            help="Of same-different; 0 shows both images until the response.",
+            group=TRIALS,
+            minimum=0,
+        ),
+    ] = 0
+    side: Annotated[int, Option(help="Of the stimulus, in px.", group=TRIALS, minimum=18)] = 224
+    lease_minutes: Annotated[
+        int | float,
+        Option(
+            help="After that a trial without a response goes to somebody else.",
+            group=TRIALS,
+            minimum=0.01,
+        ),
+    ] = 15.0
+    token_minutes: Annotated[
+        int | float, Option(help="How long a session may take.", group=TRIALS, minimum=0.01)
+    ] = 120.0
+    minutes: Annotated[
+        int, Option(help="What a participant is told that it takes.", group=STUDY, minimum=1)
+    ] = 8
+    consent: Annotated[str, Option(help="The text participants agree to.", group=STUDY)] = CONSENT
+    contact: Annotated[str, Option(help="Whom participants can write to.", group=STUDY)] = ""
+    payment: Annotated[
+        str, Option(help="What participants are told about their pay.", group=STUDY)
+    ] = ""
+    rules: Annotated[int, Option(help="Version of the quality rules.", group=STUDY, minimum=1)] = 1
+    site_settings: Mapping[str, str] = field(default_factory=dict)
 
-    name: str
-    title: str
-    kind: str = "categorise"
-    k: Annotated[int, Field(ge=1)] = 5
-    """Responses wanted for each corrupted stimulus, or pair."""
-    clean_k: Annotated[int, Field(ge=0)] = 5
-    """Responses wanted for each clean image."""
-    trials: Annotated[int, Field(ge=1)] = 100
-    """Of the main part for each participant, without the `catch` trials among them."""
-    practice: Annotated[int, Field(ge=0)] = 16
-    qualification: Annotated[int, Field(ge=0)] = 16
-    catch: Annotated[int, Field(ge=0)] = 8
-    pass_share: int | float = 0.75
-    """Share of the qualification trials that must be correct."""
-    block: Annotated[int, Field(ge=1)] = 64
-    """Main trials between breaks."""
-    fixation_ms: Annotated[int, Field(ge=0)] = 300
-    stimulus_ms: Annotated[int, Field(ge=16)] = 200
-    mask_ms: Annotated[int, Field(ge=0)] = 200
-    response_ms: Annotated[int, Field(ge=0)] = 1500
-    """0: until there is a response."""
-    show_ms: Annotated[int, Field(ge=0)] = 0
-    """Of same/different; 0 shows both images until the response."""
-    side: Annotated[int, Field(ge=18)] = 224
-    lease_minutes: Minutes = 15.0
-    """After that a trial without a response goes to somebody else."""
-    token_minutes: Minutes = 120.0
-    minutes: Annotated[int, Field(ge=1)] = 8
-    """What a participant is told that it takes."""
-    consent: str = CONSENT
-    contact: str = ""
-    payment: str = ""
-    rules: Annotated[int, Field(ge=1)] = 1
-    """Version of the quality rules."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def __post_init__(self) -> None:
+        for name, setting in fields_of(StudyConfig).items():
+            minimum, value = setting.option.minimum, getattr(self, name)
+            if minimum is not None and not value >= minimum:
+                raise UsageError(f"{name} must be at least {minimum}, got {value}.")
         if not NAME.fullmatch(self.name):
             raise UsageError(
                 f"A study's name goes into its address: small letters, digits and hyphens, got"
@@ -92,17 +123,21 @@ class StudyConfig(Record, extra="allow", strict=True):
             raise unknown_name("kind of experiment", self.kind, KINDS)
         if not 0 <= self.pass_share <= 1:
             raise UsageError(f"pass_share must be in [0, 1], got {self.pass_share}.")
-        return self
 
     @property
     def recruiter_settings(self) -> dict[str, str]:
         """The recruiting sites' settings, empty where the study has none."""
-        return {name: self.__pydantic_extra__.get(name, "") for name in recruiter_settings()}
+        return {name: self.site_settings.get(name, "") for name in recruiter_settings()}
+
+    def plain(self) -> dict[str, str | int | float]:
+        """Return all settings by name, as files and the database hold them."""
+        by_name = {name: getattr(self, name) for name in fields_of(StudyConfig)}
+        return {**by_name, **self.site_settings}
 
     @property
     def digest(self) -> str:
         """16 hexadecimal digits for all of it."""
-        text = json.dumps(self.model_dump(), sort_keys=True, ensure_ascii=False)
+        text = json.dumps(self.plain(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -116,34 +151,28 @@ def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
     Raises:
         UsageError: if a setting is missing, unknown, of a wrong type or out of bounds.
     """
-    known = {*StudyConfig.model_fields, *recruiter_settings()}
-    for name in settings:
-        if name not in known:
-            raise unknown_name(f"setting in {origin}", str(name), known)
-    try:
-        return StudyConfig.model_validate(settings)
-    except ValidationError as error:
-        raise _usage_error(error.errors()[0], origin) from None
-
-
-def _usage_error(problem: ErrorDetails, origin: str) -> UsageError:
-    """Return the sentence for a setting that pydantic rejects."""
-    context = problem.get("ctx", {})
-    if isinstance(context.get("error"), UsageError):
-        return UsageError(str(context["error"]))
-    name, value = problem["loc"][0] if problem["loc"] else "", problem["input"]
-    if problem["type"] == "missing":
-        return UsageError(f"{origin} is no study: {name} is missing.")
-    if "ge" in context:
-        return UsageError(f"{name} must be at least {context['ge']}, got {value}.")
-    # of a number that may be either, the first member of the union is reported
-    is_union = len(problem["loc"]) > 1
-    kind = "float" if is_union else problem["type"].removesuffix("_type").replace("string", "str")
-    return UsageError(f"{name} in {origin} must be {kind}, got {value!r}.")
+    declared, site_names = fields_of(StudyConfig), recruiter_settings()
+    for name, value in settings.items():
+        if name not in {**declared, **site_names}:
+            raise unknown_name(f"setting in {origin}", str(name), {**declared, **site_names})
+        kind = declared[name].type if name in declared else str
+        assert isinstance(kind, type | UnionType)
+        if isinstance(value, bool) or not isinstance(value, kind):
+            # of a number that may be either, the wider one is named
+            word = (get_args(kind) or (kind,))[-1].__name__
+            raise UsageError(f"{name} in {origin} must be {word}, got {value!r}.")
+    for name in ("name", "title"):
+        if name not in settings:
+            raise UsageError(f"{origin} is no study: {name} is missing.")
+    by_name = {name: settings[name] for name in declared if name in settings}
+    sites = {name: str(settings[name]) for name in site_names if name in settings}
+    return StudyConfig(**by_name, site_settings=sites)  # type: ignore[arg-type]
 
 
 def read_config(path: Path) -> StudyConfig:
     """Return the study in a YAML file."""
+    from eyechart.core.yaml_text import parse_yaml
+
     try:
         settings = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -160,7 +189,9 @@ def read_config(path: Path) -> StudyConfig:
 
 def config_text(config: StudyConfig) -> str:
     """Return the YAML text of a study."""
-    return yaml.safe_dump(config.model_dump(), sort_keys=False, allow_unicode=True, width=90)
+    import yaml
+
+    return yaml.safe_dump(config.plain(), sort_keys=False, allow_unicode=True, width=90)
 
 
 GRID = (

@@ -1,14 +1,18 @@
 """`eyechart experiment serve`, `withdraw` and `forget`: what whoever runs a study does."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.paths import folder
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
 
+GROUP = "Server"
 StudyPath = Annotated[
     Path, typer.Argument(metavar="STUDY", parser=folder, help="A study's folder.")
 ]
@@ -26,23 +30,39 @@ def need_experiment() -> None:
         )
 
 
-def serve(
-    study: StudyPath,
-    host: Annotated[str, typer.Option(help="The address to answer on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to answer on.", min=0, max=65535)] = 8000,
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """Where a study is served."""
+
+    host: Annotated[str, Option(help="The address to answer on.", group=GROUP)] = "127.0.0.1"
+    port: Annotated[
+        int, Option(help="The port to answer on.", group=GROUP, minimum=0, maximum=65535)
+    ] = 8000
     url: Annotated[
         str | None,
-        typer.Option(help="Where participants reach it, such as https://lab.example.org."),
-    ] = None,
+        Option(help="Where participants reach it, such as https://lab.example.org.", group=GROUP),
+    ] = None
     behind_proxy: Annotated[
-        bool,
-        typer.Option("--behind-proxy", help="Believe a proxy on this machine who is asking."),
-    ] = False,
-    submit_host: Annotated[
-        list[str] | None,
-        typer.Option(help="For tests: another host that plays Mechanical Turk; repeatable."),
-    ] = None,
-) -> None:
+        bool, Option(help="Believe a proxy on this machine who is asking.", group=GROUP)
+    ] = False
+    submit_hosts: Annotated[
+        tuple[str, ...],
+        Option(
+            help="For tests: another host that plays Mechanical Turk; repeatable.",
+            group=GROUP,
+            flags=("--submit-host",),
+            typed=list[str],
+        ),
+    ] = ()
+
+    def address(self, port: int) -> str:
+        """Return where participants reach the server, which answers on this port."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return (self.url or f"http://{host}:{port}").rstrip("/")
+
+
+@derived_options
+def serve(study: StudyPath, settings: ServerSettings) -> None:
     """Serve a study to participants until Ctrl-C; every answer is on disk when it is confirmed."""
     need_experiment()
     from eyechart.experiment.recruiters import RECRUITERS
@@ -51,21 +71,24 @@ def serve(
     from eyechart.experiment.server.serve import serve as run
     from eyechart.experiment.storage.experiment_folder import open_study
 
-    for name in submit_host or ():
+    for name in settings.submit_hosts:
         if origin(name) != name:
             raise UsageError(
                 f"--submit-host is a scheme and a host, http://HOST:PORT, got '{name}'."
             )
     folder = open_study(study)
-    with listen(host, port) as listener:
-        shown_host = f"[{host}]" if ":" in host else host
-        base = url or f"http://{shown_host}:{listener.getsockname()[1]}"
-        address = f"{base.rstrip('/')}/s/{folder.config.name}"
+    with listen(settings.host, settings.port) as listener:
+        address = f"{settings.address(listener.getsockname()[1])}/s/{folder.config.name}"
         for recruiter in RECRUITERS.values():
             print(f"{recruiter.title + ':':<18}{recruiter.address_help(address)}")
         print("Ctrl-C ends it; the same command goes on.", flush=True)
         with suppress(KeyboardInterrupt):
-            run(folder, listener, more_hosts=tuple(submit_host or ()), behind_proxy=behind_proxy)
+            run(
+                folder,
+                listener,
+                more_hosts=settings.submit_hosts,
+                behind_proxy=settings.behind_proxy,
+            )
     print("Stopped. Every answer that was confirmed is kept.")
 
 

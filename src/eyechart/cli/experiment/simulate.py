@@ -1,47 +1,62 @@
 """`eyechart experiment simulate`: robots take part in a copy of a study."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
-from eyechart.cli.shared.paths import folder as folder_path
+from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+from eyechart.experiment.simulate.psychometric import GROUP, Psychometric
 
 
-def simulate(
-    study: StudyPath,
+@dataclass(frozen=True, kw_only=True)
+class SimulationSettings:
+    """How many robots take part, where and how."""
+
     out: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR", parser=folder_path, help="Where the copy with the robots goes."
+        Option(
+            help="Where the copy with the robots goes.",
+            group="Output",
+            metavar="DIR",
+            path="folder",
         ),
-    ],
-    participants: Annotated[int, typer.Option(help="How many robots.", min=1)] = 3,
-    spammers: Annotated[int, typer.Option(help="How many of them only click.", min=0)] = 0,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="Without a browser and without waiting.")
-    ] = False,
-    middle: Annotated[float, typer.Option(help="Δv at which half of what is seen is lost.")] = 0.65,
-    width: Annotated[float, typer.Option(help="How slowly it is lost, in Δv.", min=0.001)] = 0.08,
-    lapse: Annotated[
-        float, typer.Option(help="Share of clean pictures that are missed.", min=0, max=1)
-    ] = 0.02,
-    seed: Annotated[int, typer.Option(help="Of all random numbers.", min=0)] = 0,
+    ]
+    participants: Annotated[int, Option(help="How many robots.", group=GROUP, minimum=1)] = 3
+    spammers: Annotated[
+        int, Option(help="How many of them only click.", group=GROUP, minimum=0)
+    ] = 0
+    fast: Annotated[bool, Option(help="Without a browser and without waiting.", group=GROUP)] = (
+        False
+    )
+    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute", minimum=0)] = 0
+
+    def check(self) -> None:
+        """Raise a UsageError unless there are as many robots as spammers at least."""
+        if self.spammers > self.participants:
+            raise UsageError(
+                f"--spammers {self.spammers} are more than --participants {self.participants}."
+            )
+
+
+@derived_options
+def simulate(
+    study: StudyPath,
+    settings: SimulationSettings,
+    curve: Annotated[Psychometric, Only("middle", "width", "lapse")],
 ) -> None:
     """Let robots with a known curve take part in a copy of a study, in a real browser."""
     need_experiment()
     from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.experiment.simulate.robots import Psychometric, kinds_of
+    from eyechart.experiment.simulate.robots import kinds_of
     from eyechart.experiment.simulate.simulation import copy_study, simulate_fast, write_robots
     from eyechart.experiment.storage.experiment_folder import open_study
 
-    if spammers > participants:
-        raise UsageError(f"--spammers {spammers} are more than --participants {participants}.")
-    curve = Psychometric(middle, width, lapse)
-    folder = open_study(study)
-    if fast:
+    settings.check()
+    folder, out, seed = open_study(study), settings.out, settings.seed
+    if settings.fast:
         run = simulate_fast
     else:
         from eyechart.experiment.simulate.browser_robots import find_browser, simulate_in_browser
@@ -49,7 +64,7 @@ def simulate(
         find_browser()
         run = simulate_in_browser
     copy = copy_study(folder, out)
-    kinds = kinds_of(participants, spammers, seed)
+    kinds = kinds_of(settings.participants, settings.spammers, seed)
     with ProgressBars() as bars:
         outcomes = run(copy, kinds, curve, seed, bars.begin("robots", len(kinds)))
     write_robots(out, outcomes, curve)

@@ -3,10 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
 from eyechart.experiment.study_config import StudyConfig
 
+GROUP = "Budget"
 READING_S = 90.0
 """For consent, instructions and the last page."""
 
@@ -25,10 +28,19 @@ class Prices:
     `excluded`: the share of participants whose answers are expected not to count.
     """
 
-    pay: float = 12.0
-    fee: float = 0.2
-    currency: str = "USD"
-    excluded: float = 0.2
+    pay: Annotated[float, Option(help="For an hour, in the budget.", group=GROUP)] = 12.0
+    fee: Annotated[
+        float, Option(help="Of the recruiting site, a share of the pay.", group=GROUP)
+    ] = 0.2
+    currency: Annotated[str, Option(help="Of the pay.", group=GROUP)] = "USD"
+    excluded: Annotated[
+        float,
+        Option(
+            help="The share of participants who will not count.",
+            group=GROUP,
+            flags=("--expect-excluded",),
+        ),
+    ] = 0.2
 
     def check(self) -> None:
         """Refuse what cannot be paid."""

@@ -1,8 +1,7 @@
 """From a test set and what the experimenter wants to a study that can be made, with its budget."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
@@ -16,39 +15,12 @@ from eyechart.experiment.design.stimulus_design import (
     source_loads,
 )
 from eyechart.experiment.design.study_build import StudyOrder
+from eyechart.experiment.design.study_request import PER_PAIR, StudyRequest
 from eyechart.experiment.design.study_samples import StudySample, group_by_source, read_rows
 from eyechart.experiment.design.study_settings import StudySettings
 from eyechart.experiment.storage.experiment_folder import full_url, read_secret
 from eyechart.humans.placement import HUMAN_DEFINITION
 from eyechart.testsets.testset import TestSet
-
-PER_PAIR = 40
-
-
-@dataclass(frozen=True)
-class StudyRequest:
-    """What the experimenter wants besides the settings of the study.
-
-    `pairs`: as "A:B", none for all; `per_pair`: stimuli for each; `secret`: a file, or the folder
-    of a study.
-    """
-
-    folder: Path
-    prices: Prices = field(default_factory=Prices)
-    seed: int = 0
-    catch_pool: int | None = None
-    pairs: tuple[str, ...] = ()
-    per_pair: int | None = None
-    database: str | None = None
-    secret: Path | None = None
-
-    def check(self, kind: str, clean_k: int | None) -> None:
-        """Refuse what does not go with this kind of study; `clean_k`: if it was asked for."""
-        self.prices.check()
-        if kind == "categorise" and (self.pairs or self.per_pair is not None):
-            raise UsageError("--pair and --per-pair are for --kind same-different: leave them out.")
-        if kind == "same-different" and clean_k is not None:
-            raise UsageError("--clean-k is for --kind categorise: leave it out.")
 
 
 @dataclass(frozen=True)
@@ -69,7 +41,9 @@ class StudyPlan:
         )
 
 
-def plan_study(testset: TestSet, settings: StudySettings, request: StudyRequest) -> StudyPlan:
+def plan_study(
+    testset: TestSet, settings: StudySettings, request: StudyRequest, prices: Prices
+) -> StudyPlan:
     """Return the study that is wanted; what cannot be made of this test set is an error."""
     if testset.plan.definition != HUMAN_DEFINITION:
         raise UsageError(
@@ -81,7 +55,7 @@ def plan_study(testset: TestSet, settings: StudySettings, request: StudyRequest)
     stimuli = _stimuli(rows, testset, settings, request)
     answers = sum(stimulus.capacity or 0 for stimulus in stimuli)
     loads = source_loads(stimuli)
-    budget = plan_budget(settings.config, answers, loads, request.prices, settings.minutes)
+    budget = plan_budget(settings.config, answers, loads, prices, settings.minutes)
     order = StudyOrder(
         request.folder,
         settings.final(budget.minutes),
@@ -93,7 +67,7 @@ def plan_study(testset: TestSet, settings: StudySettings, request: StudyRequest)
         None if request.secret is None else read_secret(request.secret),
     )
     left_out = sum(row.delta_v is None for row in rows if not row.is_clean)
-    return StudyPlan(order, budget, request.prices, left_out)
+    return StudyPlan(order, budget, prices, left_out)
 
 
 def _stimuli(

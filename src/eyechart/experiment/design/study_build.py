@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,7 +73,7 @@ class StudyOrder:
     def identity(self) -> StudyIdentity:
         """Return what must be the same for a study to go on."""
         return StudyIdentity(
-            config=self.config.model_dump(exclude={"side"}),
+            config={name: value for name, value in self.config.plain().items() if name != "side"},
             testset=self.testset.digest,
             seed=self.seed,
             design=dict(self.design),
@@ -125,7 +125,7 @@ def carry_out(
     `text`: the plan in words, which is kept with it.
     """
     order, where = begun.order, begun.order.folder
-    config = order.config.model_copy(update={"side": side_of(order, images)})
+    config = replace(order.config, side=side_of(order, images))
     try:
         where.mkdir(exist_ok=True)
         with try_lock(where / RECORD) as ours:

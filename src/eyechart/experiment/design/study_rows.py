@@ -77,7 +77,7 @@ def _add(db: Db, entry: StudyEntry, digests: Mapping[int, str]) -> None:
     config = entry.config
     study = StudyRow(
         name=config.name,
-        config=config.model_dump(),
+        config=config.plain(),
         config_hash=config.digest,
         status="open",
         created_at=entry.created_at,

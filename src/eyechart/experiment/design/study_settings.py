@@ -8,6 +8,7 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.core.yaml_text import parse_yaml
+from eyechart.experiment.design.study_request import StudyRequest
 from eyechart.experiment.recruiters import recruiter_settings
 from eyechart.experiment.study_config import (
     CONSENT,
@@ -34,31 +35,29 @@ class StudySettings:
     def final(self, minutes: int) -> StudyConfig:
         """Return the settings with how long a participant takes, also in the consent text."""
         consent = self.config.consent.replace(MINUTES, str(minutes))
-        return self.config.model_copy(update={"minutes": minutes, "consent": consent})
+        return replace(self.config, minutes=minutes, consent=consent)
 
 
-def gather_settings(
-    folder: Path, options: Mapping[str, object], settings: Path | None, consent: Path | None
-) -> StudySettings:
+def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> StudySettings:
     """Return the settings of a study: `options` before those of the file, then the defaults.
 
-    Options that are None were not given. The name comes from the folder unless there is another.
+    The name comes from the folder unless there is another.
     """
-    from_file = {} if settings is None else _read_settings(settings)
-    chosen = {**from_file, **{name: value for name, value in options.items() if value is not None}}
-    if consent is not None:
-        chosen["consent"] = _read_consent(consent)
+    file = request.settings_file
+    chosen = {**({} if file is None else _read_settings(file)), **options}
+    if request.consent_file is not None:
+        chosen["consent"] = _read_consent(request.consent_file)
     kind = str(chosen.get("kind", KINDS[0]))
     if kind not in KINDS:
         raise unknown_name("kind of experiment", kind, KINDS)
     defaults: dict[str, object] = {
-        "name": _name_of(folder), "title": TITLES[kind], "consent": CONSENT,
+        "name": _name_of(request.folder), "title": TITLES[kind], "consent": CONSENT,
         **dict.fromkeys(recruiter_settings(), ""),
     }  # fmt: skip
     if kind == "same-different":
         # pictures stay until there is an answer: what is asked for is not how fast one can be
         defaults |= {"consent": PAIRS_CONSENT, "response_ms": 0}
-    config = config_from(defaults | chosen, "the settings" if settings is None else str(settings))
+    config = config_from(defaults | chosen, "the settings" if file is None else str(file))
     return StudySettings(
         config,
         config.minutes if "minutes" in chosen else None,
@@ -85,7 +84,7 @@ def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
             f"side must be that of the test set's pictures, {side} px, got {settings.side}:"
             " leave it out."
         )
-    return replace(settings, config=settings.config.model_copy(update={"side": side}), side=side)
+    return replace(settings, config=replace(settings.config, side=side), side=side)
 
 
 def _name_of(folder: Path) -> str:

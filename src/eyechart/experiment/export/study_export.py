@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import select
@@ -162,7 +162,7 @@ def _write(out: Path, content: ExportContent) -> None:
     config, judged, kept = content.config, content.judged, content.kept
     out.mkdir(exist_ok=True)
     # codes by which participants are paid are nobody else's business
-    public = config.model_copy(update=dict.fromkeys(config.recruiter_settings, ""))
+    public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
     _write_text(out / STUDY, config_text(public))
     _write_text(out / RULES, content.rules)
     write_csv(out / TRIALS, trials_head(config), trial_rows(judged))

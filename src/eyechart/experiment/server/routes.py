@@ -301,9 +301,11 @@ def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> w
     wanted = planned(config)
     timing = {name: getattr(config, name) for name in wire.TrialTiming.model_fields}
     counts = {name: wanted[name] for name in ("practice", "qualification")}
-    shared = wire.StudyInfo.model_fields.keys() & StudyConfig.model_fields.keys()
+    shared = {
+        name: value for name, value in config.plain().items() if name in wire.StudyInfo.model_fields
+    }
     return wire.StudyInfo.model_validate(
-        config.model_dump(include=set(shared))
+        shared
         | {"counts": counts | {"trials": wanted["main"]}, "timing": timing}
         | {"choices": list(choices), "open": is_open}
     )

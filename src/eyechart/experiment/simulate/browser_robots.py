@@ -13,7 +13,8 @@ from sqlalchemy import select
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.experiment.server.serve import listen, make_server
-from eyechart.experiment.simulate.robots import Kind, Psychometric, Robot
+from eyechart.experiment.simulate.psychometric import Psychometric
+from eyechart.experiment.simulate.robots import Kind, Robot
 from eyechart.experiment.simulate.simulation import RobotOutcome, question_of
 from eyechart.experiment.storage.database import Database
 from eyechart.experiment.storage.database_tables import SessionRow

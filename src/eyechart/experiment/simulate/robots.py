@@ -2,39 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
 from typing import Literal
 
 import numpy as np
+
+from eyechart.experiment.simulate.psychometric import Psychometric
 
 Kind = Literal["attentive", "guesser", "one-button", "hasty"]
 SPAMMERS: tuple[Kind, ...] = ("guesser", "one-button", "hasty")
 
 HESITATION_MS = (450.0, 0.35)
 """Median reaction time of an attentive robot after the grid is there, and its spread (log)."""
-
-
-@dataclass(frozen=True)
-class Psychometric:
-    """How often an attentive robot is right: falls from 1 − lapse to chance around `middle`.
-
-    `middle`: the Δv at which half is lost; `width`: how slowly, in Δv. `tell`: how often it is
-    right about two pictures of the main part of same/different, whatever their Δv.
-    """
-
-    middle: float = 0.65
-    width: float = 0.08
-    lapse: float = 0.02
-    tell: float = 0.9
-
-    def __call__(self, delta_v: float, choices: int) -> float:
-        """Return the probability of the right answer."""
-        chance = 1 / choices
-        lost = 1 / (1 + exp(-(delta_v - self.middle) / self.width))
-        # a clean picture loses nothing, however flat the curve is
-        lost_clean = 1 / (1 + exp(self.middle / self.width))
-        share = (lost - lost_clean) / (1 - lost_clean)
-        return chance + (1 - self.lapse - chance) * (1 - max(0.0, share))
 
 
 @dataclass(frozen=True)

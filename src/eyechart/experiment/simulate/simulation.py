@@ -20,7 +20,8 @@ from eyechart.experiment.server.responses import store
 from eyechart.experiment.server.sessions import Refusal, claim_tab, finish, join
 from eyechart.experiment.server.trial_allocation import TrialRequest, allocate
 from eyechart.experiment.server.wire import ResponseBody, TabClaim
-from eyechart.experiment.simulate.robots import Kind, Psychometric, Robot, RobotQuestion
+from eyechart.experiment.simulate.psychometric import Psychometric
+from eyechart.experiment.simulate.robots import Kind, Robot, RobotQuestion
 from eyechart.experiment.storage.database import Database, open_database
 from eyechart.experiment.storage.database_tables import (
     InstallationRow,

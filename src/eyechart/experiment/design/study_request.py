@@ -1,0 +1,104 @@
+"""What the experimenter wants besides the settings of the study: options of `experiment new`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
+from eyechart.experiment.study_config import STUDY, TRIALS
+
+PER_PAIR = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyRequest:
+    """Which test set a study is made of, where it goes, and how its stimuli are chosen."""
+
+    folder: Annotated[
+        Path,
+        Option(
+            help="The folder to be made.",
+            group=STUDY,
+            metavar="STUDY",
+            path="folder",
+            is_argument=True,
+        ),
+    ]
+    testset: Annotated[
+        Path,
+        Option(help="A test set's manifest.", group="Data", metavar="FILE", path="folder or file"),
+    ]
+    images: Annotated[
+        Path | None,
+        Option(
+            help="The pictures it was drawn from; without it the demo photographs.",
+            group="Data",
+            metavar="FOLDER|FILE",
+            path="folder or file",
+        ),
+    ] = None
+    catch_pool: Annotated[
+        int | None,
+        Option(help="Stimuli to take catch trials from; twice as many.", group=TRIALS),
+    ] = None
+    pairs: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Two corruptions to compare; repeatable; all pairs.",
+            group=TRIALS,
+            flags=("--pair",),
+            metavar="A:B",
+            typed=list[str],
+        ),
+    ] = ()
+    per_pair: Annotated[
+        int | None,
+        Option(help=f"Stimuli for each pair of corruptions; {PER_PAIR}.", group=TRIALS),
+    ] = None
+    settings_file: Annotated[
+        Path | None,
+        Option(
+            help="YAML with any setting of a study; options come before it.",
+            group=STUDY,
+            flags=("--settings",),
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    consent_file: Annotated[
+        Path | None,
+        Option(
+            help="The text participants agree to; {minutes} in it is filled in.",
+            group=STUDY,
+            flags=("--consent",),
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    database: Annotated[
+        str | None,
+        Option(
+            help="Where answers go; an SQLite file in STUDY if not given.",
+            group=STUDY,
+            metavar="URL",
+        ),
+    ] = None
+    secret: Annotated[
+        Path | None,
+        Option(
+            help="That of an earlier study with the same database, or its folder.",
+            group=STUDY,
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    seed: Annotated[int, Option(help="Of all random choices.", group="Compute", minimum=0)] = 0
+    device: Device = "cpu"
+
+    def check(self, kind: str, has_clean_k: bool) -> None:
+        """Refuse what does not go with this kind of study; `has_clean_k`: if that was asked for."""
+        if kind == "categorise" and (self.pairs or self.per_pair is not None):
+            raise UsageError("--pair and --per-pair are for --kind same-different: leave them out.")
+        if kind == "same-different" and has_clean_k:
+            raise UsageError("--clean-k is for --kind categorise: leave it out.")
