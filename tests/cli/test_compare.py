@@ -131,11 +131,11 @@ def test_runs_of_one_test_are_one_board(folder, runs, tmp_path):
 def test_three_rankings_of_each_shared_corruption(runs):
     boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "vcr")])
     found = fixed_against_continuous(boards)
-    assert [each.what for each in found.corruptions] == ["gaussian_noise", "brightness"]
+    assert [each.subject for each in found.corruptions] == ["gaussian_noise", "brightness"]
     assert "frost" in found.missing and len(found.missing) == 7
     for each in found.corruptions:
         assert list(each.ranks) == ["ImageNet-C accuracy", "R_a", "R_p"]
-        right = answers(runs / "imagenet-c", each.what)
+        right = answers(runs / "imagenet-c", each.subject)
         for model in (GOOD, POOR):
             own = each.scores["ImageNet-C accuracy"][model]
             assert own.value == pytest.approx(right[model].mean())
@@ -160,7 +160,7 @@ def test_two_benchmarks_are_compared_by_one_metric_at_a_time(runs):
     boards = make_boards([read_run(runs / suite) for suite in ("imagenet-c", "imagenet-noc")])
     found = two_benchmarks(boards)
     # of two corruptions each there is no mCE
-    assert [each.what for each in found] == ["error"]
+    assert [each.subject for each in found] == ["error"]
     assert list(found[0].ranks) == ["imagenet-c", "imagenet-noc"]
 
 

@@ -131,18 +131,21 @@ def test_a_corruption_is_covered_by_the_one_that_it_overlaps_most_with():
     known |= {("noise", "hue"): np.nan}
     matrix = matrix_of(names, known)
     found = coverage_of(matrix, ("noise",), ("grain", "blur", "hue"))
-    assert [(own.nearest, own.score) for own in found.each[:2]] == [("noise", 0.8), ("noise", 0.3)]
+    assert [(own.nearest, own.score) for own in found.covers[:2]] == [
+        ("noise", 0.8),
+        ("noise", 0.3),
+    ]
     # 0.3 is not more than 0.3
     assert found.covered == ("grain",) and found.uncovered == ("blur",)
-    assert found.undetermined == ("hue",) and found.each[2].nearest == ""
+    assert found.undetermined == ("hue",) and found.covers[2].nearest == ""
     assert coverage_of(matrix, ("noise",), ("blur",), 0.29).covered == ("blur",)
     other = coverage_of(matrix, ("grain", "hue"), ("blur", "noise"))
-    assert other.covered == ("noise",) and other.each[0].unsure and other.uncovered == ("blur",)
+    assert other.covered == ("noise",) and other.covers[0].unsure and other.uncovered == ("blur",)
 
 
 def test_a_corruption_of_both_benchmarks_is_covered_by_itself():
     found = coverage_of(matrix_of(["noise", "blur"], {}), ("noise", "blur"), ("blur",))
-    assert found.each[0].nearest == "blur" and found.each[0].score == 1
+    assert found.covers[0].nearest == "blur" and found.covers[0].score == 1
 
 
 @pytest.mark.parametrize(

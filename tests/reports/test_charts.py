@@ -300,7 +300,7 @@ def test_histograms_are_shares_of_all_pictures(charts, found):
 
 def test_ranks_are_those_of_the_comparison(charts, report):
     own = of_kind(charts, "ranks")
-    assert [chart.corruption for chart in own] == [r.what for r in report.discrete.corruptions]
+    assert [chart.corruption for chart in own] == [r.subject for r in report.discrete.corruptions]
     for chart, rankings in zip(own, report.discrete.corruptions, strict=True):
         bars = [t for t in chart.spec["data"] if t["type"] == "bar"]
         assert len(bars) == 3 * 3

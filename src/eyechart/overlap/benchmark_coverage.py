@@ -46,22 +46,22 @@ class BenchmarkCoverage:
     by: tuple[str, ...]
     of: tuple[str, ...]
     least_overlap: float
-    each: tuple[CoveredCorruption, ...]
+    covers: tuple[CoveredCorruption, ...]
 
     @property
     def covered(self) -> tuple[str, ...]:
         """Those that overlap by more than the least with at least one."""
-        return tuple(cover.corruption for cover in self.each if cover.score > self.least_overlap)
+        return tuple(cover.corruption for cover in self.covers if cover.score > self.least_overlap)
 
     @property
     def uncovered(self) -> tuple[str, ...]:
         """Those that overlap with none by more than the least, as far as is known."""
-        return tuple(cover.corruption for cover in self.each if cover.score <= self.least_overlap)
+        return tuple(cover.corruption for cover in self.covers if cover.score <= self.least_overlap)
 
     @property
     def undetermined(self) -> tuple[str, ...]:
         """Those whose overlap with none of the benchmark is determined."""
-        return tuple(cover.corruption for cover in self.each if isnan(cover.score))
+        return tuple(cover.corruption for cover in self.covers if isnan(cover.score))
 
 
 @dataclass(frozen=True)

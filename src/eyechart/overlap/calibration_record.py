@@ -13,7 +13,13 @@ from pydantic import TypeAdapter
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.randomness import hash64
-from eyechart.overlap.calibration import Calibrated, RangeEnd, finish
+from eyechart.overlap.calibrate import (
+    Calibrated,
+    CalibratedRange,
+    RangeEnd,
+    range_values,
+    with_range,
+)
 from eyechart.overlap.robustness_probe import RobustnessProbe
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.assets import entry_mark
@@ -27,16 +33,11 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class CalibratedRow:
+@dataclass(frozen=True, kw_only=True)
+class CalibratedRow(CalibratedRange):
     """One corruption's row; `published` stands for the entry before it was calibrated."""
 
     published: str
-    lower: RangeEnd
-    upper: RangeEnd
-    reach: float | None
-    note: str
-    evaluations: int
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,11 @@ class CalibrationRecord:
         row = self.content.corruptions.get(entry.name)
         if row is None or row.published != _stand_in(entry):
             return None
-        scale = StrengthScale(entry, side)
-        return finish(scale, row.lower, row.upper, row.reach, row.note, row.evaluations)
+        return with_range(StrengthScale(entry, side), row)
 
     def add(self, entry: Entry, calibrated: Calibrated) -> None:
         """Add a corruption; it is on disk when this returns."""
-        row = CalibratedRow(
-            _stand_in(entry),
-            calibrated.lower,
-            calibrated.upper,
-            calibrated.reach,
-            calibrated.note,
-            calibrated.evaluations,
-        )
+        row = CalibratedRow(published=_stand_in(entry), **range_values(calibrated))
         rows = {**self.content.corruptions, entry.name: row}
         self.content = replace(self.content, corruptions=rows)
         with _writing(self.path) as temporary:

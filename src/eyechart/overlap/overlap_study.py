@@ -114,10 +114,11 @@ class OverlapStudy:
 
     def jobs(self) -> Iterator[TrainingJob]:
         """Yield all trainings, the standard ones of all seeds first."""
-        own = {entry.name: entry for entry in self.entries}
-        mixtures = {STANDARD: Mixture(), **{name: Mixture((own[name],)) for name in own}}
+        entries = {entry.name: entry for entry in self.entries}
+        mixtures = {STANDARD: Mixture()}
+        mixtures |= {name: Mixture((entry,)) for name, entry in entries.items()}
         for name, members in self.together.items():
-            mixtures[f"{ALL}{name}"] = Mixture(tuple(own[member] for member in members))
+            mixtures[f"{ALL}{name}"] = Mixture(tuple(entries[member] for member in members))
         for model in self.models:
             for seed in self.seeds:
                 yield TrainingJob(seed, model, mixtures[model])

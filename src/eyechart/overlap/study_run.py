@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,10 +67,11 @@ def run_study(
     study = open_study(out, study, study.settings(train_data, test_data))
     trainer.study = study
     _check_finished(trainer)
+    opened = _OpenStudy(study, train_data, test_data, out)
     if len(devices) == 1:
-        _Worker(study, train_data, test_data, trainer.device, out, progress).work()
+        _Worker(opened, trainer.device, progress).work()
     else:
-        _share(study, train_data, test_data, devices, out, progress)
+        _share(opened, devices, progress)
     return collect(study, out)
 
 
@@ -124,27 +125,32 @@ def _check_finished(trainer: Trainer) -> None:
             trainer.check(job)
 
 
+@dataclass(frozen=True, eq=False)
+class _OpenStudy:
+    """A study with its data, loaded, and the folder that holds its results."""
+
+    study: OverlapStudy
+    train_data: Labelled
+    test_data: Labelled
+    out: Path
+
+
 class _Worker:
     """Does the jobs that nobody else is doing, first trainings, then tests."""
 
-    def __init__(
-        self,
-        study: OverlapStudy,
-        train_data: Labelled,
-        test_data: Labelled,
-        device: torch.device,
-        out: Path,
-        progress: Progress,
-    ) -> None:
-        self.study, self.out, self.progress = study, out, progress
-        self.trainer = Trainer(study, train_data, device, out)
-        self.tester = Tester(study, test_data, device, out)
-        batch = min(study.recipe.batch, len(train_data))
-        self.each = study.recipe.epochs * max(1, len(train_data) // batch) * batch
+    def __init__(self, opened: _OpenStudy, device: torch.device, progress: Progress) -> None:
+        self.study, self.out, self.progress = opened.study, opened.out, progress
+        self.trainer = Trainer(self.study, opened.train_data, device, self.out)
+        self.tester = Tester(self.study, opened.test_data, device, self.out)
+        n_images, recipe = len(opened.train_data), self.study.recipe
+        batch = min(recipe.batch, n_images)
+        self.images_per_training = recipe.epochs * max(1, n_images // batch) * batch
 
     def work(self) -> None:
         jobs = list(self.study.jobs())
-        step = self.progress.begin(f"training {len(jobs)} networks", len(jobs) * self.each)
+        step = self.progress.begin(
+            f"training {len(jobs)} networks", len(jobs) * self.images_per_training
+        )
         work_off(jobs, self._path, lambda job: self._train(job, step))
         tests = list(self.study.tests())
         count = len(tests) * len(self.study.models)
@@ -155,19 +161,12 @@ class _Worker:
         return job.path(self.out)
 
     def _train(self, job: TrainingJob, step: Advance) -> None:
-        with counted_to(self.each, step) as count:
+        with counted_to(self.images_per_training, step) as count:
             if not job.path(self.out).exists():
                 self.trainer(job, count)
 
 
-def _share(
-    study: OverlapStudy,
-    train_data: Labelled,
-    test_data: Labelled,
-    devices: Sequence[str],
-    out: Path,
-    progress: Progress,
-) -> None:
+def _share(opened: _OpenStudy, devices: Sequence[str], progress: Progress) -> None:
     """Let a process on each device work; what is on disk tells how far they are.
 
     Pictures that are in memory are shared, not copied.
@@ -175,14 +174,13 @@ def _share(
     context = torch.multiprocessing.get_context("spawn")
     errors: Queue[str] = context.Queue()
     workers: list[SpawnProcess] = [
-        context.Process(target=_work, args=(study, train_data, test_data, name, out, errors))
-        for name in devices
+        context.Process(target=_work, args=(opened, name, errors)) for name in devices
     ]
     for worker in workers:
         worker.start()
     paths = [
-        *(job.path(out) for job in study.jobs()),
-        *(test.path(out) for test in study.tests()),
+        *(job.path(opened.out) for job in opened.study.jobs()),
+        *(test.path(opened.out) for test in opened.study.tests()),
     ]
     step = progress.begin(f"{len(paths):,} trainings and tests", len(paths))
     done = 0
@@ -209,16 +207,9 @@ def _share(
         )
 
 
-def _work(
-    study: OverlapStudy,
-    train_data: Labelled,
-    test_data: Labelled,
-    name: str,
-    out: Path,
-    errors: "Queue[str]",
-) -> None:
+def _work(opened: _OpenStudy, device: str, errors: "Queue[str]") -> None:
     try:
-        _Worker(study, train_data, test_data, find_device(name), out, NoProgress()).work()
+        _Worker(opened, find_device(device), NoProgress()).work()
     except UsageError as error:
         errors.put(str(error))
     except KeyboardInterrupt:

@@ -31,11 +31,12 @@ def shared_corruptions() -> tuple[str, ...]:
 class Rankings:
     """Models ranked in several ways, under one corruption or over all.
 
-    `scores` and `ranks` by the name of the way. `swaps`: pairs of models that two ways put in
+    `subject`: the corruption, or the score that was averaged. `scores` and `ranks` by the name of
+    the way. `swaps`: pairs of models that two ways put in
     opposite orders. `verdict`: empty, or that there are too few photographs.
     """
 
-    what: str
+    subject: str
     scores: Mapping[str, Mapping[str, Estimate]]
     ranks: Mapping[str, Ranking]
     swaps: tuple[tuple[str, str, Swap], ...]
@@ -47,7 +48,7 @@ class Rankings:
 
 
 def rank_in_ways(
-    what: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
+    subject: str, ways: Mapping[str, tuple[Mapping[str, Estimate], bool]], verdict: str
 ) -> Rankings:
     """Return rankings by several scores, each with whether higher is better, of the same models."""
     ranks = {name: rank(scores, higher) for name, (scores, higher) in ways.items()}
@@ -57,7 +58,7 @@ def rank_in_ways(
         for swap in swaps(ways[one], ways[two])
     ]
     scores = {name: estimates for name, (estimates, _) in ways.items()}
-    return Rankings(what, scores, ranks, tuple(changes), verdict)
+    return Rankings(subject, scores, ranks, tuple(changes), verdict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from eyechart.pipeline.settings import LoadingSettings
 if TYPE_CHECKING:
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.images.imageset import ImageSet
-    from eyechart.overlap.calibration import Calibrated, RangeEnd
+    from eyechart.overlap.calibrate import Calibrated, RangeEnd
     from eyechart.overlap.robustness_probe import RobustnessProbe
     from eyechart.suites.suite import Suite
 
@@ -84,7 +84,7 @@ def calibrate(
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, refuse_unused
     from eyechart.models.label_map import find_map
-    from eyechart.overlap.calibration import check_entries, check_targets
+    from eyechart.overlap.calibrate import check_entries, check_targets
     from eyechart.overlap.calibration_record import check_out
     from eyechart.overlap.robustness_probe import RobustnessProbe
 
@@ -152,7 +152,7 @@ def _calibrate(
     bars: "ProgressBars",
 ) -> list["Calibrated"]:
     """Return what was found for every corruption, before or now."""
-    from eyechart.overlap.calibration import STEPS, calibrate_entry
+    from eyechart.overlap.calibrate import STEPS, calibrate_entry
     from eyechart.overlap.calibration_record import CalibrationRecord, settings_of
 
     record = CalibrationRecord(out, settings_of(judge, lower, upper, STEPS))
@@ -186,7 +186,7 @@ def _report(
     from rich.table import Table
 
     from eyechart.cli.shared.console import wide_console
-    from eyechart.overlap.calibration import calibrated_suite
+    from eyechart.overlap.calibrate import calibrated_suite
     from eyechart.overlap.calibration_record import record_path, write_table
     from eyechart.suites.suite_file import write_suite
 

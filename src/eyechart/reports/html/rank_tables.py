@@ -34,7 +34,7 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     rows = tuple(
         TableRow(
             (
-                _title(comparison.what),
+                _title(comparison.subject),
                 *(_ranks(comparison, name) for name in models),
                 _swaps(comparison),
             )
@@ -74,6 +74,6 @@ def _sure(rankings: Rankings, short: Mapping[str, str]) -> Iterator[str]:
     for one, two, swap in rankings.swaps:
         if rankings.is_sure(swap):
             yield (
-                f"{_title(rankings.what)}: {_way(one)} puts {short[swap.first]} before"
+                f"{_title(rankings.subject)}: {_way(one)} puts {short[swap.first]} before"
                 f" {short[swap.second]}, {_way(two)} behind it."
             )

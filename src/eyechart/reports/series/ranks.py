@@ -29,7 +29,7 @@ class RankPanel:
     @property
     def corruption(self) -> str:
         """The corruption's bare name."""
-        return self.rankings.what
+        return self.rankings.subject
 
     @property
     def title(self) -> str:

@@ -104,7 +104,7 @@ def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
 
 def _ranked_by(rankings: Rankings) -> str:
     """Return the title of the score, or the corruption, that models are ranked under."""
-    return SCORES[rankings.what].title if rankings.what in SCORES else rankings.what
+    return SCORES[rankings.subject].title if rankings.subject in SCORES else rankings.subject
 
 
 def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
@@ -210,7 +210,7 @@ def csv_text(lines: Iterator[dict[str, Any]]) -> str:
 
 def _plain(rankings: Rankings) -> dict[str, Any]:
     return {
-        "what": rankings.what,
+        "what": rankings.subject,
         "ways": {
             way: {
                 model: {"value": estimate.value, "rank": rankings.ranks[way].ranks[model]}

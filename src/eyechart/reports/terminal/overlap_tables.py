@@ -136,7 +136,7 @@ BALANCE_HEAD = ["benchmark", "form", "baseline", "trained_on", "tested_on", "cor
 def coverage_table(coverage: "BenchmarkCoverage") -> Table:
     """Return for each corruption of a benchmark which one of the other covers it, if any."""
     rows: Rows = []
-    for test in coverage.each:
+    for test in coverage.covers:
         verdict = "yes" if test.corruption in coverage.covered else "no"
         verdict = "undetermined" if test.corruption in coverage.undetermined else verdict
         rows.append((test.corruption, test.nearest or UNKNOWN, score_text(test.score), verdict))

@@ -5,7 +5,8 @@ part of each stays what it is, so that R falls along it up to noise.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.images.imageset import ImageSet
@@ -44,20 +45,26 @@ class RangeEnd:
         return ", ".join(f"{name} {value:g}" for name, value in self.values.items())
 
 
-@dataclass(frozen=True)
-class Calibrated:
-    """A corruption with the range of strengths that was found for it.
+@dataclass(frozen=True, kw_only=True)
+class CalibratedRange:
+    """A range of strengths that was found.
 
-    `entry`: the corruption with this range. `reach`: R at the strongest that there is, where that
-    is not strong enough; then the range ends there. `note`: what a reader must know, or "".
+    `reach`: R at the strongest that there is, where that is not strong enough; then the range ends
+    there. `note`: what a reader must know, or "". `evaluations`: how many it took.
     """
 
-    entry: Entry
     lower: RangeEnd
     upper: RangeEnd
     reach: float | None
     note: str
     evaluations: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(CalibratedRange):
+    """A corruption with the range that was found for it; `entry` has this range."""
+
+    entry: Entry
 
     @property
     def name(self) -> str:
@@ -132,27 +139,31 @@ def calibrate_entry(
         notes.append(f"R {upper:g} is out of reach: {reach:.3f} where it is strongest")
     if search.is_mildest(mild) and search.at(mild).value < lower - search.close:
         notes.append(f"its mildest step already takes R to {search.at(mild).value:.2f}")
-    return finish(
-        search.scale, search.end(mild), search.end(strong), reach, "; ".join(notes), search.count
+    strengths = CalibratedRange(
+        lower=search.end(mild),
+        upper=search.end(strong),
+        reach=reach,
+        note="; ".join(notes),
+        evaluations=search.count,
     )
+    return with_range(search.scale, strengths)
 
 
-def finish(
-    scale: StrengthScale,
-    lower: RangeEnd,
-    upper: RangeEnd,
-    reach: float | None,
-    note: str,
-    evaluations: int,
-) -> Calibrated:
-    """Return the result for two ends that are known."""
+def with_range(scale: StrengthScale, strengths: CalibratedRange) -> Calibrated:
+    """Return a corruption with a range that is known."""
+    lower, upper, note = strengths.lower, strengths.upper, strengths.note
     entry = scale.between(lower.strength, upper.strength)
     if not scale.by_severity:
         # one that is published but for its severities stays so, and is written in one line
         ends = f"R {lower.robustness.value:.3f} at the mild end, {upper.robustness.value:.3f} at"
         sentence = f"Calibrated: {ends} the strong end{f' ({note})' if note else ''}."
         entry = replace(entry, note=f"{entry.note} {sentence}".strip())
-    return Calibrated(entry, lower, upper, reach, note, evaluations)
+    return Calibrated(entry=entry, **range_values(strengths))
+
+
+def range_values(strengths: CalibratedRange) -> dict[str, Any]:
+    """Return the fields of a range, for a record that has them and more."""
+    return {field.name: getattr(strengths, field.name) for field in fields(CalibratedRange)}
 
 
 def calibrated_suite(calibrated: Sequence[Calibrated], name: str, title: str, source: str) -> Suite:

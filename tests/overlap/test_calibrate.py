@@ -22,7 +22,7 @@ from eyechart.images.dataset import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
-from eyechart.overlap.calibration import calibrate, calibrate_entry, calibrated_suite
+from eyechart.overlap.calibrate import calibrate, calibrate_entry, calibrated_suite
 from eyechart.overlap.robustness_probe import RobustnessProbe, robustness_of
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.strength import draw_strengths
@@ -436,7 +436,7 @@ def test_an_interrupted_command_goes_on_to_the_same_result(run, tmp_path, monkey
     whole.mkdir()
     assert run(*command(tmp_path, "--out", whole / "mine.yaml")).status == 0
 
-    import eyechart.overlap.calibration as module
+    import eyechart.overlap.calibrate as module
 
     real, seen = module.calibrate_entry, []
 
