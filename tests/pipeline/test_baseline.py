@@ -22,7 +22,7 @@ from eyechart.pipeline.normalise import Divisor, normalise
 from eyechart.predictions.reading import Predictions
 from eyechart.results.schema import ModelResults
 from eyechart.scores.baselines import find_baseline
-from eyechart.scores.expected import clean_expected_error, expected_error
+from eyechart.scores.human_relative import clean_expected_error, expected_error
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.testsets.plan import Plan

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.calibration_error import N_BINS, equal_mass_bins, expected_calibration_error
+from eyechart.scores.prediction_scores import N_BINS, equal_mass_bins, expected_calibration_error
 from eyechart.scores.statistic import estimate_statistics
 
 

@@ -6,8 +6,8 @@ import torch
 
 from eyechart.predictions.reading import Predictions
 from eyechart.predictions.record import rank_of, record_scores
+from eyechart.scores.prediction_scores import top5_accuracy
 from eyechart.scores.statistic import estimate_statistics
-from eyechart.scores.top_k import top5_accuracy
 
 
 def predictions(rank, picture=None):

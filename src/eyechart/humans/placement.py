@@ -1,5 +1,7 @@
 """Where the conditions of published experiments lie on the axis of visual change.
 
+The packaged reference is laid out so: Geirhos et al. 2018, of whom counts by condition are kept.
+
 An experiment names its conditions by strength; its transformations, applied to photographs, say
 which Δv people saw. A condition is a distribution of Δv, not one number.
 """
@@ -20,6 +22,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.core.registry import unknown_name
+from eyechart.humans.human_responses import CLEAN, HumanResponses, join_responses, make_responses
 from eyechart.images.identity import content_keys
 from eyechart.images.image_files import find_pictures, read_picture
 from eyechart.images.stimulus import STIMULI
@@ -41,6 +44,13 @@ MEAN_GREY = 0.4423
 
 NOISE_CONTRAST = 0.3
 """What contrast was cut to before noise came on top, so that little of it was clipped."""
+
+CITATION = (
+    "Geirhos, Temme, Rauber, Schütt, Bethge, Wichmann (2018): Generalisation in humans and deep"
+    " neural networks. NeurIPS."
+)
+GREY = "bw"
+"""The condition of the experiment on colour with clean grey pictures."""
 
 FIRST = "# Visual change of the conditions of Geirhos et al. 2018 (contrast, low-pass filtering,"
 ABOUT = """\
@@ -172,6 +182,42 @@ def write_placements(path: Path, placements: dict[str, Placement], count: int) -
         for name, placement in placements.items():
             for strength, quantiles in placement.quantiles.items():
                 table.writerow([name, f"{strength:g}", *(f"{value:.4f}" for value in quantiles)])
+
+
+def geirhos_responses() -> HumanResponses:
+    """Return the answers by subject and condition, spread evenly over the condition's Δv.
+
+    Each has the subject's rate in that condition: which answers were right is not counted apart.
+    The experiments' people are others each time. Clean grey pictures of the experiment on colour
+    are there as `clean`.
+    """
+    parts = []
+    for row in packaged_rows("eyechart.humans", "data", "geirhos2018_counts.csv"):
+        experiment, condition = row["experiment"], row["condition"]
+        trials = int(row["trials"])
+        if experiment in EXPERIMENTS:
+            placement = find_placement(experiment)
+            delta_v = placement.spread(strength_of(condition), trials)
+        elif condition == GREY:
+            experiment, delta_v = CLEAN, np.zeros(trials)
+        else:
+            continue
+        parts.append(
+            make_responses(
+                trials,
+                source="geirhos2018",
+                choices=16,
+                label_space="entry16",
+                citation=CITATION,
+                licence="CC BY 4.0",
+                corruption=np.full(trials, experiment),
+                condition=np.full(trials, condition),
+                subject=np.full(trials, f"{row['experiment']}/{row['subject']}"),
+                delta_v=delta_v,
+                correct=np.full(trials, int(row["correct"]) / trials),
+            )
+        )
+    return join_responses(parts)
 
 
 @cache

@@ -16,17 +16,19 @@ from eyechart.curves.curve import Curve, fit_curve
 from eyechart.curves.curve_settings import BINS, LEAST
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.consistency import check_rule, consistency, find_rule, is_clean
-from eyechart.humans.geirhos import geirhos_responses
 from eyechart.humans.human_responses import (
     CLEAN,
     HumanResponses,
     Numbers,
+    anchor_of,
+    apart_if_unknown,
+    clusters_of,
     join_responses,
+    one_by_one,
     read_responses,
 )
-from eyechart.humans.placement import EXPERIMENTS
+from eyechart.humans.placement import EXPERIMENTS, geirhos_responses
 from eyechart.humans.same_different import judgements_file
-from eyechart.humans.single import anchor_of, apart_if_unknown, clusters_of, one_by_one
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
 from eyechart.labels.categories import CATEGORIES
 from eyechart.stats.intervals import wilson_interval

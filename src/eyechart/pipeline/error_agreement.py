@@ -14,6 +14,7 @@ from eyechart.core.progress import NoProgress, Progress
 from eyechart.humans.combined import References
 from eyechart.humans.human_responses import HumanResponses
 from eyechart.humans.importers import plain_condition, stimulus_of
+from eyechart.images.published_source import SEVERITIES
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.schema import ErrorAgreement
 from eyechart.scores.error_consistency import (
@@ -21,7 +22,7 @@ from eyechart.scores.error_consistency import (
     error_consistency,
     error_consistency_with_people,
 )
-from eyechart.scores.scoring import PUBLISHED_LEVELS, Fit
+from eyechart.scores.scoring import Fit
 from eyechart.suites.suite import Entry
 from eyechart.testsets.samples import IntArray
 
@@ -132,7 +133,7 @@ def _trials(recorded: PredictionReader, model: str, entries: Sequence[Entry]) ->
 def _strengths(outcomes: Predictions) -> IntArray:
     """Return the published level of each answer, or its tenth of Δv; one more for neither."""
     known = outcomes.severity[~np.isnan(outcomes.severity)]
-    if len(known) and np.isin(known, PUBLISHED_LEVELS).all():
+    if len(known) and np.isin(known, SEVERITIES).all():
         return np.nan_to_num(outcomes.severity, nan=STEPS).astype(np.int64)
     steps = np.minimum(np.floor(outcomes.delta_v * STEPS), STEPS - 1)
     return np.nan_to_num(steps, nan=STEPS).astype(np.int64)

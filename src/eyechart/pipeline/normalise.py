@@ -18,7 +18,7 @@ from eyechart.results.schema import (
 )
 from eyechart.scores.baselines import measured_baseline
 from eyechart.scores.corruption_error import corruption_error, mean_corruption_error_replicates
-from eyechart.scores.expected import clean_expected_error, expected_error
+from eyechart.scores.human_relative import clean_expected_error, expected_error
 from eyechart.scores.scoring import Fit, human_curve
 from eyechart.stats.estimate import Estimate, make_estimate, mean_estimate
 from eyechart.suites.catalogue import list_corruptions

@@ -1,5 +1,6 @@
 """From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +16,14 @@ from eyechart.curves.curve import Curve
 from eyechart.curves.curve_settings import BINS, LEAST, CurveSettings
 from eyechart.curves.density import to_density
 from eyechart.curves.methods import METHODS
-from eyechart.humans.reference import Reference
+from eyechart.humans.reference import METRICS, Reference
+from eyechart.images.published_source import SEVERITIES
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import check_replicates, resample_means
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
 from eyechart.testsets.samples import FloatArray
 
-PUBLISHED_LEVELS = (1, 2, 3, 4, 5)
 NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"
 
@@ -86,6 +87,31 @@ def human_curve(
     return curve, "" if curve is not None else NO_REFERENCE
 
 
+@dataclass(frozen=True, eq=False)
+class HumanArea:
+    """The curve of one property in one experiment, None with the reason in `why` if it has none.
+
+    Its area is R_a for accuracy and R_p for consistency.
+    """
+
+    experiment: str
+    metric: str
+    curve: Curve | None
+    why: str = ""
+
+
+def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
+    """Yield accuracy and consistency of every experiment, fitted as a model's curves are.
+
+    Consistency is left out where a reference knows nothing of it.
+    """
+    for experiment in reference.experiments:
+        for metric in METRICS:
+            curve, why = human_curve(reference, experiment, metric, fit)
+            if curve is not None or metric == "accuracy" or why.startswith(NO_HUMAN_CURVE):
+                yield HumanArea(experiment, metric, curve, why)
+
+
 def class_weights(labels: NDArray[np.int64]) -> FloatArray:
     """Return a weight for each answer that makes every class count as much as any other."""
     _, class_index, counts = np.unique(labels, return_inverse=True, return_counts=True)
@@ -113,7 +139,7 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
 def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
     """Return the error rate at each published severity; nothing if there are others."""
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
-    if not np.isin(levels, PUBLISHED_LEVELS).all():
+    if not np.isin(levels, SEVERITIES).all():
         return {}
     errors = {}
     for level in levels:

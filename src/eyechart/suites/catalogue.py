@@ -10,10 +10,10 @@ from eyechart.core.arguments import as_text
 from eyechart.core.randomness import ImageRandom
 from eyechart.core.registry import unknown_name
 from eyechart.corruptions import FAMILIES, Parameter
+from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.strength import resolve
 from eyechart.suites.suite import DRAWN, Entry, all_entries, find_variant, load_suite
 
-LEVELS = (1, 2, 3, 4, 5)
 TABLE_SIDE = 224
 
 
@@ -90,7 +90,7 @@ class Description:
         if not self.severities:
             return []
         width = max(map(len, self.severities))
-        head = " ".join(f"{level:>9}" for level in LEVELS)
+        head = " ".join(f"{level:>9}" for level in SEVERITIES)
         rows = [
             f"    {name:<{width}} " + " ".join(f"{value:>9.4g}" for value in values)
             for name, values in self.severities.items()
@@ -144,9 +144,9 @@ def moved_by_severity(entry: Entry) -> list[Parameter]:
 
 def severity_table(entry: Entry, side: int = TABLE_SIDE) -> dict[str, tuple[float, ...]]:
     """Return each such parameter's values at severities 1…5, in pixels of a picture of `side`."""
-    severity = np.array(LEVELS, dtype=np.float64)
-    keys = torch.zeros(len(LEVELS), dtype=torch.int64)
-    random = ImageRandom(keys, [0] * len(LEVELS), torch.device("cpu"))
+    severity = np.array(SEVERITIES, dtype=np.float64)
+    keys = torch.zeros(len(SEVERITIES), dtype=torch.int64)
+    random = ImageRandom(keys, [0] * len(SEVERITIES), torch.device("cpu"))
     values = resolve(entry, severity, {}, side, random)
     return {
         parameter.name: tuple(float(value) for value in values[parameter.name])

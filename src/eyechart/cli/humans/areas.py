@@ -10,7 +10,7 @@ from eyechart.humans.human_settings import HumanSettings
 
 if TYPE_CHECKING:
     from eyechart.humans.reference import Reference
-    from eyechart.scores.human_areas import HumanArea
+    from eyechart.scores.scoring import HumanArea
 
 SCORES = {"accuracy": "R_a", "consistency": "R_p"}
 HEAD = ("experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bins", "responses")
@@ -32,8 +32,7 @@ def areas(
     from eyechart.cli.shared.console import wide_console
     from eyechart.humans.reference import find_reference
     from eyechart.reports.terminal.columns import stacked
-    from eyechart.scores.human_areas import human_areas
-    from eyechart.scores.scoring import make_fit
+    from eyechart.scores.scoring import human_areas, make_fit
 
     fit = make_fit(curves)
     console = wide_console()

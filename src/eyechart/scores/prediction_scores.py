@@ -1,7 +1,4 @@
-"""Expected calibration error: how far a model's confidence is from its accuracy.
-
-Top-label: of each sample only the probability of its prediction counts.
-"""
+"""Scores of labelled predictions: top-k accuracy, and how far confidence is from accuracy."""
 
 import numpy as np
 
@@ -9,11 +6,32 @@ from eyechart.predictions.reading import Predictions
 from eyechart.scores.statistic import Statistic, ratio
 from eyechart.stats.intervals import FloatArray, IntArray
 
+TOP = 5
 N_BINS = 15
+"""Of the calibration error."""
+
+
+def top5_accuracy(predictions: Predictions) -> Statistic | None:
+    """Return the share of samples whose true label is among the five best, None without ranks.
+
+    A rank of 1 is the prediction itself. In a label space of categories the rank is that among the
+    scores of the categories; the rule "top1" gives them no scores, and there is no rank.
+    """
+    rank = predictions.rank
+    if rank is None or np.isnan(rank).any():
+        return None
+    hits = (rank <= TOP).astype(np.float64)
+    return Statistic(np.stack([hits, np.ones(len(hits))], axis=1), _share)
+
+
+def _share(sums: FloatArray) -> FloatArray:
+    return ratio(sums[..., 0], sums[..., 1])
 
 
 def expected_calibration_error(predictions: Predictions) -> Statistic | None:
     """Return the ECE over 15 bins of equal mass: Σ_b (n_b / n) |accuracy_b − confidence_b|.
+
+    Top-label: of each sample only the probability of its prediction counts.
 
     The ECE is biased upwards on few samples: within a bin of n_b samples accuracy scatters about
     confidence by √(p(1 − p) / n_b) even for a perfectly calibrated model, and the absolute value
