@@ -140,7 +140,7 @@ def test_errors_of_both_benchmarks_together_are_divided_each_by_its_own_table():
         part = find_baseline(name)
         alone = balance_of(table, part.corruptions, baseline=name)
         for corruption in part.corruptions:
-            error = 1 - table.of("fog")[table.index(corruption)]
+            error = 1 - table.of("fog")[table.place(corruption)]
             expected = error / part.errors[corruption]
             assert own.errors["fog"][corruption] == pytest.approx(expected)
             if suite == "imagenet-c":

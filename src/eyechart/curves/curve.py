@@ -3,8 +3,9 @@
 Who is behind the curve, and what is compared with it, does not belong here.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,14 +13,15 @@ from scipy.interpolate import PPoly
 
 from eyechart.core.arguments import as_number, as_text, as_within, brief
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option, takes_fields_of
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
-from eyechart.curves.curve_samples import Anchor, read_samples
-from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
-from eyechart.curves.density import AnyDensity, Density, area_bounds, areas_under, to_density
+from eyechart.curves.curve_samples import Anchor, CurveSamples, read_samples
+from eyechart.curves.curve_settings import BINS, GROUP, LEAST, CurveSettings
+from eyechart.curves.density import Density, area_bounds, areas_under, to_density
 from eyechart.curves.methods import CHOICES, METHODS, refit
 from eyechart.curves.pieces import stacked
-from eyechart.curves.replicates import Draws, draws_of, resample_bins
+from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_replicates
 from eyechart.stats.intervals import check_level, percentile_interval
 
@@ -152,55 +154,93 @@ class Curve:
         return float(np.percentile(lows, 2.5)), float(np.percentile(highs, 97.5))
 
 
-def fit_curve(
-    delta_v: ArrayLike,
-    hits: ArrayLike,
-    *,
-    anchor: Anchor = None,
-    right_anchor: Anchor = None,
-    clusters: ArrayLike | None = None,
-    binning: str = "paper",
-    bins: int = BINS,
-    least: float = LEAST,
-    method: str = "least-squares",
-    smoothing: float | None = None,
-    replicates: int = REPLICATES,
-    seed: int = 0,
-    density: AnyDensity = None,
-    weights: ArrayLike | None = None,
-    all_clusters: ArrayLike | None = None,
-) -> Curve:
-    """Return the falling curve of how often `hits` hold, over visual change.
+@dataclass(frozen=True, eq=False)
+class CurveFit(CurveSettings):
+    """The samples that a curve is fitted to, and how; the arguments of `fit_curve`."""
 
-    `delta_v` and `hits` have one value per answer; a Δv of NaN is left out and counted. `anchor`:
-    what the curve is at 0, a number or whether each answer's clean picture was a hit;
-    `right_anchor`: what it is at 1, in the same way for a destroyed picture, by default nothing.
-    `clusters` says which answers stand or fall together, such as those to one picture; resampling
-    is over clusters. `smoothing` is chosen unless given: by cross-validation, for "cobs" by the
-    Schwarz criterion. `method`: "least-squares", "cobs" or "pava". `density`: how much each visual
-    change counts in the area; "uniform", weights over equal bins, a function or a `Density`.
-    `weights`: how much each answer counts, next to the others; bins are then judged by the sum of
-    theirs. `all_clusters`: those that there are, where some have no answer here.
+    delta_v: Annotated[
+        ArrayLike,
+        Option(help="Visual change of each sample; NaN is left out and counted.", group=GROUP),
+    ]
+    hits: Annotated[ArrayLike, Option(help="Whether each sample is a hit, 0…1.", group=GROUP)]
+    _: KW_ONLY
+    anchor: Annotated[
+        Anchor,
+        Option(
+            help="What the curve is at 0: a number, or whether each clean image was a hit.",
+            group=GROUP,
+        ),
+    ] = None
+    # settings have words for it, which `right_end` turns into what it is here
+    right_anchor: Annotated[
+        Anchor,
+        Option(help="What it is at 1, in the same way for a destroyed image.", group=GROUP),
+    ] = None  # type: ignore[assignment]
+    clusters: Annotated[
+        ArrayLike | None,
+        Option(
+            help="Which samples stand or fall together, such as those of one image; resampling is"
+            " over clusters.",
+            group=GROUP,
+        ),
+    ] = None
+    all_clusters: Annotated[
+        ArrayLike | None,
+        Option(help="All clusters that there are, where some have no sample here.", group=GROUP),
+    ] = None
+    weights: Annotated[
+        ArrayLike | None,
+        Option(
+            help="How much each sample counts, next to the others; bins are then judged by the sum"
+            " of theirs.",
+            group=GROUP,
+        ),
+    ] = None
+    smoothing: Annotated[
+        float | None,
+        Option(
+            help='Of the spline; chosen by cross-validation unless given, for "cobs" by the Schwarz'
+            " criterion.",
+            group=GROUP,
+        ),
+    ] = None
+    seed: Annotated[int, Option(help="Of the bootstrap replicates.", group=GROUP)] = 0
+
+    def samples(self) -> CurveSamples:
+        """Return the samples, checked."""
+        return read_samples(
+            self.delta_v,
+            self.hits,
+            anchors=(self.anchor, self.right_anchor),
+            clusters=self.clusters,
+            all_clusters=self.all_clusters,
+            weights=self.weights,
+        )
+
+
+@takes_fields_of(CurveFit)
+def fit_curve(fit: CurveFit) -> Curve:
+    """Return the falling curve of how often `hits` hold, over visual change.
 
     Curves with the same seed, replicates and set of all clusters are resampled alike: replicate i
     of each has the same weight for each cluster.
+
+    Example:
+        >>> delta_v = np.linspace(0, 1, 2000)
+        >>> curve = fit_curve(delta_v, delta_v < 0.5, replicates=20)
+        >>> round(curve.area, 2)
+        0.5
     """
-    if as_text(method, "method") not in METHODS:
-        raise unknown_name("method", method, METHODS)
-    replicates, seed = check_replicates(replicates, seed)
-    least = as_number(least, "least")
+    if as_text(fit.method, "method") not in METHODS:
+        raise unknown_name("method", fit.method, METHODS)
+    replicates, seed = check_replicates(fit.replicates, fit.seed)
+    least = as_number(LEAST if fit.least is None else fit.least, "least")
+    smoothing = fit.smoothing
     if smoothing is not None:
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
-    weighting = to_density(density)
-    samples = read_samples(
-        delta_v,
-        hits,
-        anchors=(anchor, right_anchor),
-        clusters=clusters,
-        all_clusters=all_clusters,
-        weights=weights,
-    )
-    edges = bin_edges(binning, bins)
+    density = to_density(fit.density)
+    samples = fit.samples()
+    edges = bin_edges(fit.binning, BINS if fit.bins is None else fit.bins)
     counted = count_bins(samples.delta_v, samples.hits, edges, samples.weights)
     usable = counted.usable(least)
     if usable.sum() < FEWEST_BINS:
@@ -209,41 +249,55 @@ def fit_curve(
             " or a smaller least."
         )
     drawn = resample_bins(samples, edges, replicates, seed)
-    # an anchor is a number as it is, or the mean over the samples
+    start, end = _anchors(samples, drawn)
+    # bins that are usable stay so, and others are not, whatever a draw makes of their counts
+    redrawn = drawn.bins.only(usable)
+    chosen = CHOICES[fit.method](counted, least, start, end) if smoothing is None else smoothing
+    return Curve(
+        pieces=METHODS[fit.method](counted, least, chosen, start, end),
+        bins=counted,
+        least=least,
+        smoothing=chosen,
+        left=start,
+        right=end,
+        left_out=samples.left_out,
+        replicates=refit(
+            fit.method, redrawn, SEEN, chosen, _replicate_anchors(samples, drawn, replicates)
+        ),
+        replicate_bins=redrawn.rows(),
+        density=density,
+        draws=draws_of(samples.names, replicates, seed),
+        method=fit.method,
+    )
+
+
+def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None, float | None]:
+    """Return where the curve starts and ends: a number as it is, or the mean over the samples."""
     start, end = (
         mean if fixed is None else fixed
         for fixed, mean in zip(samples.fixed, drawn.anchors, strict=True)
     )
-    if start is not None and end is not None and end > start + ROUNDING:
+    if start is None or end is None:
+        return start, end
+    if end > start + ROUNDING:
         raise UsageError(
             f"right_anchor must not be above anchor, for a curve falls: got {end:g} and {start:g}."
         )
-    if start is not None and end is not None:
-        end = min(start, end)
+    return start, min(start, end)
+
+
+def _replicate_anchors(
+    samples: CurveSamples, drawn: ReplicateBins, replicates: int
+) -> tuple[Numbers | None, Numbers | None]:
+    """Return where the replicates start and end."""
     starts, ends = (
         means if fixed is None else np.full(replicates, fixed)
         for fixed, means in zip(samples.fixed, drawn.replicate_anchors, strict=True)
     )
     if starts is not None and ends is not None:
-        # the same for a draw in which they have changed places
+        # also for a draw in which they have changed places
         ends = np.minimum(starts, ends)
-    chosen = CHOICES[method](counted, least, start, end) if smoothing is None else smoothing
-    # bins that are usable stay so, and others are not, whatever a draw makes of their counts
-    redrawn = drawn.bins.only(usable)
-    return Curve(
-        METHODS[method](counted, least, chosen, start, end),
-        counted,
-        least,
-        chosen,
-        start,
-        end,
-        samples.left_out,
-        refit(method, redrawn, SEEN, chosen, (starts, ends)),
-        redrawn.rows(),
-        weighting,
-        draws_of(samples.names, replicates, seed),
-        method,
-    )
+    return starts, ends
 
 
 def visual_changes(values: ArrayLike) -> Numbers:

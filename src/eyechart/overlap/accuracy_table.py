@@ -69,7 +69,7 @@ class AccuracyTable:
         accuracies: Numbers = self.values[:, self.models.index(model)].mean(axis=0)
         return accuracies
 
-    def index(self, corruption: str) -> int:
+    def place(self, corruption: str) -> int:
         """Return which of the tests a corruption is."""
         if corruption not in self.corruptions:
             raise unknown_name("corruption in the table:", corruption, self.corruptions)

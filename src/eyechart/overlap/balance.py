@@ -84,7 +84,7 @@ def check_benchmark(table: AccuracyTable, names: Sequence[str]) -> tuple[str, ..
     if not names:
         raise UsageError("A benchmark must have at least one corruption, got none.")
     for name in names:
-        table.index(name)
+        table.place(name)
     return tuple(dict.fromkeys(names))
 
 
@@ -121,7 +121,7 @@ def errors_of(
 ) -> CorruptionErrors:
     """Return a model's corruption errors, mean over seeds, as shares of the baseline's."""
     errors = _errors(table, model)
-    by_corruption = {name: float(errors[table.index(name)]) for name in names}
+    by_corruption = {name: float(errors[table.place(name)]) for name in names}
     return corruption_error(by_corruption, baseline, float(errors[0]), relative)
 
 

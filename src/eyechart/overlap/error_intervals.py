@@ -46,7 +46,7 @@ class StudyErrors:
 
     def _of(self, model: str, names: tuple[str, ...], relative: bool) -> Numbers:
         errors = self.errors[:, self.table.models.index(model)]
-        places = [self.table.index(name) for name in names]
+        places = [self.table.place(name) for name in names]
         chosen: Numbers = errors[:, places]
         return chosen - errors[:, :1] if relative else chosen
 

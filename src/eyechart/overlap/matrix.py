@@ -52,10 +52,10 @@ class OverlapMatrix:
     def __getitem__(self, key: Any) -> Any:
         """Return the score of two names, or what an array has at that index."""
         if isinstance(key, tuple) and all(isinstance(name, str) for name in key):
-            key = tuple(self.index(name) for name in key)
+            key = tuple(self.place(name) for name in key)
         return self.scores[key]
 
-    def index(self, name: str) -> int:
+    def place(self, name: str) -> int:
         """Return which row and column is a corruption's."""
         if as_text(name, "name") not in self.names:
             raise unknown_name("corruption in the matrix:", name, self.names)
@@ -77,7 +77,7 @@ class OverlapMatrix:
     def only(self, names: Sequence[str]) -> "OverlapMatrix":
         """Return the matrix of these corruptions alone, in this order."""
         names = as_texts(names, "names")
-        kept = [self.index(name) for name in names]
+        kept = [self.place(name) for name in names]
         gone = [f"Training on {name} adds" for name in self.names if name not in names]
         notes = tuple(note for note in self.notes if not note.startswith(tuple(gone)))
         gains = None if self.gains is None else self.gains[kept]

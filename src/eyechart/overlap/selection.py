@@ -74,7 +74,7 @@ def select_non_overlapping(
 
 def _by_index(matrix: OverlapMatrix, selection: Selection[str]) -> Selection[int]:
     def places(names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(matrix.index(name) for name in names)
+        return tuple(matrix.place(name) for name in names)
 
     return Selection(
         places(selection.members),
@@ -235,6 +235,6 @@ def _highest(matrix: OverlapMatrix, members: Sequence[str]) -> float:
 
 def _at(matrix: OverlapMatrix, selection: Selection[str], threshold: float) -> Selection[str]:
     """Return a selection as that of another threshold for which it holds."""
-    places = [matrix.index(name) for name in selection.members]
+    places = [matrix.place(name) for name in selection.members]
     left_out = _left_out(matrix, places, threshold)
     return replace(selection, threshold=threshold, left_out=left_out)
