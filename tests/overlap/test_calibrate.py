@@ -23,6 +23,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model
 from eyechart.overlap.calibrate import calibrate, calibrate_entry, calibrated_suite
+from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.robustness_probe import RobustnessProbe, robustness_of
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.strength import draw_strengths
@@ -98,9 +99,8 @@ def test_both_ends_are_where_the_closed_form_has_them():
 
 
 def test_other_targets_have_other_ends():
-    (found,) = calibrate(
-        load_model(dazzled, CPU), bright_pictures(), [brighter()], lower=0.8, upper=0.2
-    )
+    settings = CalibrationSettings(lower=0.8, upper=0.2)
+    (found,) = calibrate(load_model(dazzled, CPU), bright_pictures(), [brighter()], settings)
     assert found.lower.values["amount"] == pytest.approx(amount_at(0.8), abs=0.005)
     assert found.upper.values["amount"] == pytest.approx(amount_at(0.2), abs=0.005)
 
@@ -355,15 +355,19 @@ def test_bad_input_is_refused_in_one_sentence():
     )
     fixed = brighter(path={"amount": (0.1, 0.1)})
     few = images.take(range(15))
+
+    def calibrate_with(**settings):
+        calibrate(model, images, [brighter()], CalibrationSettings(**settings))
+
     for sentence, call in (
-        ("lower the larger one", lambda: calibrate(model, images, [brighter()], 0.5, 0.95)),
-        ("between 0 and 1", lambda: calibrate(model, images, [brighter()], 1.0, 0.5)),
+        ("lower the larger one", lambda: calibrate_with(lower=0.5, upper=0.95)),
+        ("between 0 and 1", lambda: calibrate_with(lower=1.0)),
         ("have no labels", lambda: calibrate(model, unlabelled, [brighter()])),
         ("too few to say", lambda: calibrate(wrong, images, [brighter()])),
         ("is right on 15 of 15", lambda: calibrate(model, few, [brighter()])),
         ("neither levels nor a path", lambda: calibrate(model, images, [fixed])),
         ("is there twice", lambda: calibrate(model, images, [brighter(), brighter()])),
-        ("pictures must be", lambda: calibrate(model, images, [brighter()], pictures=0)),
+        ("pictures must be", lambda: calibrate_with(pictures=0)),
     ):
         with pytest.raises(ec.UsageError, match=sentence) as error:
             call()

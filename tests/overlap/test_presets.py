@@ -11,7 +11,7 @@ from commands import assert_refused
 from eyechart.images.dataset import Picture
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.networks import NETWORKS
-from eyechart.overlap.presets import PRESETS, preset_line
+from eyechart.overlap.overlap_settings import PRESETS, preset_line
 from eyechart.training.data import every_class
 from eyechart.training.recipe import Recipe
 from textures import save_textures

@@ -8,6 +8,7 @@ import pytest
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import make_table, read_accuracies, write_accuracies
 from eyechart.overlap.matrix_file import find_matrix, read_matrix, write_matrix
+from eyechart.overlap.overlap_settings import MatrixSettings
 from overlap_cases import small_table, write_small
 
 GOOD = """trained_on,clean,fog,rain
@@ -157,7 +158,7 @@ def test_a_matrix_is_found_in_a_file_of_scores_of_accuracies_or_in_a_folder(tmp_
         found = find_matrix(source)
         assert found.names == matrix.names
         assert np.array_equal(found.scores, matrix.scores, equal_nan=True)
-    assert find_matrix(path, least_gain=0.001).undetermined == ()
+    assert find_matrix(path, MatrixSettings(least_gain=0.001)).undetermined == ()
 
 
 def test_a_matrix_that_is_not_square_or_not_symmetric_is_refused(tmp_path):

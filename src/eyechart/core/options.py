@@ -96,6 +96,12 @@ class Field:
     is_shared: bool
     """Whether another record declares it, which this one extends."""
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The option's words on the command line."""
+        # without a name Typer would add --no-name to what is off until it is asked for
+        return self.option.flags or (f"--{self.name.replace('_', '-')}",)
+
 
 @cache
 def fields_of(record: type) -> Mapping[str, Field]:

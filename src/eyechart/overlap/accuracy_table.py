@@ -18,7 +18,6 @@ from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import RECORD, read_settings
 from eyechart.curves.bins import Numbers
 from eyechart.overlap.matrix import (
-    LEAST_GAIN,
     Hits,
     OverlapMatrix,
     clean_notes,
@@ -26,6 +25,7 @@ from eyechart.overlap.matrix import (
     robustness_scores,
     seed_deviation,
 )
+from eyechart.overlap.overlap_settings import LEAST_GAIN
 
 FILE = "accuracies.csv"
 HITS_FOLDER = "tests"

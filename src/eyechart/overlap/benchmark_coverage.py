@@ -19,10 +19,8 @@ from eyechart.overlap.balance import (
     errors_of,
 )
 from eyechart.overlap.matrix import OverlapMatrix
+from eyechart.overlap.overlap_settings import LEAST_OVERLAP
 from eyechart.scores.baselines import Baseline
-
-LEAST_OVERLAP = 0.3
-"""The overlap above which a corruption counts as covered, after the paper's observation."""
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,12 @@ from typing import Any
 from eyechart.core.errors import UsageError
 from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
+from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.robustness_probe import Robustness, RobustnessProbe
 from eyechart.overlap.strengths import MILD, STRONG, SettledValues, StrengthScale
 from eyechart.suites.suite import Entry, Suite
 
-LOWER, UPPER = 0.95, 0.5
-"""The robustness at the mild and at the strong end, as published."""
-
-STEPS = 12
-"""Evaluations for each end, once it lies between two strengths."""
+AS_PUBLISHED = CalibrationSettings()
 
 CLOSE = 0.001
 """An R so near to the one that is wanted is taken for it; or half a picture, if that is more."""
@@ -76,36 +73,22 @@ def calibrate(
     model: Model,
     images: ImageSet,
     entries: Sequence[Entry],
-    lower: float = LOWER,
-    upper: float = UPPER,
-    *,
-    pictures: int = 2000,
-    seed: int = 0,
-    steps: int = STEPS,
+    settings: CalibrationSettings = AS_PUBLISHED,
     done: Callable[[Calibrated], None] | None = None,
 ) -> tuple[Calibrated, ...]:
-    """Return, for each corruption, the strengths at which R = A_c / A_clean is `lower` and `upper`.
+    """Return, for each corruption, the strengths at which R = A_c / A_clean is lower and upper.
 
-    At most so many `pictures` are used, as many of every class; `done` is told of each corruption.
+    `done` is told of each corruption.
     """
-    check_targets(lower, upper)
+    settings.check()
     check_entries(entries)
-    judge = RobustnessProbe(model, images, pictures, seed)
+    judge = RobustnessProbe(model, images, settings.pictures, settings.seed)
     calibrated = []
     for entry in entries:
-        calibrated.append(calibrate_entry(judge, entry, lower, upper, steps))
+        calibrated.append(calibrate_entry(judge, entry, settings))
         if done is not None:
             done(calibrated[-1])
     return tuple(calibrated)
-
-
-def check_targets(lower: float, upper: float) -> None:
-    """Raise a UsageError unless these are two robustness scores, the milder one first."""
-    if not 0 < upper < lower < 1:
-        raise UsageError(
-            "lower and upper must be robustness scores between 0 and 1, lower the larger one (it is"
-            f" that of the mild end), got {lower:g} and {upper:g}."
-        )
 
 
 def check_entries(entries: Sequence[Entry]) -> None:
@@ -118,14 +101,11 @@ def check_entries(entries: Sequence[Entry]) -> None:
 
 
 def calibrate_entry(
-    judge: RobustnessProbe,
-    entry: Entry,
-    lower: float = LOWER,
-    upper: float = UPPER,
-    steps: int = STEPS,
+    judge: RobustnessProbe, entry: Entry, settings: CalibrationSettings = AS_PUBLISHED
 ) -> Calibrated:
     """Return the range of one corruption."""
-    search = _RangeSearch(judge, StrengthScale(entry, judge.side), steps)
+    lower, upper = settings.lower, settings.upper
+    search = _RangeSearch(judge, StrengthScale(entry, judge.side), settings.steps)
     far = search.reach_out(upper)
     strong = search.crossing(upper, too_mild=lower)
     mild = search.crossing(lower, too_mild=1.0)

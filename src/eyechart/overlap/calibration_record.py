@@ -20,6 +20,7 @@ from eyechart.overlap.calibrate import (
     range_values,
     with_range,
 )
+from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.robustness_probe import RobustnessProbe
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.suites.assets import entry_mark
@@ -94,16 +95,16 @@ def check_out(out: Path) -> None:
             )
 
 
-def settings_of(judge: RobustnessProbe, lower: float, upper: float, steps: int) -> dict[str, Any]:
+def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> dict[str, Any]:
     """Return what decides a calibration, besides the corruptions."""
     return {
         "model": f"{judge.model.name} {judge.model.identity} {judge.model.dtype}",
         "pictures": f"{len(judge.images)} {judge.images.fingerprint}",
         "stimulus": judge.images.stimulus.name,
         "seed": judge.seed,
-        "lower": lower,
-        "upper": upper,
-        "steps": steps,
+        "lower": settings.lower,
+        "upper": settings.upper,
+        "steps": settings.steps,
     }
 
 

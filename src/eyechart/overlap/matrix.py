@@ -17,12 +17,10 @@ from eyechart.core.arguments import as_number, as_text, as_texts
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
+from eyechart.overlap.overlap_settings import LEAST_GAIN
 
 Hits = NDArray[np.bool_]
 """Whether each prediction is correct: (models, tests, images), perhaps with seeds before them."""
-
-LEAST_GAIN = 0.02
-"""By how much training on a corruption must raise the robustness to it for it to be divided by."""
 
 LEAST_CLEAN = 0.5
 """Clean accuracy, corrected for chance, below which a robustness score says little."""

@@ -10,9 +10,11 @@ import numpy as np
 from eyechart.core.csv_table import check_width, first_duplicate, read_cells, write_cells
 from eyechart.core.errors import UsageError
 from eyechart.overlap.accuracy_table import TRAINED_ON, read_accuracies
-from eyechart.overlap.matrix import LEAST_GAIN, OverlapMatrix
+from eyechart.overlap.matrix import OverlapMatrix
+from eyechart.overlap.overlap_settings import MatrixSettings
 from eyechart.overlap.selection import check_scores
 
+USUAL = MatrixSettings()
 FILE = "overlap.csv"
 SELECTED = "selected"
 """The last column, if there is one: yes or no."""
@@ -64,12 +66,10 @@ def write_matrix(
     write_cells(path, rows)
 
 
-def find_matrix(
-    path: Path, least_gain: float = LEAST_GAIN, classes: int | None = None
-) -> OverlapMatrix:
+def find_matrix(path: Path, settings: MatrixSettings = USUAL) -> OverlapMatrix:
     """Return the overlaps of a matrix's file, of an accuracy table, or of a run's folder."""
     if path.is_dir() or is_accuracy_table(path):
-        return read_accuracies(path).matrix(least_gain, classes)
+        return read_accuracies(path).matrix(settings.least_gain, settings.classes)
     return read_matrix(path).matrix
 
 

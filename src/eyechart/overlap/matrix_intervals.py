@@ -11,7 +11,6 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
 from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.matrix import (
-    LEAST_GAIN,
     Hits,
     OverlapMatrix,
     check_least_gain,
@@ -20,6 +19,7 @@ from eyechart.overlap.matrix import (
     robustness_scores,
     seed_deviation,
 )
+from eyechart.overlap.overlap_settings import LEAST_GAIN
 from eyechart.stats.bootstrap import check_replicates, draw_units, weight_blocks
 from eyechart.stats.intervals import check_level
 

@@ -14,6 +14,7 @@ from eyechart.images.identity import named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.spaces import native_labels
 from eyechart.models.model import Model
+from eyechart.overlap.overlap_settings import CalibrationSettings
 from eyechart.overlap.strengths import StrengthScale
 from eyechart.pipeline.prepare import check_labels, check_models
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
@@ -60,7 +61,13 @@ class RobustnessProbe:
     At most so many `pictures`, as many of every class.
     """
 
-    def __init__(self, model: Model, images: ImageSet, pictures: int = 2000, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: Model,
+        images: ImageSet,
+        pictures: int = CalibrationSettings.pictures,
+        seed: int = 0,
+    ) -> None:
         self.model, self.seed = model, seed
         self.images = _usable(model, images, pictures, seed)
         self.device = model.device

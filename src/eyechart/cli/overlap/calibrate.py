@@ -1,81 +1,101 @@
 """`eyechart overlap calibrate`: strengths at which a model keeps 95 % and 50 % of its accuracy."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from eyechart.cli.overlap.output import print_written
 from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.paths import folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
+from eyechart.overlap.overlap_settings import CANDIDATES, CalibrationSettings
 from eyechart.pipeline.settings import LoadingSettings
 
 if TYPE_CHECKING:
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.images.imageset import ImageSet
     from eyechart.overlap.calibrate import Calibrated, RangeEnd
+    from eyechart.overlap.calibration_record import CalibrationRecord
     from eyechart.overlap.robustness_probe import RobustnessProbe
     from eyechart.suites.suite import Suite
 
 
-@derived_options
-def calibrate(
+@dataclass(frozen=True, kw_only=True)
+class CalibrationSource(LoadingSettings):
+    """What is calibrated, for which model and images, and where it goes."""
+
     model: Annotated[
         str,
-        typer.Argument(help="A name, kind:name, module:attribute, a file or a card (.yaml)."),
-    ],
+        Option(
+            help="A name, kind:name, module:attribute, a file or a card (.yaml).",
+            group="Models",
+            is_argument=True,
+        ),
+    ]
+    label_maps: Annotated[
+        tuple[str, ...],
+        Option(
+            help="What the outputs are of a model that has not ImageNet's 1,000: background-first,"
+            " or a file with a line for each.",
+            group="Models",
+            flags=("--label-map",),
+            typed=list[str],
+        ),
+    ] = ()
     images: Annotated[
         Path,
-        typer.Option(
-            metavar="PATH",
-            parser=folder_or_file,
+        Option(
             help="Labelled clean pictures: class folders, or a CSV or Parquet file with path and"
             " label.",
+            group="Data",
+            metavar="PATH",
+            path="folder or file",
         ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            metavar="FILE.yaml",
-            parser=folder_or_file,
-            help="The suite to write; a table (.csv) and what is needed to go on (.json) go beside"
-            " it.",
-        ),
-    ],
-    suite: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Suites or suite files whose corruptions are calibrated, all into one; repeatable."
-            " Without it noc-candidates."
-        ),
-    ] = None,
-    corruption: Annotated[
-        list[str] | None, typer.Option(help="Only these corruptions; repeatable.")
-    ] = None,
+    ]
     stimulus: Annotated[
         str,
-        typer.Option(
+        Option(
             help="A side in px (shorter side to 8/7 of it, then the middle), WIDTHxHEIGHT (plain"
-            " resize), or native."
+            " resize), or native.",
+            group="Data",
         ),
-    ] = "224",
-    lower: Annotated[float, typer.Option(help="R at the mild end.")] = 0.95,
-    upper: Annotated[float, typer.Option(help="R at the strong end.")] = 0.5,
-    pictures: Annotated[int, typer.Option(help="Pictures at most, as many of every class.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Of all random numbers.")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    label_map: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="What the outputs are of a model that has not ImageNet's 1,000: background-first,"
-            " or a file with a line for each."
+    ] = "224"
+    suites: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Suites or suite files whose corruptions are calibrated, all into one;"
+            " repeatable.",
+            group="Corruptions",
+            flags=("--suite",),
+            typed=list[str],
         ),
-    ] = None,
-    *,
-    loading: LoadingSettings,
-) -> None:
+    ] = (CANDIDATES,)
+    corruptions: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Only these corruptions; repeatable.",
+            group="Corruptions",
+            flags=("--corruption",),
+            typed=list[str],
+        ),
+    ] = ()
+    device: Device = "cpu"
+    out: Annotated[
+        Path,
+        Option(
+            help="The suite to write; a table (.csv) and what is needed to go on (.json) go beside"
+            " it.",
+            group="Output",
+            metavar="FILE.yaml",
+            path="folder or file",
+        ),
+    ]
+
+
+@derived_options
+def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
     """Find how strong corruptions must be for a model and pictures, and write them as a suite.
 
     For every corruption: where R, accuracy divided by clean accuracy, is 0.95 and where it is 0.5.
@@ -84,42 +104,44 @@ def calibrate(
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model, refuse_unused
     from eyechart.models.label_map import find_map
-    from eyechart.overlap.calibrate import check_entries, check_targets
-    from eyechart.overlap.calibration_record import check_out
+    from eyechart.overlap.calibrate import check_entries
+    from eyechart.overlap.calibration_record import CalibrationRecord, check_out, settings_of
     from eyechart.overlap.robustness_probe import RobustnessProbe
 
-    check_targets(lower, upper)
-    chosen = _chosen(suite or ["noc-candidates"], corruption or [], out.stem)
+    settings.check()
+    chosen = _chosen(source)
     check_entries(chosen.entries)
-    check_out(out)
-    where = find_device(device)
-    maps = [find_map(name) for name in label_map or ()]
-    loaded = load_model(
-        model, where, trust=loading.trust, download=loading.download, label_maps=maps
+    check_out(source.out)
+    where = find_device(source.device)
+    maps = [find_map(name) for name in source.label_maps]
+    model = load_model(
+        source.model, where, trust=source.trust, download=source.download, label_maps=maps
     )
     with ProgressBars() as bars:
-        judge = RobustnessProbe(
-            loaded, _load(images, stimulus, pictures, seed, bars), pictures, seed
-        )
-        refuse_unused(maps, [loaded])
-        found = _calibrate(judge, chosen, lower, upper, out, bars)
-    _report(judge, chosen, found, lower, upper, out)
+        images = _load(source, settings, bars)
+        judge = RobustnessProbe(model, images, settings.pictures, settings.seed)
+        refuse_unused(maps, [model])
+        record = CalibrationRecord(source.out, settings_of(judge, settings))
+        calibrated = _calibrate(judge, chosen, settings, record, bars)
+    summary = _summary(judge, settings)
+    _print(calibrated, summary)
+    _write(calibrated, chosen, summary, source.out)
 
 
-def _chosen(suites: Sequence[str], names: Sequence[str], own: str) -> "Suite":
+def _chosen(source: CalibrationSource) -> "Suite":
     """Return the corruptions of all suites, or those named, as one suite."""
     from eyechart.suites.suite import load_suite
     from eyechart.suites.suite_file import choose_entries
 
-    loaded = [load_suite(name) for name in suites]
-    every = list(dict.fromkeys(entry.name for each in loaded for entry in each))
-    title = f"{' and '.join(each.name for each in loaded)}, calibrated"
-    source = " ".join(f"{each.name}: {each.source}" for each in loaded)
-    return choose_entries(loaded, names or every, own, title, source)
+    suites = [load_suite(name) for name in source.suites]
+    every = list(dict.fromkeys(entry.name for suite in suites for entry in suite))
+    title = f"{' and '.join(suite.name for suite in suites)}, calibrated"
+    origin = " ".join(f"{suite.name}: {suite.source}" for suite in suites)
+    return choose_entries(suites, source.corruptions or every, source.out.stem, title, origin)
 
 
 def _load(
-    images: Path, stimulus: str, pictures: int, seed: int, bars: "ProgressBars"
+    source: CalibrationSource, settings: CalibrationSettings, bars: "ProgressBars"
 ) -> "ImageSet":
     """Return the labelled pictures that are used; others are not even read."""
     from eyechart.images.dataset import find_images
@@ -128,9 +150,10 @@ def _load(
     from eyechart.testsets.plan import Plan
     from eyechart.testsets.samples import choose_pictures
 
-    if pictures < 1:
-        raise UsageError(f"--pictures must be at least 1, got {pictures}.")
-    if find_source(images, stimulus).published is not None:
+    images = source.images
+    if settings.pictures < 1:
+        raise UsageError(f"--pictures must be at least 1, got {settings.pictures}.")
+    if find_source(images, source.stimulus).published is not None:
         raise UsageError(f"{images} holds corrupted pictures: give clean ones.")
     labelled = [picture for picture in find_images(images) if picture.label is not None]
     if not labelled:
@@ -138,75 +161,72 @@ def _load(
             f"None of the pictures of {images} has a label: give class folders, or a manifest with"
             " labels."
         )
-    plan = Plan(seed=seed, pictures=min(pictures, len(labelled)))
-    used = [labelled[place] for place in choose_pictures(labelled, plan)]
-    return load_pictures(used, str(images), stimulus, bars.begin("pictures", len(used)))
+    plan = Plan(seed=settings.seed, pictures=min(settings.pictures, len(labelled)))
+    used = [labelled[index] for index in choose_pictures(labelled, plan)]
+    return load_pictures(used, str(images), source.stimulus, bars.begin("pictures", len(used)))
 
 
 def _calibrate(
     judge: "RobustnessProbe",
     chosen: "Suite",
-    lower: float,
-    upper: float,
-    out: Path,
+    settings: CalibrationSettings,
+    record: "CalibrationRecord",
     bars: "ProgressBars",
 ) -> list["Calibrated"]:
     """Return what was found for every corruption, before or now."""
-    from eyechart.overlap.calibrate import STEPS, calibrate_entry
-    from eyechart.overlap.calibration_record import CalibrationRecord, settings_of
+    from eyechart.overlap.calibrate import calibrate_entry
 
-    record = CalibrationRecord(out, settings_of(judge, lower, upper, STEPS))
-    found: list[Calibrated] = []
+    calibrated: list[Calibrated] = []
     step = bars.begin("corruptions", len(chosen))
     try:
         for entry in chosen:
             known = record.known(entry, judge.side)
             if known is None:
-                known = calibrate_entry(judge, entry, lower, upper)
+                known = calibrate_entry(judge, entry, settings)
                 record.add(entry, known)
-            found.append(known)
+            calibrated.append(known)
             step(1, "")
     except KeyboardInterrupt:
         raise Stop(
-            f"Stopped: {len(found)} of {len(chosen)} corruptions are in {record.path}; the same"
-            " command goes on from there.",
+            f"Stopped: {len(calibrated)} of {len(chosen)} corruptions are in {record.path}; the"
+            " same command goes on from there.",
             130,
         ) from None
-    return found
+    return calibrated
 
 
-def _report(
-    judge: "RobustnessProbe",
-    chosen: "Suite",
-    found: Sequence["Calibrated"],
-    lower: float,
-    upper: float,
-    out: Path,
-) -> None:
+def _summary(judge: "RobustnessProbe", settings: CalibrationSettings) -> str:
+    return (
+        f"Strengths at which {judge.model.name} keeps {settings.lower:g} and {settings.upper:g} of"
+        f" its clean accuracy, {judge.clean_accuracy:.3f} on {len(judge.images):,} pictures of"
+        f" {judge.side} px"
+    )
+
+
+def _print(calibrated: Sequence["Calibrated"], summary: str) -> None:
     from rich.table import Table
 
     from eyechart.cli.shared.console import wide_console
+
+    print(f"{summary}, and R there with its 95 % interval:")
+    table = Table("Corruption", "Mild end", "R", "Strong end", "R", "Note")
+    for corruption in calibrated:
+        ends = (*_cells(corruption.lower), *_cells(corruption.upper))
+        table.add_row(corruption.name, *ends, corruption.note)
+    wide_console().print(table)
+
+
+def _write(calibrated: Sequence["Calibrated"], chosen: "Suite", summary: str, out: Path) -> None:
     from eyechart.overlap.calibrate import calibrated_suite
     from eyechart.overlap.calibration_record import record_path, write_table
     from eyechart.suites.suite_file import write_suite
 
-    about = (
-        f"{judge.model.name} keeps {lower:g} and {upper:g} of its clean accuracy,"
-        f" {judge.clean_accuracy:.3f} on {len(judge.images):,} pictures of {judge.side} px"
-    )
-    print(f"Strengths at which {about}, and R there with its 95 % interval:")
-    table = Table("Corruption", "Mild end", "R", "Strong end", "R", "Note")
-    for each in found:
-        table.add_row(each.name, *_cells(each.lower), *_cells(each.upper), each.note)
-    wide_console().print(table)
-    source = f"Strengths at which {about}. {chosen.source}"
-    write_suite(calibrated_suite(found, chosen.name, chosen.title, source), out)
-    write_table(found, out.with_suffix(".csv"))
-    print("Written:")
-    for path in (out, out.with_suffix(".csv"), record_path(out)):
-        print(f"  {path}")
+    source = f"{summary}. {chosen.source}"
+    write_suite(calibrated_suite(calibrated, chosen.name, chosen.title, source), out)
+    write_table(calibrated, out.with_suffix(".csv"))
+    print_written((out, out.with_suffix(".csv"), record_path(out)))
 
 
 def _cells(end: "RangeEnd") -> tuple[str, str]:
-    own = end.robustness
-    return end.words, f"{own.value:.3f} [{own.low:.3f}, {own.high:.3f}]"
+    robustness = end.robustness
+    return end.words, f"{robustness.value:.3f} [{robustness.low:.3f}, {robustness.high:.3f}]"

@@ -1,18 +1,22 @@
 """`eyechart overlap compare`: do two networks, or two ways of training, find the same overlaps?"""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eyechart.cli.overlap.output import LeastGain, print_notes
+from eyechart.cli.overlap.output import print_notes
+from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.cli.shared.paths import folder_or_file
 from eyechart.core.errors import UsageError
+from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
     from eyechart.overlap.matrix import OverlapMatrix
 
 
+@derived_options
 def compare(
     one: Annotated[
         Path,
@@ -33,26 +37,26 @@ def compare(
         list[str] | None,
         typer.Option(metavar="SUITE", help="Only corruptions of this suite; repeatable."),
     ] = None,
-    least_gain: LeastGain = 0.02,
+    *,
+    settings: Annotated[MatrixSettings, Only("least_gain")],
 ) -> None:
     """Print how alike two overlap matrices are, and whether they select the same corruptions."""
     from eyechart.overlap.matrix_comparison import compare_matrices
     from eyechart.overlap.matrix_file import find_matrix
 
-    first, second = (
-        matrix_among(find_matrix(path, least_gain), among or []) for path in (one, two)
-    )
-    found = compare_matrices(first, second)
-    low, high = found.interval
+    first, second = (matrix_among(find_matrix(path, settings), among or []) for path in (one, two))
+    comparison = compare_matrices(first, second)
+    low, high = comparison.interval
     print(
-        f"{found.pairs:,} pairs among {len(found.corruptions)} corruptions: rank correlation"
-        f" {found.rank:.3f} (95 % interval {low:.3f} to {high:.3f}, over corruptions), linear"
-        f" {found.linear:.3f}, mean difference {found.difference:.3f}, the second"
-        f" {abs(found.shift):.3f} {'higher' if found.shift >= 0 else 'lower'} on average."
+        f"{comparison.pairs:,} pairs among {len(comparison.corruptions)} corruptions: rank"
+        f" correlation {comparison.rank:.3f} (95 % interval {low:.3f} to {high:.3f}, over"
+        f" corruptions), linear {comparison.linear:.3f}, mean difference"
+        f" {comparison.difference:.3f}, the second"
+        f" {abs(comparison.shift):.3f} {'higher' if comparison.shift >= 0 else 'lower'} on average."
     )
-    first, second = first.only(found.corruptions), second.only(found.corruptions)
-    for each in threshold or []:
-        _print_selected(first, second, each)
+    first, second = first.only(comparison.corruptions), second.only(comparison.corruptions)
+    for highest in threshold or []:
+        _print_selected(first, second, highest)
     for path, matrix in ((one, first), (two, second)):
         print_notes(f"{path}: {note}" for note in matrix.notes)
 
@@ -74,7 +78,7 @@ def _print_selected(one: "OverlapMatrix", two: "OverlapMatrix", threshold: float
     )
 
 
-def matrix_among(matrix: "OverlapMatrix", suites: list[str]) -> "OverlapMatrix":
+def matrix_among(matrix: "OverlapMatrix", suites: Sequence[str]) -> "OverlapMatrix":
     """Return the matrix of those corruptions alone that are in any of the suites."""
     from eyechart.suites.suite import load_suite
 

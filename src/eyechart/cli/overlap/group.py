@@ -6,9 +6,10 @@ Every subcommand has a module of its own; here they are put together.
 import typer
 
 from eyechart.cli.overlap import (
-    benchmarks,
+    balance,
     calibrate,
     compare,
+    coverage,
     plot,
     run,
     select,
@@ -25,5 +26,5 @@ app.command("select")(select.select)
 app.command("plot")(plot.plot)
 app.command("compare")(compare.compare)
 app.command("calibrate")(calibrate.calibrate)
-app.command("balance")(benchmarks.balance)
-app.command("coverage")(benchmarks.coverage)
+app.command("balance")(balance.balance)
+app.command("coverage")(coverage.coverage)

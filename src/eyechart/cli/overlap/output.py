@@ -1,36 +1,35 @@
-"""What the commands on overlap share: tables on the terminal, notes, files they may write."""
+"""What the commands on overlap share: options, tables on the terminal, files they may write."""
 
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
+from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
 
 Picture = Annotated[
     Path | None,
-    typer.Option(metavar="FILE.png", parser=folder_or_file, help="Also draw it."),
-]
-LeastGain = Annotated[
-    float,
-    typer.Option(
-        help="How much training on a corruption must add to the robustness to it; where it adds"
-        " less, overlaps are undetermined."
-    ),
+    Option(help="Also draw it.", group="Output", metavar="FILE.png", path="folder or file"),
 ]
 Latex = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE.tex", parser=folder_or_file, help="Also write the tables for LaTeX."
+    Option(
+        help="Also write the tables for LaTeX.",
+        group="Output",
+        metavar="FILE.tex",
+        path="folder or file",
     ),
 ]
-Classes = Annotated[
-    int | None,
-    typer.Option(min=2, help="How many classes there are, to tell low accuracy from guessing."),
-]
 
+BaselineName = Annotated[
+    str | None,
+    Option(
+        help="Whose errors are divided by: standard, the table's own model; or alexnet, published"
+        " for ImageNet's validation set, looked up by suite (noc-alexnet for ImageNet-NOC).",
+        group="Curves and statistics",
+    ),
+]
 
 OURS = (",", "one,two,", "benchmark,form,")
 """How the tables begin that these commands write."""
@@ -49,14 +48,14 @@ def print_table(
 
     head, rows = table
     console = wide_console()
-    for each in stacked(
+    for part in stacked(
         [escape(cell) for cell in head],
         [[escape(cell) for cell in row] for row in rows],
         width=console.width,
         left=left,
         last_apart=last_apart,
     ):
-        console.print(each)
+        console.print(part)
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -130,3 +129,25 @@ def write_latex(path: Path, text: str) -> None:
             temporary.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+
+
+def is_published(source: Path) -> bool:
+    """Whether the paper's tables are asked for; a file or folder of that name is the user's."""
+    from eyechart.overlap.published_benchmarks import PUBLISHED
+
+    return str(source) == PUBLISHED and not source.exists()
+
+
+def members_of(known: tuple[str, ...], name: str) -> tuple[str, tuple[str, ...]]:
+    """Return a suite's name and its corruptions, all of which must be known."""
+    from eyechart.suites.suite import load_suite
+
+    suite = load_suite(name)
+    members = tuple(entry.name for entry in suite)
+    missing = [member for member in members if member not in known]
+    if missing:
+        raise UsageError(
+            f"All corruptions of {name} must be in the table, and {len(missing)} of"
+            f" {len(members)} are not, such as {missing[0]}."
+        )
+    return suite.name, members

@@ -66,9 +66,9 @@ def plot(
         )
     overlaps = [_read(Path(path)) for path in matrices]
     names = _order(overlaps, order or [CLUSTER])
-    shown = [in_order(overlap, names) for overlap in overlaps]
+    drawn = [in_order(overlap, names) for overlap in overlaps]
     caption = f"Overlapping scores of {len(names)} corruptions: {', '.join(titles)}."
-    write_figure(partial(draw_side_by_side, shown, titles), out, caption)
+    write_figure(partial(draw_side_by_side, drawn, titles), out, caption)
     left_out = [name for name in _common(overlaps) if name not in names]
     if left_out:
         print_notes([f"Not shown, since --order does not name them: {', '.join(left_out)}."])
@@ -87,7 +87,9 @@ def _read(path: Path) -> "OverlapPanel":
 
 def _common(overlaps: "Sequence[OverlapPanel]") -> list[str]:
     """Return the corruptions that all matrices have, in the order of the first."""
-    return [name for name in overlaps[0].names if all(name in own.names for own in overlaps)]
+    return [
+        name for name in overlaps[0].names if all(name in overlap.names for overlap in overlaps)
+    ]
 
 
 def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str]:
@@ -105,15 +107,15 @@ def _order(overlaps: "Sequence[OverlapPanel]", asked: Sequence[str]) -> list[str
             raise UsageError(f"--order {CLUSTER} and {GIVEN} stand alone, got {', '.join(asked)}.")
         first = in_order(overlaps[0], common)
         return common if asked[0] == GIVEN else list(clustered(first).names)
-    found: list[str] = []
+    names: list[str] = []
     for name in asked:
         if name in common:
-            found.append(name)
+            names.append(name)
         elif name in PUBLISHED or Path(name).suffix in (".yaml", ".yml"):
-            found += [own for own in list_corruptions(name) if own in common]
+            names += [member for member in list_corruptions(name) if member in common]
         else:
             known = (CLUSTER, GIVEN, *PUBLISHED, *common)
             raise unknown_name("order", name, known)
-    if len(set(found)) < 2:
+    if len(set(names)) < 2:
         raise UsageError(f"--order {' '.join(asked)} leaves fewer than 2 corruptions to show.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))

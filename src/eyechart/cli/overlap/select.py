@@ -1,15 +1,12 @@
 """`eyechart overlap select`: the largest benchmark without overlaps, as a list and as a suite."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eyechart.cli.overlap.compare import matrix_among
 from eyechart.cli.overlap.output import (
-    Classes,
-    LeastGain,
     Picture,
     check_picture,
     check_table,
@@ -17,8 +14,10 @@ from eyechart.cli.overlap.output import (
     print_table,
     print_written,
 )
-from eyechart.cli.shared.paths import folder_or_file
+from eyechart.cli.shared.derived_options import Only, derived_options
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
     from eyechart.overlap.matrix import OverlapMatrix
@@ -29,86 +28,133 @@ TIES = 5
 """Sets that are as good that are printed."""
 
 
-def select(
+@dataclass(frozen=True, kw_only=True)
+class SelectSettings:
+    """From which overlaps to select, how much may be left of them, and what is written."""
+
     matrix: Annotated[
         Path,
-        typer.Argument(
-            metavar="MATRIX",
-            parser=folder_or_file,
+        Option(
             help="Overlaps (.csv), an accuracy table (.csv), or a study's folder.",
+            group="Data",
+            metavar="MATRIX",
+            path="folder or file",
+            is_argument=True,
         ),
-    ],
+    ]
     threshold: Annotated[
-        float | None, typer.Option(help="The overlap that two corruptions may have, such as 0.1.")
-    ] = None,
+        float | None,
+        Option(
+            help="The overlap that two corruptions may have, such as 0.1.",
+            group="Curves and statistics",
+        ),
+    ] = None
     every: Annotated[
-        bool, typer.Option("--all", help="Print the selection for every threshold there is.")
-    ] = False,
+        bool,
+        Option(
+            help="Print the selection for every threshold there is.",
+            group="Curves and statistics",
+            flags=("--all",),
+        ),
+    ] = False
+    among: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Choose only among corruptions of this suite; repeatable.",
+            group="Corruptions",
+            metavar="SUITE",
+            typed=list[str],
+        ),
+    ] = ()
+    suites: Annotated[
+        tuple[str, ...],
+        Option(
+            help="With --out: suites or suite files that the corruptions come from; repeatable."
+            " Without it those of the study's folder, or the published ones.",
+            group="Corruptions",
+            flags=("--suite",),
+            typed=list[str],
+        ),
+    ] = ()
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.yaml",
-            parser=folder_or_file,
+        Option(
             help="Write the selection as a suite that eyechart evaluate --suite runs.",
+            group="Output",
+            metavar="FILE.yaml",
+            path="folder or file",
         ),
-    ] = None,
-    suite: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="With --out: suites or suite files that the corruptions come from; repeatable."
-            " Without it those of the study's folder, or the published ones."
-        ),
-    ] = None,
-    among: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SUITE", help="Choose only among corruptions of this suite; repeatable."
-        ),
-    ] = None,
+    ] = None
     marked: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.csv",
-            parser=folder_or_file,
+        Option(
             help="Write the matrix with a column that says which are selected.",
+            group="Output",
+            metavar="FILE.csv",
+            path="folder or file",
         ),
-    ] = None,
-    picture: Picture = None,
-    least_gain: LeastGain = 0.02,
-    classes: Classes = None,
+    ] = None
+    picture: Picture = None
+
+    def check(self) -> None:
+        """Raise a UsageError unless the settings make sense together and files can be written."""
+        out = self.out
+        if self.threshold is None and not self.every:
+            raise UsageError(
+                "Say how much corruptions may overlap, --threshold 0.1, or give --all."
+            )
+        if self.threshold is None and (out is not None or self.marked is not None):
+            raise UsageError("--out and --marked write one selection: say which by --threshold.")
+        if out is not None and any(Path(name).resolve() == out.resolve() for name in self.suites):
+            raise UsageError(
+                f"--out would overwrite {out}, from which --suite reads: name another."
+            )
+        if self.suites and out is None:
+            raise UsageError("--suite is where --out takes its corruptions from: give --out too.")
+        if out is not None:
+            from eyechart.suites.suite_file import check_suite_path
+
+            check_suite_path(out)
+        check_picture(self.picture)
+        check_table(self.marked, self.matrix)
+
+
+@derived_options
+def select(
+    settings: SelectSettings,
+    matrix_settings: Annotated[MatrixSettings, Only("least_gain", "classes")],
 ) -> None:
     """Print the largest set of corruptions that do not overlap, and of those the least overlapping.
 
     Exact; sets that are as good are all printed. With --picture: the heat map with the selection
     set off, or with --all the size for every threshold.
     """
-    _check_selecting(threshold, every, out, suite, marked)
-    check_picture(picture)
-    check_table(marked, matrix)
+    settings.check()
     from eyechart.overlap.accuracy_table import count_classes
     from eyechart.overlap.matrix_file import find_matrix, write_matrix
     from eyechart.overlap.selection import select_at_every_threshold, select_non_overlapping
 
-    own = find_matrix(matrix, least_gain, classes or count_classes(matrix))
-    own = matrix_among(own, among or [])
-    suites = _suites(suite, matrix) if out is not None else []
-    steps = select_at_every_threshold(own) if every else ()
+    source, out, marked = settings.matrix, settings.out, settings.marked
+    matrix = find_matrix(source, matrix_settings.with_classes(count_classes(source)))
+    matrix = matrix_among(matrix, settings.among)
+    suites = _suites(settings) if out is not None else []
+    steps = select_at_every_threshold(matrix) if settings.every else ()
     if steps:
         _print_steps(steps)
-    found = None
-    if threshold is not None:
-        found = select_non_overlapping(own, threshold)
-        _print_selection(found)
-    print_notes(own.notes)
-    if suites and not suite and not _has_suite(matrix):
+    selection = None
+    if settings.threshold is not None:
+        selection = select_non_overlapping(matrix, settings.threshold)
+        _print_selection(selection)
+    print_notes(matrix.notes)
+    if suites and not settings.suites and not _has_suite(source):
         print_notes(["Strengths are the published ones: give --suite if others were used."])
-    if found is not None and out is not None:
-        _write_benchmark(found, suites, out, matrix)
-    if found is not None and marked is not None:
-        write_matrix(own, marked, found.members)
-    if picture is not None:
-        _draw_selection(own, found, steps, picture)
-    print_written((out, marked, picture))
+    if selection is not None and out is not None:
+        _write_benchmark(selection, suites, out, source)
+    if selection is not None and marked is not None:
+        write_matrix(matrix, marked, selection.members)
+    if settings.picture is not None:
+        _draw_selection(matrix, selection, steps, settings.picture)
+    print_written((out, marked, settings.picture))
 
 
 def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
@@ -119,42 +165,21 @@ def _print_steps(steps: "Sequence[ThresholdRange[str]]") -> None:
         print(f"Below {up(steps[0].low)} no two corruptions may stand together.")
 
 
-def _print_selection(found: "Selection[str]") -> None:
+def _print_selection(selection: "Selection[str]") -> None:
     print(
-        f"{len(found)} corruptions overlap by {found.threshold:g} or less, by"
-        f" {found.mean_overlap:.4f} on average:"
+        f"{len(selection)} corruptions overlap by {selection.threshold:g} or less, by"
+        f" {selection.mean_overlap:.4f} on average:"
     )
-    print(f"  {', '.join(found.members)}")
-    if found.ties:
-        many = f"{len(found.ties):,}{' and more' if found.more_ties else ''}"
-        print(f"As good ({many}):")
-        for members in found.ties[:TIES]:
+    print(f"  {', '.join(selection.members)}")
+    if selection.ties:
+        count = f"{len(selection.ties):,}{' and more' if selection.more_ties else ''}"
+        print(f"As good ({count}):")
+        for members in selection.ties[:TIES]:
             print(f"  {', '.join(members)}")
-        if len(found.ties) > TIES:
-            print(f"  … and {len(found.ties) - TIES:,} more")
-    if found.left_out:
-        print(f"Left out, for their overlaps are undetermined: {', '.join(found.left_out)}.")
-
-
-def _check_selecting(
-    threshold: float | None,
-    every: bool,
-    out: Path | None,
-    suite: list[str] | None,
-    marked: Path | None,
-) -> None:
-    if threshold is None and not every:
-        raise UsageError("Say how much corruptions may overlap, --threshold 0.1, or give --all.")
-    if threshold is None and (out is not None or marked is not None):
-        raise UsageError("--out and --marked write one selection: say which by --threshold.")
-    if out is not None and any(Path(name).resolve() == out.resolve() for name in suite or ()):
-        raise UsageError(f"--out would overwrite {out}, from which --suite reads: name another.")
-    if suite and out is None:
-        raise UsageError("--suite is where --out takes its corruptions from: give --out too.")
-    if out is not None:
-        from eyechart.suites.suite_file import check_suite_path
-
-        check_suite_path(out)
+        if len(selection.ties) > TIES:
+            print(f"  … and {len(selection.ties) - TIES:,} more")
+    if selection.left_out:
+        print(f"Left out, for their overlaps are undetermined: {', '.join(selection.left_out)}.")
 
 
 def _has_suite(matrix: Path) -> bool:
@@ -163,43 +188,43 @@ def _has_suite(matrix: Path) -> bool:
     return (matrix / SUITE).is_file()
 
 
-def _suites(given: list[str] | None, matrix: Path) -> "list[Suite]":
+def _suites(settings: SelectSettings) -> "list[Suite]":
     """Return where corruptions come from: as given, the study's own, or the published ones."""
     from eyechart.overlap.study_run import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite
 
-    if not given and _has_suite(matrix):
-        return [load_suite(str(matrix / SUITE))]
-    return [load_suite(name) for name in given or PUBLISHED]
+    if not settings.suites and _has_suite(settings.matrix):
+        return [load_suite(str(settings.matrix / SUITE))]
+    return [load_suite(name) for name in settings.suites or PUBLISHED]
 
 
 def _write_benchmark(
-    found: "Selection[str]", suites: "list[Suite]", out: Path, source: Path
+    selection: "Selection[str]", suites: "list[Suite]", out: Path, source: Path
 ) -> None:
     from eyechart.core.registry import unknown_name
     from eyechart.suites.suite_file import choose_entries, write_suite
 
     known = {entry.name for suite in suites for entry in suite}
-    for name in found.members:
+    for name in selection.members:
         # the same word in another suite is another corruption
         if name not in known:
             raise unknown_name("corruption in these suites:", name, known)
 
     suite = choose_entries(
         suites,
-        found.members,
+        selection.members,
         out.stem,
-        f"{len(found)} corruptions that overlap by {found.threshold:g} or less",
+        f"{len(selection)} corruptions that overlap by {selection.threshold:g} or less",
         f"Selected from {source.name} by eyechart overlap select --threshold"
-        f" {found.threshold:g}; mean overlap {found.mean_overlap:.4f}.",
+        f" {selection.threshold:g}; mean overlap {selection.mean_overlap:.4f}.",
     )
     write_suite(suite, out)
 
 
 def _draw_selection(
-    own: "OverlapMatrix",
-    found: "Selection[str] | None",
+    matrix: "OverlapMatrix",
+    selection: "Selection[str] | None",
     steps: "Sequence[ThresholdRange[str]]",
     picture: Path,
 ) -> None:
@@ -207,6 +232,6 @@ def _draw_selection(
     from eyechart.reports.series.overlap import as_overlap
 
     if steps:
-        draw_sizes(steps, picture, None if found is None else found.threshold)
-    elif found is not None:
-        draw_overlap(as_overlap(own, found.members, found.threshold), picture)
+        draw_sizes(steps, picture, None if selection is None else selection.threshold)
+    elif selection is not None:
+        draw_overlap(as_overlap(matrix, selection.members, selection.threshold), picture)

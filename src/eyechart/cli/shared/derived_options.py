@@ -154,7 +154,7 @@ def _parameter(field: Field) -> inspect.Parameter:
         default = list(default) if isinstance(default, tuple) and default else None
         kind = kind if default else kind | None  # type: ignore[operator]
     make: Callable[..., ParameterInfo] = (
-        typer.Argument if option.is_argument else partial(typer.Option, *_flags(field))
+        typer.Argument if option.is_argument else partial(typer.Option, *field.flags)
     )
     info = make(
         metavar=option.metavar,
@@ -170,10 +170,3 @@ def _parameter(field: Field) -> inspect.Parameter:
         default=default,
         annotation=Annotated[kind, info],
     )
-
-
-def _flags(field: Field) -> tuple[str, ...]:
-    if field.option.flags:
-        return field.option.flags
-    # without a name Typer would add --no-name to what is off until it is asked for
-    return (f"--{field.name.replace('_', '-')}",)

@@ -1,0 +1,222 @@
+"""The options of overlap studies and of what is made of them, each declared once.
+
+Nothing slow is imported here: the command line is made from these.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Self
+
+from eyechart.core.errors import UsageError
+from eyechart.core.options import Option, fields_of
+from eyechart.curves.curve_settings import REPLICATES
+from eyechart.training.recipe import Recipe
+from eyechart.training.training_settings import Every, OutFolder, Stimulus, images_option
+
+GROUP = "Curves and statistics"
+
+CANDIDATES = "noc-candidates"
+"""The suite whose corruptions are studied where no other is named."""
+
+LEAST_GAIN = 0.02
+"""By how much training on a corruption must raise the robustness to it for it to be divided by."""
+
+LEAST_OVERLAP = 0.3
+"""The overlap above which a corruption counts as covered, after the paper's observation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixSettings:
+    """How overlaps are computed from accuracies."""
+
+    least_gain: Annotated[
+        float,
+        Option(
+            help="How much training on a corruption must add to the robustness to it; where it"
+            " adds less, overlaps are undetermined.",
+            group=GROUP,
+        ),
+    ] = LEAST_GAIN
+    classes: Annotated[
+        int | None,
+        Option(
+            help="How many classes there are, to tell low accuracy from guessing.",
+            group="Data",
+            minimum=2,
+        ),
+    ] = None
+    replicates: Annotated[int, Option(help="For intervals: resampled sets.", group=GROUP)] = (
+        REPLICATES
+    )
+
+    def with_classes(self, n_classes: int | None) -> Self:
+        """Return the settings with a number of classes, where none was given."""
+        return self if self.classes is not None else replace(self, classes=n_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationSettings:
+    """Which robustness strengths are calibrated to, and on how many images.
+
+    `steps`: evaluations for each end, once it lies between two strengths.
+    """
+
+    lower: Annotated[float, Option(help="R at the mild end.", group=GROUP)] = 0.95
+    upper: Annotated[float, Option(help="R at the strong end.", group=GROUP)] = 0.5
+    pictures: Annotated[
+        int, Option(help="Pictures at most, as many of every class.", group="Data")
+    ] = 2000
+    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
+    steps: int = 12
+
+    def check(self) -> None:
+        """Raise a UsageError unless the ends are two robustness scores, the milder one first."""
+        if not 0 < self.upper < self.lower < 1:
+            raise UsageError(
+                "lower and upper must be robustness scores between 0 and 1, lower the larger one"
+                f" (it is that of the mild end), got {self.lower:g} and {self.upper:g}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySettings:
+    """What an overlap study trains and tests, and with which images; how, is in its recipe."""
+
+    images: Annotated[
+        Path,
+        images_option(
+            "Class folders, or a CSV or Parquet file: pictures to test with; without"
+            " --train-images a fifth of every class."
+        ),
+    ]
+    train_images: Annotated[Path | None, images_option("Other pictures to train with.")] = None
+    stimulus: Stimulus = "224"
+    every: Every = 1
+    suites: Annotated[
+        tuple[str, ...],
+        Option(
+            help="A suite's name or YAML file; repeatable.",
+            group="Corruptions",
+            flags=("--suite",),
+            typed=list[str],
+        ),
+    ] = (CANDIDATES,)
+    corruptions: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Only this corruption of the suites; repeatable.",
+            group="Corruptions",
+            flags=("--corruption",),
+            typed=list[str],
+        ),
+    ] = ()
+    together: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Also train one network on all corruptions of this suite, for eyechart overlap"
+            " coverage; repeatable.",
+            group="Corruptions",
+            metavar="SUITE",
+            typed=list[str],
+        ),
+    ] = ()
+    arch: Annotated[
+        str | None,
+        Option(
+            help="resnet9, resnet18 (3×3 stem), imagenet_resnet18 (7×7 stem), imagenet_resnet50,"
+            " wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or module:function; resnet18.",
+            group="Models",
+        ),
+    ] = None
+    start: Annotated[
+        Path | None,
+        Option(
+            help="Tune this checkpoint instead of training from scratch.",
+            group="Models",
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    trust: Annotated[
+        bool, Option(help="Let --start name code of your own that is called.", group="Models")
+    ] = False
+    seeds: Annotated[int, Option(help="Repetitions of everything.", group="Training")] = 1
+    seed: Annotated[int, Option(help="The first repetition's.", group="Compute")] = 0
+    device: Annotated[
+        str, Option(help="cpu or cuda; cuda:0,cuda:1 share the work.", group="Compute")
+    ] = "cpu"
+    out: OutFolder = Path("eyechart-overlap")
+
+    def check(self) -> None:
+        """Raise a UsageError unless the settings make sense together."""
+        if self.arch is not None and self.start is not None:
+            raise UsageError("Give --arch to train from scratch or --start to tune, not both.")
+        if self.seeds < 1:
+            raise UsageError(f"seeds must be a whole number from 1, got {self.seeds}.")
+
+    @property
+    def network(self) -> str:
+        """The architecture to train from scratch; "" where a checkpoint is tuned."""
+        return "" if self.start is not None else self.arch or "resnet18"
+
+    @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """The seeds of the repetitions."""
+        return tuple(range(self.seed, self.seed + self.seeds))
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices that share the work."""
+        return [name.strip() for name in self.device.split(",")]
+
+
+PresetValue = str | int | float | bool | list[str]
+
+IMAGENET_CLASSES = 1000
+"""Of which the paper takes every tenth, by WordNet id, which is called ImageNet-100."""
+
+PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
+    {
+        # Increasing the coverage and balance of robustness benchmarks by using non-overlapping
+        # corruptions, section 4: ImageNet-100, ResNet-18, and both benchmarks of section 5
+        "paper": MappingProxyType(
+            {
+                "suites": ["noc-candidates", "imagenet-c"],
+                "together": ["imagenet-c", "imagenet-noc"],
+                "arch": "imagenet_resnet18",
+                "every": 10,
+                "stimulus": "224x224",
+                "epochs": 40,
+                "batch": 256,
+                "rate": 0.1,
+                "schedule": "step",
+                "warmup": 0.0,
+                "weight_decay": 1e-4,
+                "nesterov": False,
+                "share": 0.5,
+                "crop": 0,
+                "precision": "float32",
+            }
+        )
+    }
+)
+"""Settings of published studies, by the names of the fields of `StudySettings` and `Recipe`."""
+
+
+def preset_line(name: str, values: Mapping[str, PresetValue]) -> str:
+    """Return the options that a preset stands for, as they would be typed."""
+    fields = {**fields_of(StudySettings), **fields_of(Recipe)}
+    words = []
+    for field, value in values.items():
+        flag = fields[field].flags[0]
+        if isinstance(value, bool):
+            words += [flag] if value else []
+        else:
+            items = value if isinstance(value, list) else [value]
+            words += [
+                f"{flag} {item:g}" if isinstance(item, float) else f"{flag} {item}"
+                for item in items
+            ]
+    return f"Preset {name}: {' '.join(words)}"
