@@ -397,6 +397,15 @@ def test_a_floor_that_is_kept_passes_and_one_that_is_not_fails(evaluate, tmp_pat
     assert both.status == 1 and "clean_accuracy" in both.err
 
 
+def test_a_score_that_is_better_when_lower_fails_above_its_limit(evaluate, tmp_path):
+    once = ("--corruption", "gaussian_noise")
+    assert evaluate(*once, "--fail-under", "ece=1").status == 0
+    found = results(tmp_path / "out")["models"][0]["spaces"]["native"]["means"]["ece"]["value"]
+    assert evaluate(*once, "--fail-under", f"ece={found + 0.001}").status == 0
+    failed = evaluate(*once, "--fail-under", f"ece={found - 0.001}")
+    assert failed.status == 1 and f"ece {found:.3f} (native) is over" in failed.err
+
+
 @pytest.mark.parametrize("text", ["r_p", "r_p=", "r_p=high", "=0.5", "r_x=0.5", "r_p=nan", ""])
 def test_a_floor_in_other_words_is_refused_before_any_work(evaluate, tmp_path, text):
     assert_refused(evaluate("--fail-under", text))

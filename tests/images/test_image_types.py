@@ -245,7 +245,11 @@ def test_keys_are_a_list_with_one_for_each_image(keys):
 
 def test_a_file_name_that_is_no_text_can_be_a_key():
     image = np.full((16, 16, 3), 90, np.uint8)
-    ec.corrupt(image, "fog", severity=1, keys=["photo\udcff.png"])
+    first, again, other = (
+        ec.corrupt(image, "fog", severity=1, keys=[name])
+        for name in ("photo\udcff.png", "photo\udcff.png", "photo\udcfe.png")
+    )
+    assert np.array_equal(first, again) and not np.array_equal(first, other)
 
 
 @pytest.mark.parametrize(

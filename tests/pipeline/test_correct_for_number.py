@@ -20,12 +20,14 @@ def curve(fall, seed, answers=600):
 
 
 def test_the_p_value_is_below_the_level_exactly_where_the_verdict_says_so():
-    for seed in range(12):
-        found = scenario(curve(0.5, 2 * seed), curve(0.4 + 0.05 * seed, 2 * seed + 1))
-        people, model = found.p_human < 0.05, found.p_model < 0.05
-        # a share of 200 replicates next to a quantile between two of them
-        if min(abs(found.p_human - 0.05), abs(found.p_model - 0.05)) > 0.011:
-            assert found.name == VERDICTS[people, model]
+    found = [
+        scenario(curve(0.5, 2 * seed), curve(0.4 + 0.05 * seed, 2 * seed + 1)) for seed in range(12)
+    ]
+    # within 0.011 of the level a share of 200 replicates is next to a quantile between two of them
+    clear = [own for own in found if min(abs(p - 0.05) for p in (own.p_human, own.p_model)) > 0.011]
+    verdicts = [own.name for own in clear]
+    assert verdicts == [VERDICTS[own.p_human < 0.05, own.p_model < 0.05] for own in clear]
+    assert len(clear) >= 8 and {"people ahead", "not significant"} <= set(verdicts)
 
 
 def test_equal_curves_are_rarely_told_apart():

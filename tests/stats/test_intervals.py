@@ -27,6 +27,12 @@ def test_wilsons_interval_is_scipys(counts, level):
     )
 
 
+@given(st.integers(1, 100_000), LEVELS)
+def test_wilsons_interval_of_all_or_none_ends_at_the_share_itself(n_units, level):
+    (low, all_high), (none_low, high) = (wilson_interval(p, n_units, level) for p in (1.0, 0.0))
+    assert (none_low, all_high) == (0.0, 1.0) and 0 < low < 1 and 0 < high < 1
+
+
 def test_wilsons_interval_solves_its_equation():
     """Its ends are the shares p for which the score is just z standard errors away."""
     for share, trials in ((0.2, 35), (0.5, 8), (0.97, 400)):

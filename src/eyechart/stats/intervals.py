@@ -76,7 +76,9 @@ def wilson_interval(
         variance = share * (1 - share) / n_units
     middle = (share + z * z / (2 * n_units)) / (1 + z * z / n_units)
     half = z / (1 + z * z / n_units) * sqrt(variance + z * z / (4 * n_units**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # at a share of 0 or 1 that end is the share itself, which rounding misses by 1e-16
+    low = 0.0 if share <= 0 else max(0.0, middle - half)
+    return low, 1.0 if share >= 1 else min(1.0, middle + half)
 
 
 def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) -> Interval:
