@@ -79,6 +79,7 @@ class Option:
 
 
 Device = Annotated[str, Option(help="cpu or cuda.", group="Compute")]
+Seed = Annotated[int, Option(help="Of all random numbers.", group="Compute")]
 
 
 @dataclass(frozen=True)

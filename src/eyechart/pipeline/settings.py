@@ -20,7 +20,7 @@ from eyechart.core.arguments import (
     as_whole,
 )
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Option
+from eyechart.core.options import Device, Option
 from eyechart.core.registry import unknown_name
 from eyechart.curves.curve_settings import LEAST, CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
@@ -165,7 +165,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
         ),
     ] = None
     batch: Annotated[int | None, Option(help="Pictures predicted at once.", group="Compute")] = None
-    device: Annotated[str, Option(help="cpu or cuda.", group="Compute")] = "cpu"
+    device: Device = "cpu"
     baseline: Annotated[
         "OneModel | FilePath | None",
         Option(

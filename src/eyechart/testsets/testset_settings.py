@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Device, Option
+from eyechart.core.options import Device, Option, Seed
 from eyechart.core.registry import one_of
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 
@@ -37,7 +37,7 @@ class TestsetSettings:
 
     __test__ = False  # no test, whatever pytest takes the name for
 
-    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
+    seed: Seed = 0
     sampling: Annotated[
         str,
         Option(

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Option
+from eyechart.core.options import Option, Seed
 from eyechart.core.registry import unknown_name
 
 SCHEDULES = ("step", "cosine", "constant")
@@ -69,7 +69,7 @@ class Recipe:
     deterministic: Annotated[
         bool, Option(help="The same bits again on the same machine.", group="Compute")
     ] = False
-    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
+    seed: Seed = 0
     tune: str = "all"
     mixup_per_image: bool = False
 
@@ -163,7 +163,7 @@ class StyleRecipe:
     style_weight: Annotated[float, Option(help="Of style beside content.", group=GROUP)] = 10.0
     same_weight: float = 10.0
     same_share: float = 0.25
-    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
+    seed: Seed = 0
 
     def check(self) -> None:
         """Raise a UsageError unless one can train like this."""
