@@ -7,7 +7,8 @@ import torch
 import eyechart as ec
 from eyechart.core.parts import Parts
 from eyechart.models.find import load_model
-from eyechart.predictions.engine import ENGINES, IN_PROCESS, part_files, predict
+from eyechart.predictions.engine import part_files, predict
+from eyechart.predictions.engines import ENGINES, IN_PROCESS
 from eyechart.predictions.loop import InMemory, PredictionTask, predict_items
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
@@ -94,6 +95,25 @@ def test_one_engine_goes_on_where_another_stopped(task, usual, tmp_path, name):
     assert contents(tmp_path) == usual and sum(told) == task.n_samples
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_evaluation_by_another_engine_has_the_same_predictions_and_scores(tmp_path, name):
+    images = save_pictures(tmp_path / "images", each=2)
+    options = {
+        "n": 12, "corruptions": ["frost"], "stimulus": "native", "bins": 3, "least": 2,
+        "replicates": 5, "humans": None,
+    }  # fmt: skip
+    runs = [
+        ec.evaluate(
+            "small_models:four_classes", images, out=tmp_path / engine, engine=engine, **options
+        )
+        for engine in (IN_PROCESS, name)
+    ]
+    assert runs[0].models == runs[1].models
+    assert contents(tmp_path / IN_PROCESS / "predictions") == contents(
+        tmp_path / name / "predictions"
+    )
+
+
 def test_predictions_in_memory_are_those_on_disk(task, usual, tmp_path):
     (tmp_path / "run").mkdir()
     predict(task, tmp_path / "run", lambda count, message: None)
@@ -126,3 +146,5 @@ def test_two_writers_never_take_each_others_numbers(task, tmp_path):
 def test_an_engine_that_is_not_there_is_refused_with_those_that_are(task, tmp_path):
     with pytest.raises(ec.UsageError, match=f"Unknown engine 'in-proces'.*'{IN_PROCESS}'"):
         predict(task, tmp_path, lambda count, message: None, "in-proces")
+    with pytest.raises(ec.UsageError, match=f"Unknown engine 'in-proces'.*'{IN_PROCESS}'"):
+        ec.evaluate("small_models:four_classes", engine="in-proces")

@@ -17,7 +17,7 @@ import eyechart
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.humans.importers import FORMATS
 from eyechart.labels.categories import RULES
-from eyechart.predictions.engine import ENGINES
+from eyechart.predictions.engines import ENGINES
 from eyechart.scores.registry import SCORES
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import PUBLISHED
@@ -56,7 +56,7 @@ REGISTRIES = {
         {"visual_change/registry.py"},
         {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
     ),
-    "engines": Declared(list(ENGINES), {"predictions/engine.py"}),
+    "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
     "recruiters": Declared(list(RECRUITERS), {"experiment/recruiters/"}),
     "importers": Declared(
         list(FORMATS),

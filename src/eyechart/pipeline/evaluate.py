@@ -92,7 +92,8 @@ def _run(
 ) -> tuple[Results, EvaluationRun]:
     run = prepare(settings, inputs, out, progress)
     doubts = self_test(inputs.models, inputs.images, progress)
-    predict(run.task, run.folder, progress.begin("predictions", run.task.n_samples))
+    step = progress.begin("predictions", run.task.n_samples)
+    predict(run.task, run.folder, step, settings.engine)
     scored = score_run(run, progress)
     changes = {
         "examples": keep_examples(run, out),

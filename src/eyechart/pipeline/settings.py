@@ -21,9 +21,10 @@ from eyechart.core.arguments import (
 )
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
-from eyechart.core.registry import unknown_name
+from eyechart.core.registry import one_of, unknown_name
 from eyechart.curves.curve_settings import LEAST, CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
+from eyechart.predictions.engines import ENGINES, IN_PROCESS
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
 
 if TYPE_CHECKING:
@@ -166,6 +167,10 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     ] = None
     batch: Annotated[int | None, Option(help="Pictures predicted at once.", group="Compute")] = None
     device: Device = "cpu"
+    engine: Annotated[
+        str,
+        Option(help=f"Where predictions are computed: {one_of(ENGINES)}.", group="Compute"),
+    ] = IN_PROCESS
     baseline: Annotated[
         "OneModel | FilePath | None",
         Option(
@@ -321,6 +326,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
             check_rule(as_text(self.clean_responses, "clean_responses"))
         if self.batch is not None:
             as_whole(self.batch, "batch", 1, MAX_BATCH)
+        if as_text(self.engine, "engine") not in ENGINES:
+            raise unknown_name("engine", self.engine, ENGINES)
         # read once, so that what cannot be read is said before the work
         _ = settings.human_names, settings.similar_names, settings.floors
         settings._check_n()

@@ -1,4 +1,4 @@
-"""Engines: who does the work items of a prediction, and where. The first does them in this process.
+"""Engines: who does the work items of a prediction, and where. This one does them in this process.
 
 An engine sees items, a folder for part files and one callback; the loop itself is in `loop`.
 """
@@ -10,11 +10,9 @@ from typing import Protocol
 from eyechart.core.locks import lock_folder
 from eyechart.core.parts import Parts
 from eyechart.core.progress import Advance
-from eyechart.core.registry import Registry
+from eyechart.predictions.engines import ENGINES, IN_PROCESS
 from eyechart.predictions.loop import PredictionTask, WorkItem, predict_items
 from eyechart.predictions.unreadable import UNREADABLE, left_out, refuse_too_many
-
-IN_PROCESS = "in-process"
 
 
 class Engine(Protocol):
@@ -37,9 +35,6 @@ class Engine(Protocol):
         """
 
 
-ENGINES: Registry[Engine] = Registry("engine")
-
-
 class InProcess:
     """Does all items in this process, on the task's device."""
 
@@ -50,7 +45,7 @@ class InProcess:
         predict_items(task, items, part_files(task, folder), advance)
 
 
-ENGINES.add(IN_PROCESS, InProcess())
+IN_PROCESS_ENGINE = InProcess()
 
 
 def predict(task: PredictionTask, folder: Path, advance: Advance, engine: str = IN_PROCESS) -> None:
