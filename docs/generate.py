@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from eyechart.core.options import GROUPS, Field, fields_of
+from eyechart.images.published_source import SEVERITIES
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED
-from eyechart.suites.catalogue import LEVELS, describe_corruption, describe_parameter
+from eyechart.suites.catalogue import describe_corruption, describe_parameter
 from eyechart.suites.published import PUBLISHED
 from eyechart.suites.suite import Entry, all_entries, load_suite
 
@@ -45,10 +46,10 @@ def _one(entry: Entry) -> str:
     for parameter in about.parameters:
         values = about.severities.get(parameter.name)
         cells = [f"{value:.4g}" for value in values] if values else [_how(about, parameter.name)]
-        cells += [""] * (len(LEVELS) - len(cells))
+        cells += [""] * (len(SEVERITIES) - len(cells))
         text = describe_parameter(parameter).removeprefix(f"{parameter.name}: ")
         rows.append([f"`{parameter.name}`", text, *cells])
-    lines.append(_table(["parameter", "range and meaning", *map(str, LEVELS)], rows))
+    lines.append(_table(["parameter", "range and meaning", *map(str, SEVERITIES)], rows))
     if about.note:
         lines.append(about.note)
     return "\n\n".join(lines)
