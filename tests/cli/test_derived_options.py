@@ -14,12 +14,12 @@ from commands import assert_refused
 from eyechart.cli.app import app, main
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options, read_typed
 from eyechart.core.options import GROUPS, Option, fields_of, signature_of
-from eyechart.curves.curve_settings import BINS, LEAST, REPLICATES
+from eyechart.curves.curve_settings import BINS, REPLICATES
 from eyechart.pipeline import settings as declared
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.testset_settings import N_SAMPLES
+from eyechart.testsets.testset_settings import LEAST, N_SAMPLES
 
 DIFFERENT = {"out"}
 """The command writes into a folder where none is named; a function does not."""

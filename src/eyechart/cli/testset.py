@@ -9,7 +9,7 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.paths import check_file_to_write, folder, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
-from eyechart.testsets.testset_settings import DrawSettings
+from eyechart.testsets.testset_settings import LEAST, DrawSettings
 
 if TYPE_CHECKING:
     from eyechart.testsets.coverage import SampleCoverage
@@ -106,7 +106,7 @@ def describe(testset: Manifest) -> None:
 @app.command("coverage")
 def coverage(
     testset: Manifest,
-    least: Annotated[int, typer.Option(help="Rows that make a bin covered.", min=1)] = 20,
+    least: Annotated[int, typer.Option(help="Rows that make a bin covered.", min=1)] = LEAST,
 ) -> None:
     """Print how much of visual change 0…1 each corruption covers."""
     from eyechart.testsets.testset import read_testset
@@ -114,7 +114,7 @@ def coverage(
     _print_coverage(read_testset(testset).coverage(least), least)
 
 
-def _print_coverage(coverages: "list[SampleCoverage]", least: int = 20) -> None:
+def _print_coverage(coverages: "list[SampleCoverage]", least: int = LEAST) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape

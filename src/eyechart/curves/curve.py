@@ -17,13 +17,14 @@ from eyechart.core.options import Option, takes_fields_of
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
 from eyechart.curves.curve_samples import Anchor, CurveSamples, read_samples
-from eyechart.curves.curve_settings import BINS, GROUP, LEAST, CurveSettings
+from eyechart.curves.curve_settings import BINS, GROUP, CurveSettings
 from eyechart.curves.density import Density, area_bounds, areas_under, to_density
 from eyechart.curves.methods import CHOICES, METHODS, refit
 from eyechart.curves.pieces import stacked
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_replicates
 from eyechart.stats.intervals import check_level, percentile_interval
+from eyechart.testsets.testset_settings import LEAST
 
 FEWEST_BINS = 2
 

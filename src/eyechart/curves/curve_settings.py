@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.options import Option
+from eyechart.testsets.testset_settings import LEAST
 
 if TYPE_CHECKING:
     from eyechart.curves.density import AnyDensity
 
-BINS, LEAST, REPLICATES = 40, 20, 1000
-"""Bins, responses that one needs, and bootstrap replicates, where nothing else is asked for."""
+BINS, REPLICATES = 40, 1000
+"""Bins and bootstrap replicates where nothing else is asked for."""
 
 GROUP = "Curves and statistics"
 

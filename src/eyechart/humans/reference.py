@@ -13,7 +13,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import right_end
 from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve import Curve, fit_curve
-from eyechart.curves.curve_settings import BINS, LEAST
+from eyechart.curves.curve_settings import BINS
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.consistency import check_rule, consistency, find_rule, is_clean
 from eyechart.humans.human_responses import (
@@ -32,6 +32,7 @@ from eyechart.humans.same_different import judgements_file
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
 from eyechart.labels.categories import CATEGORIES
 from eyechart.stats.intervals import wilson_interval
+from eyechart.testsets.testset_settings import LEAST
 
 METRICS = ("accuracy", "consistency")
 FitOptions = dict[str, Any]

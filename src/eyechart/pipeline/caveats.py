@@ -10,22 +10,11 @@ from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.schema import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 from eyechart.suites.suite import Entry, all_entries
-from eyechart.testsets.plan import Plan
 
 MARK = "†"
 """Beside every score under a corruption that a model was trained on, and every mean over one."""
 
 MEANING = "trained on this corruption: not a test of unforeseen corruption"
-
-
-def left_out_notes(plan: Plan) -> list[str]:
-    """Return a sentence for each corruption of a suite that lacks what it needs."""
-    return [left_out_note(name) for name in dict.fromkeys(plan.left_out())]
-
-
-def left_out_note(name: str) -> str:
-    """Return a sentence on a corruption that lacks what it needs."""
-    return f"{name} is left out, since it needs a network of yours (see docs, structure)."
 
 
 Spaces = Sequence[tuple[str, SpaceResults]]

@@ -14,7 +14,6 @@ from eyechart.models.defences.defended import apply_defences, crop_of_crop_note,
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline import with_baseline
-from eyechart.pipeline.caveats import left_out_notes
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.image_source import find_source
@@ -25,6 +24,7 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engine import part_files, predict
 from eyechart.predictions.recheck import Comparison, check
 from eyechart.results.schema import Results
+from eyechart.suites.assets import left_out_notes
 
 if TYPE_CHECKING:
     from eyechart.pipeline.settings import OneModel
@@ -68,7 +68,7 @@ def evaluate(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Fi
         out = Path(dropped) if settings.out is None else Path(settings.out)
         inputs = EvaluationInputs(models, images, device)
         results, run = _run(settings, inputs, out, progress)
-        notes = (*left_out_notes(settings.plan), *results.warnings)
+        notes = (*left_out_notes(settings.plan.left_out()), *results.warnings)
         more = crop_of_crop_note(defences, images.sizes)
         changes: dict[str, object] = {"warnings": (*notes, more) if more else notes}
         if settings.out is None:

@@ -22,10 +22,10 @@ from eyechart.core.arguments import (
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import one_of, unknown_name
-from eyechart.curves.curve_settings import LEAST, CurveSettings
+from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.predictions.engines import ENGINES, IN_PROCESS
-from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
+from eyechart.testsets.testset_settings import LEAST, N_SAMPLES, SUITE, TestsetSettings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

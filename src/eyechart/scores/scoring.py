@@ -13,7 +13,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import check_right_anchor
 from eyechart.curves.bins import MAX_BINS, bin_edges
 from eyechart.curves.curve import Curve
-from eyechart.curves.curve_settings import BINS, LEAST, CurveSettings
+from eyechart.curves.curve_settings import BINS, CurveSettings
 from eyechart.curves.density import to_density
 from eyechart.curves.methods import METHODS
 from eyechart.humans.reference import METRICS, Reference
@@ -23,6 +23,7 @@ from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import check_replicates, resample_means
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
 from eyechart.testsets.samples import FloatArray
+from eyechart.testsets.testset_settings import LEAST
 
 NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"
 NO_REFERENCE = "no human reference"

@@ -1,6 +1,7 @@
 """What some corruptions need besides the picture: frost textures, a trained style transfer."""
 
 import os
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -53,6 +54,14 @@ def entry_mark(entry: Entry) -> str:
 def left_out(suite: Suite) -> list[str]:
     """Return the names of the entries that cannot be used as things are."""
     return [entry.name for entry in suite if not is_ready(entry)]
+
+
+def left_out_notes(names: Iterable[str]) -> list[str]:
+    """Return a sentence for each corruption that is left out because it lacks what it needs."""
+    return [
+        f"{name} is left out, since it needs a network of yours (see docs, structure)."
+        for name in dict.fromkeys(names)
+    ]
 
 
 def style_file() -> Path:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.records import Record
 from eyechart.testsets.plan import CLEAN
+from eyechart.testsets.testset_settings import LEAST
 
 PAPER_BINS, TEXT_BINS = 39, 40
 """The bins of the published tables, and those that the text speaks of."""
@@ -41,7 +42,7 @@ class SampleCoverage(CorruptionCoverage):
         return CorruptionCoverage(**self.model_dump(exclude={"corruption"}))
 
 
-def coverage_of(table: pa.Table, least: int = 20) -> list[SampleCoverage]:
+def coverage_of(table: pa.Table, least: int = LEAST) -> list[SampleCoverage]:
     """Return the coverage of every corruption in a test set's table."""
     coverages = []
     for name in table["corruption"].unique().to_pylist():

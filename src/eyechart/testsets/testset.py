@@ -32,7 +32,7 @@ from eyechart.testsets.manifest import SCHEMA, VERSION, Measured, read_samples, 
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches
-from eyechart.testsets.testset_settings import DrawSettings
+from eyechart.testsets.testset_settings import LEAST, DrawSettings
 from eyechart.testsets.uniform import Reach, find_reach, find_values
 
 HEADER = "eyechart testset"
@@ -84,7 +84,7 @@ class TestSet:
         """The names of the corruptions, in the suite's order."""
         return [name for name in self.table["corruption"].unique().to_pylist() if name != CLEAN]
 
-    def coverage(self, least: int = 20) -> list[SampleCoverage]:
+    def coverage(self, least: int = LEAST) -> list[SampleCoverage]:
         """Return how much of 0…1 each corruption covers, in the two published ways."""
         return coverage_of(self.table, as_whole(least, "least", 0, 10**9))
 

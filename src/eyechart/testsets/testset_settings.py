@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 SUITE, N_SAMPLES = "vcr", 50_000
 """The suite and the samples per corruption where nothing else is asked for."""
 
+N_DRAWN = 2_000
+"""Samples per corruption of `eyechart testset make`: enough to look at, in a minute."""
+
+LEAST = 20
+"""Samples that a bin of visual change needs, to be covered and for a curve."""
+
 Suite = Annotated[str, Option(help="A suite's name or YAML file.", group="Corruptions")]
 
 
@@ -112,7 +118,7 @@ class DrawSettings(TestsetSettings):
     ] = None
     suite: Suite = SUITE
     n: Annotated[
-        int, Option(help="Rows per corruption.", group="Corruptions", typed_default=2000)
+        int, Option(help="Rows per corruption.", group="Corruptions", typed_default=N_DRAWN)
     ] = N_SAMPLES
     _: KW_ONLY
     labels: Annotated[str, Option(help="native, entry16 or none.", group="Data")] = "native"

@@ -32,5 +32,7 @@ def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
 
 def note_left_out(names: Iterable[str]) -> None:
     """Say of each of these corruptions that it is left out, because it lacks what it needs."""
-    for name in dict.fromkeys(names):
-        print(f"Note: {name} is left out, since it needs a network of yours (see docs, structure).")
+    from eyechart.suites.assets import left_out_notes
+
+    for note in left_out_notes(names):
+        print(f"Note: {note}")
