@@ -24,7 +24,7 @@ from eyechart.experiment.storage.database_tables import ResponseRow, SessionRow,
 from eyechart.experiment.storage.experiment_folder import connect_study, open_study
 from eyechart.humans.consistency import find_rule
 from eyechart.humans.human_responses import read_responses
-from eyechart.humans.importers import import_responses
+from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import find_reference
 from eyechart.labels.imagenet import wordnet_ids
 from filled_studies import START, Robot, always, attentive, fill, right_with

@@ -21,7 +21,7 @@ from eyechart.humans.human_responses import (
     read_responses,
     write_responses,
 )
-from eyechart.humans.importers import import_responses
+from eyechart.humans.importing import import_responses
 from eyechart.humans.placement import (
     EXPERIMENTS,
     LEVELS,

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 import eyechart as ec
 import small_models
 from eyechart.humans.human_responses import write_responses
-from eyechart.humans.importers import import_responses
+from eyechart.humans.importing import import_responses
 from eyechart.humans.reference import find_reference
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.imagenet import wordnet_ids

@@ -60,10 +60,10 @@ REGISTRIES = {
     "recruiters": Declared(list(RECRUITERS), {"experiment/recruiters/"}),
     "importers": Declared(
         list(FORMATS),
-        {"humans/importers.py"},
+        {"humans/importers/"},
         {
-            "humans/import_settings.py": "help, which does not wait for the importers",
-            "experiment/server/routes.py": "other counts, of other trials",
+            "experiment/server/routes.py": "counts of trials",
+            "humans/placement.py": "trials by the ruler of the VCR study",
         },
     ),
     "label rules": Declared(
@@ -81,7 +81,7 @@ REGISTRIES = {
         {"suites/published.py"},
         {
             "cli/compare.py": "examples in a help text",
-            "overlap/presets.py": "the settings of a published study",
+            "overlap/overlap_settings.py": "the settings of a published study",
             "overlap/published_benchmarks.py": "the published tables of two suites",
             "reports/figures/rank_figure.py": "which two suites the figure needs",
             "reports/terminal/leaderboard.py": "columns of a table of two suites",

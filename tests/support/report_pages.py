@@ -12,7 +12,7 @@ import pytest
 
 from changing import replace
 from eyechart.humans.human_responses import write_responses
-from eyechart.humans.importers import import_responses
+from eyechart.humans.importing import import_responses
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import Report, load_report
 from eyechart.results.schema import Results

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Annotated
 
 from eyechart.core.options import Option
+from eyechart.core.registry import one_of
+from eyechart.humans.importers import FORMATS
 
 GROUP = "Data"
 
@@ -31,7 +33,7 @@ class ImportSettings:
     form: Annotated[
         str,
         Option(
-            help="model-vs-human, vcr, counts or trials: see the docs.",
+            help=f"{one_of(FORMATS)}: see the docs.",
             group=GROUP,
             flags=("--format",),
         ),

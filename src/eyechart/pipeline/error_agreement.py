@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress, Progress
 from eyechart.humans.combined import References
 from eyechart.humans.human_responses import HumanResponses
-from eyechart.humans.importers import plain_condition, stimulus_of
+from eyechart.humans.importers.model_vs_human import plain_condition, stimulus_of
 from eyechart.images.published_source import SEVERITIES
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.schema import ErrorAgreement

@@ -39,14 +39,15 @@ def list_references(
 @derived_options
 def import_files(settings: ImportSettings, out: ParquetOut) -> None:
     """Turn tables of answers into one Parquet file that other commands take as a reference."""
-    from eyechart.humans.importers import COUNTS_CHOICES, import_responses
+    from eyechart.humans.importers import counts
+    from eyechart.humans.importing import import_responses
 
     _check_parquet(out)
     reference = _write(out, import_responses(**vars(settings)))
     print(f"{out}: {_choices(reference)}")
     _print_experiments(reference)
     if settings.form == "counts" and settings.choices is None:
-        print(f"Taken to be {COUNTS_CHOICES} choices, the usual of this format; see --choices.")
+        print(f"Taken to be {counts.CHOICES} choices, the usual of this format; see --choices.")
 
 
 def merge_references(

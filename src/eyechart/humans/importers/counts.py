@@ -1,0 +1,53 @@
+"""Tables of counts by Δv: how many responses there were, and how many hits."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from eyechart.core.csv_table import column_names, read_rows
+from eyechart.core.errors import UsageError
+from eyechart.humans.human_responses import HumanResponses, make_responses
+from eyechart.humans.import_settings import ImportSettings
+
+COUNTED = {"accuracy": ("num_accs", "correct"), "preserved": ("num_pre", "consistent")}
+"""The column of rates, that of hits, and the property that they are of."""
+
+CHOICES = 2
+"""How many choices people had in the experiment whose format this is."""
+
+
+def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
+    """Return the answers in tables of counts by Δv; the columns say which property they are of."""
+    rows: list[tuple[str, float, int, dict[str, float]]] = []
+    for path in paths:
+        rate = next((name for name in COUNTED if name in column_names(path)), None)
+        if rate is None:
+            raise UsageError(f"{path} lacks the column Accuracy or Preserved.")
+        number, known = COUNTED[rate]
+        for row in read_rows(path, ("iqa", rate, "count", number)):
+            total, hits = row.whole("count"), row.whole(number)
+            if not total:
+                continue
+            if abs(hits / total - row.share(rate)) > 1e-3:
+                raise row.refusal(f"{rate} is not {number} / count: mend the row or remove it")
+            corruption = row.cells.get("corruption") or options.corruption
+            if not corruption:
+                raise UsageError(
+                    f"{path} does not say what was done to the pictures: give a corruption."
+                )
+            rows.append((corruption, row.share("iqa"), total, {known: hits / total}))
+    if not rows:
+        raise UsageError(f"{paths[0]} counts no answers.")
+    corruptions, delta_v, trials, rates = zip(*rows, strict=True)
+    return make_responses(
+        len(rows),
+        source="counts",
+        choices=options.choices or CHOICES,
+        label_space=options.label_space or f"{options.choices or CHOICES} choices",
+        corruption=corruptions,
+        delta_v=delta_v,
+        trials=trials,
+        correct=[rate.get("correct", np.nan) for rate in rates],
+        consistent=[rate.get("consistent", np.nan) for rate in rates],
+    )

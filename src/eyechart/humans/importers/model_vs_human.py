@@ -1,0 +1,123 @@
+"""Tables of the model-vs-human toolbox: one row for each trial."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path, PurePath
+
+import numpy as np
+
+from eyechart.core.csv_table import CsvRow, read_rows
+from eyechart.core.errors import UsageError
+from eyechart.humans.human_responses import HumanResponses, Numbers, make_responses
+from eyechart.humans.import_settings import ImportSettings
+from eyechart.humans.importing import check_corruption, read_labels
+from eyechart.humans.placement import Placement, find_placement, strength_of
+
+ORIGINAL = re.compile(r"n\d{8}_\d+")
+"""The original's name inside the name of a file made from it."""
+
+STIMULUS = re.compile(
+    r"\d+_(?P<experiment>[^_]+)_[^_]+_(?P<condition>[^_]+)_[^_]+_\d+_(?P<image>.+)"
+)
+"""A stimulus of model-vs-human: trial, experiment, observer, condition, category, number, image."""
+
+COLUMNS = ("subj", "object_response", "category", "condition", "imagename")
+
+
+def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
+    """Return the answers in tables of the model-vs-human toolbox, one row for each trial.
+
+    Without Δv (no placement, no column delta_v) they make no curves, but error consistency κ.
+    They are then called by their files' names, unless a corruption is given.
+    """
+    placement = None if options.placement is None else find_placement(options.placement)
+    rows: list[CsvRow] = []
+    changes, names = [], []
+    for path in paths:
+        file_rows = list(read_rows(path, COLUMNS))
+        rows += file_rows
+        changes.append(_changes(file_rows, placement))
+        name = options.corruption or options.placement or ""
+        if not name and "corruption" not in file_rows[0] and "delta_v" in file_rows[0]:
+            # a curve needs a corruption, not a file's name
+            raise UsageError(f"{path} must say what was done: give a placement or a corruption.")
+        names += [
+            name or row.cells.get("corruption") or experiment_of(path)
+            for row in file_rows
+            if check_corruption(row, options)
+        ]
+    raw_responses = [row["object_response"] for row in rows]
+    labelled = read_labels(rows, "category", raw_responses, options)
+    return make_responses(
+        len(rows),
+        source="model-vs-human",
+        corruption=names,
+        condition=[row["condition"] for row in rows],
+        subject=[row.filled("subj") for row in rows],
+        picture=[_original(row["imagename"]) for row in rows],
+        stimulus_set=[stimulus_of(row["imagename"])[0] for row in rows],
+        label=labelled.labels,
+        answer=labelled.responses,
+        delta_v=np.concatenate(changes),
+        choices=labelled.choices,
+        label_space=labelled.label_space,
+    )
+
+
+def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> Numbers:
+    """Return Δv for each row, NaN where the table does not say it and there is no placement."""
+    if "delta_v" in rows[0]:
+        return np.array([row.share("delta_v", unknown=True) for row in rows])
+    return np.full(len(rows), np.nan) if placement is None else _placed(rows, placement)
+
+
+def experiment_of(path: Path) -> str:
+    """Return what an experiment is called by its file: "sketch" of sketch_subject-01_session_1."""
+    return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
+
+
+def _placed(rows: Sequence[CsvRow], placement: Placement) -> Numbers:
+    """Return Δv for each row: those of a subject's condition lie evenly over its distribution.
+
+    Which row gets which is drawn, for trials may be in an order that means something.
+    """
+    groups: dict[tuple[str, float], list[int]] = {}
+    for index, row in enumerate(rows):
+        try:
+            strength = strength_of(row["condition"])
+            placement.spread(strength, 1)
+        except UsageError as error:
+            raise row.refusal(str(error).rstrip(".")) from None
+        groups.setdefault((row["subj"], strength), []).append(index)
+    delta_v = np.empty(len(rows))
+    for (_, strength), places in groups.items():
+        order = np.random.default_rng(0).permutation(len(places))
+        delta_v[places] = placement.spread(strength, len(places))[order]
+    return delta_v
+
+
+def stimulus_of(name: str) -> tuple[str, str, str]:
+    """Return the experiment, the condition and the image of a stimulus by its file's name.
+
+    "0001_ske_s01_0_boat_00_boat-0068.png" is ("ske", "0", "boat-0068") for every observer: trial
+    and observer are not part of it. Of any other name experiment and condition are "".
+    """
+    stem = PurePath(name).stem
+    match = STIMULUS.fullmatch(stem)
+    return (match["experiment"], match["condition"], match["image"]) if match else ("", "", stem)
+
+
+def plain_condition(condition: str) -> str:
+    """Return a condition as it is compared: 0.10 and 0.1 are one."""
+    try:
+        return f"{float(condition):g}"
+    except ValueError:
+        return condition
+
+
+def _original(imagename: str) -> str:
+    originals = ORIGINAL.findall(imagename)
+    if originals:
+        return str(originals[-1])
+    _, condition, image = stimulus_of(imagename)
+    return image if condition else imagename

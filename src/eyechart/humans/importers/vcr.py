@@ -1,0 +1,36 @@
+"""Tables with the columns of the VCR study: one row for each response."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from eyechart.core.csv_table import read_rows
+from eyechart.humans.human_responses import HumanResponses, make_responses
+from eyechart.humans.import_settings import ImportSettings
+from eyechart.humans.importing import corruption_of, read_labels, response_of
+
+COLUMNS = ("orig_pred", "transf_pred", "label", "vd_score")
+
+
+def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
+    """Return the answers in tables with the columns of the VCR study, one row for each answer.
+
+    `transf_pred`: to the corrupted image; `orig_pred`: to the clean one, of whoever saw that;
+    `vd_score`: Δv, which that study's code does not keep from falling below 0.
+    """
+    rows = [row for path in paths for row in read_rows(path, COLUMNS)]
+    clean = [response_of(row["orig_pred"]) for row in rows]
+    raw_responses = [row["transf_pred"] for row in rows]
+    labelled = read_labels(rows, "label", raw_responses, options, clean)
+    return make_responses(
+        len(rows),
+        source="vcr",
+        corruption=[corruption_of(row, options) for row in rows],
+        subject=[row.cells.get("subject", "") for row in rows],
+        picture=[row.cells.get("picture", "") for row in rows],
+        label=labelled.labels,
+        answer=labelled.responses,
+        clean_answer=clean,
+        delta_v=[row.share("vd_score", unknown=True, below=True) for row in rows],
+        choices=labelled.choices,
+        label_space=labelled.label_space,
+    )

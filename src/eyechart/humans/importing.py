@@ -1,0 +1,101 @@
+"""From the tables of experiments to human responses; each format is a module of `importers`."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from eyechart.core.csv_table import CsvRow
+from eyechart.core.errors import UsageError
+from eyechart.core.options import takes_fields_of
+from eyechart.humans.human_responses import CLEAN, HumanResponses
+from eyechart.humans.import_settings import ImportSettings
+from eyechart.humans.importers import FORMATS
+from eyechart.humans.same_different import read_single_judgements
+from eyechart.labels.categories import CATEGORIES
+
+NO_ANSWER = ("", "na", "nan", "none")
+
+
+@takes_fields_of(ImportSettings)
+def import_responses(settings: ImportSettings) -> HumanResponses:
+    """Return the responses in CSV files of a form: one of `FORMATS`."""
+    read = FORMATS[str(settings.form)]
+    if not settings.files:
+        raise UsageError("Give at least one file to import.")
+    responses = read(settings.files, settings)
+    judgements = (
+        () if settings.judgements is None else tuple(read_single_judgements(settings.judgements))
+    )
+    return replace(
+        responses, citation=settings.citation, licence=settings.licence, judgements=judgements
+    )
+
+
+def corruption_of(row: CsvRow, options: ImportSettings) -> str:
+    """Return what was done to a row's image: as its table says, or as was told for all."""
+    check_corruption(row, options)
+    return options.corruption or _column(row, "corruption")
+
+
+def check_corruption(row: CsvRow, options: ImportSettings) -> bool:
+    """Return True, or raise a UsageError where a table names another corruption than was told."""
+    corruption = row.cells.get("corruption", "")
+    if options.corruption and corruption not in ("", CLEAN, options.corruption):
+        raise row.refusal(
+            f"corruption is {corruption}, not {options.corruption}: leave out --corruption, which"
+            " is for tables without that column"
+        )
+    return True
+
+
+def _column(row: CsvRow, name: str) -> str:
+    if name not in row:
+        raise UsageError(
+            f"{row.path} does not say what was done to the images: give --{name}, or a column"
+            f" {name}."
+        )
+    return row.filled(name)
+
+
+class Labelled(NamedTuple):
+    """Labels and responses of a table, and between how many of what people chose."""
+
+    labels: list[str]
+    responses: list[str]
+    choices: int
+    label_space: str
+
+
+def read_labels(
+    rows: Sequence[CsvRow],
+    column: str,
+    raw_responses: Sequence[str],
+    options: ImportSettings,
+    clean: Sequence[str] = (),
+) -> Labelled:
+    """Return labels, responses, and between how many of what people chose.
+
+    `clean`: responses to the clean images, if the table has them.
+    """
+    labels = [row.filled(column) for row in rows]
+    responses = [response_of(text) for text in raw_responses]
+    sixteen = options.choices == 16 and options.label_space in (None, "entry16")
+    if sixteen or (options.choices is None and set(labels) <= set(CATEGORIES)):
+        for row, *texts in zip(rows, labels, responses, clean or responses, strict=True):
+            for text in texts:
+                if text and text not in CATEGORIES:
+                    raise row.refusal(f"'{text}' is none of the 16 categories; give --choices")
+        return Labelled(labels, responses, 16, "entry16")
+    if options.choices is None:
+        strange = next(row for row in rows if row[column] not in CATEGORIES)
+        raise strange.refusal(
+            f"'{strange[column]}' is none of the 16 categories: say between how many answers people"
+            " chose (choices)"
+        )
+    space = options.label_space or f"{options.choices} choices"
+    return Labelled(labels, responses, options.choices, space)
+
+
+def response_of(text: str) -> str:
+    """Return a response as it is compared: "" for none."""
+    return "" if text.lower() in NO_ANSWER else text
