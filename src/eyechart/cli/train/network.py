@@ -38,7 +38,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
     check_file_to_write(out)
     settings.check()
     recipe.check()
-    entries = entries_of([*settings.suites], [*settings.corruptions]) if settings.suites else ()
+    entries = entries_of(settings.suites, settings.corruptions) if settings.suites else ()
     mixture = Mixture(entries, settings.severity, settings.delta_v)
     mixture.check()
     where = own_device(find_device(settings.device))
