@@ -28,6 +28,7 @@ from eyechart.images.image_files import find_pictures, read_picture
 from eyechart.images.stimulus import STIMULI
 from eyechart.visual_change.grey import to_grey
 from eyechart.visual_change.measure import clean_statistics, measure_change
+from eyechart.visual_change.registry import DEFAULT_RULER
 
 Numbers = NDArray[np.float64]
 Transformation = Callable[[Numbers, float, Numbers], Numbers]
@@ -35,7 +36,7 @@ Transformation = Callable[[Numbers, float, Numbers], Numbers]
 LEVELS = np.linspace(0, 1, 41)
 """The shares at which a distribution of Δv is kept."""
 
-HUMAN_DEFINITION = "vcr"
+HUMAN_DEFINITION = DEFAULT_RULER
 """The definition of visual change by which all human responses are placed: by no other is there a
 placement, so that tests by another one have no human comparison."""
 
