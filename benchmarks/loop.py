@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model

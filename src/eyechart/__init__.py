@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eyechart.results.scores_file import load
     from eyechart.results.severity_table import read_severity_errors
     from eyechart.results.writing import write_results
-    from eyechart.scores.baselines import Baseline, measured_baseline
+    from eyechart.scores.baseline_tables import Baseline, measured_baseline
     from eyechart.scores.corruption_error import (
         CorruptionErrors,
         MeanCorruptionError,
@@ -103,7 +103,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Baseline": "eyechart.scores.baselines",
+    "Baseline": "eyechart.scores.baseline_tables",
     "Change": "eyechart.visual_change.measure",
     "CleanStatistics": "eyechart.visual_change.vif.statistics",
     "CorruptionErrors": "eyechart.scores.corruption_error",
@@ -138,7 +138,7 @@ _HOMES = {
     "mean_corruption_error": "eyechart.scores.corruption_error",
     "mean_corruption_error_replicates": "eyechart.scores.corruption_error",
     "measure_change": "eyechart.visual_change.measure",
-    "measured_baseline": "eyechart.scores.baselines",
+    "measured_baseline": "eyechart.scores.baseline_tables",
     "mrsi": "eyechart.scores.human_relative",
     "overlap_matrix": "eyechart.overlap.matrix",
     "published_tables": "eyechart.results.published_results",

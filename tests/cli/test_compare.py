@@ -18,9 +18,9 @@ from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.reports.names import short_names
 from eyechart.reports.terminal.leaderboard import board_tables, shown
-from eyechart.results.comparison import stand
-from eyechart.results.rankings import fixed_against_continuous, two_benchmarks
+from eyechart.results.ranking_comparison import fixed_against_continuous, two_benchmarks
 from eyechart.results.runs import make_boards, read_run
+from eyechart.results.standings import stand
 from eyechart.scores.registry import SCORES
 from small_models import save_pictures
 

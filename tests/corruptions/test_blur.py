@@ -9,9 +9,9 @@ from skimage.filters import gaussian
 
 import eyechart as ec
 from calling import apply, photo, photo_levels, randomness
-from eyechart.corruptions import sampling
 from eyechart.corruptions.blur import _published_disk, trail
-from eyechart.corruptions.filters import (
+from eyechart.corruptions.kernels import interpolation
+from eyechart.corruptions.kernels.filters import (
     _separable_cv2,
     _separable_matrix,
     band_matrix,
@@ -20,9 +20,9 @@ from eyechart.corruptions.filters import (
     correlate_fft,
     gaussian_weights,
 )
-from eyechart.corruptions.median import median_by_counting
-from eyechart.corruptions.sampling import enlarge, fine_levels
-from eyechart.corruptions.shuffle import (
+from eyechart.corruptions.kernels.interpolation import enlarge, fine_levels
+from eyechart.corruptions.kernels.median import median_by_counting
+from eyechart.corruptions.kernels.shuffle import (
     _sweep_in_numpy,
     _sweep_in_torch,
     copy_from_neighbours,
@@ -332,7 +332,7 @@ def test_an_enlarged_photograph_is_scipys_within_a_fraction_of_a_grey_level(fact
 def test_enlarging_without_opencv_gives_the_same_bits(monkeypatch, factor, size):
     levels = fine_levels(photo(*size))
     by_opencv = enlarge(levels, factor)
-    monkeypatch.setattr(sampling, "opencv", lambda: None)
+    monkeypatch.setattr(interpolation, "opencv", lambda: None)
     assert torch.equal(enlarge(levels, factor), by_opencv)
 
 

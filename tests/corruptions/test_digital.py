@@ -9,8 +9,8 @@ from PIL import Image
 
 import eyechart as ec
 from calling import apply, photo_levels
-from eyechart.corruptions import blocks
-from eyechart.corruptions.jpeg import CHROMINANCE, LUMINANCE, _steps, jpeg_in_torch
+from eyechart.corruptions.kernels import blocks
+from eyechart.corruptions.kernels.jpeg_torch import CHROMINANCE, LUMINANCE, _steps, jpeg_in_torch
 
 
 def picture(levels):

@@ -9,8 +9,9 @@ from scipy.ndimage import correlate1d, gaussian_filter
 
 import eyechart as ec
 from calling import photo, photo_levels, randomness
-from eyechart.corruptions import filters, median, shuffle, weather
-from eyechart.corruptions.filters import box_weights, gaussian_weights
+from eyechart.corruptions import weather
+from eyechart.corruptions.kernels import filters, median, shuffle
+from eyechart.corruptions.kernels.filters import box_weights, gaussian_weights
 from eyechart.corruptions.weather import cloud_grid, plasma
 from eyechart.suites.suite import find_entry, load_suite
 from eyechart.suites.textures import frost_textures
@@ -163,9 +164,9 @@ def test_images_too_large_to_keep_things_for_come_out_the_same(name, monkeypatch
     for module, limit in (
         ("resampling", "LARGEST_AT_ONCE"),
         ("resampling", "LONGEST_KEPT"),
-        ("sampling", "LARGEST_KEPT"),
+        ("interpolation", "LARGEST_KEPT"),
     ):
-        monkeypatch.setattr(f"eyechart.corruptions.{module}.{limit}", 10)
+        monkeypatch.setattr(f"eyechart.corruptions.kernels.{module}.{limit}", 10)
     assert torch.equal(ec.corrupt(images, name, severity=[2, 5], keys=["a", "b"]), expected)
 
 

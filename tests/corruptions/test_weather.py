@@ -11,9 +11,9 @@ import eyechart as ec
 from calling import CPU, apply, photo, photo_levels, randomness, values
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions import CORRUPTIONS
-from eyechart.corruptions.arithmetic import luma
-from eyechart.corruptions.filters import smooth
-from eyechart.corruptions.water import (
+from eyechart.corruptions.kernels.arithmetic import luma
+from eyechart.corruptions.kernels.filters import smooth
+from eyechart.corruptions.kernels.water import (
     FARTHEST,
     FIXED,
     canny,

@@ -3,7 +3,7 @@
 import pytest
 
 from eyechart.experiment.design.stimulus_files import RENDERED
-from eyechart.experiment.quality.rules import find_rules
+from eyechart.experiment.quality.judging import find_rules
 from eyechart.experiment.quality.rules_v1 import odd
 from eyechart.experiment.storage.experiment_folder import open_study
 from eyechart.experiment.study_config import StudyConfig

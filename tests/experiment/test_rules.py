@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 import eyechart as ec
 from experiment_studies import make_study
-from eyechart.experiment.quality.rules import (
+from eyechart.experiment.quality.judging import (
     VERSION,
     apply_rules,
     find_rules,

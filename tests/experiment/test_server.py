@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 
 from experiment_postgres import postgresql
 from experiment_studies import SIDE, Sizes, Visitor, in_process, make_study
-from eyechart.experiment.quality.rules import apply_rules
+from eyechart.experiment.quality.judging import apply_rules
 from eyechart.experiment.storage.database import THREADS
 from eyechart.experiment.storage.database_tables import (
     ExclusionRow,

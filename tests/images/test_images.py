@@ -14,7 +14,7 @@ from skimage import data
 
 import eyechart as ec
 from commands import picture
-from eyechart.images.dataset import find_images
+from eyechart.images.image_list import find_images
 from eyechart.images.imageset import load_pictures
 from eyechart.images.stimulus import Stimulus, find_stimulus
 from photographs import stimulus

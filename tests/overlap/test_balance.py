@@ -9,7 +9,7 @@ from eyechart.overlap.accuracy_table import make_table
 from eyechart.overlap.balance import balance_of, spread_of
 from eyechart.overlap.benchmark_coverage import coverage_of, direct_test
 from eyechart.overlap.matrix import OverlapMatrix
-from eyechart.scores.baselines import find_baseline
+from eyechart.scores.baseline_tables import find_baseline
 from overlap_cases import CLEAN_7, CLEAN_8, small_table
 
 ROUNDED = 0.54

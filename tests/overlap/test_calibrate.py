@@ -18,7 +18,7 @@ import eyechart as ec
 from calling import CPU, photo_levels
 from commands import assert_refused
 from eyechart.core.randomness import ImageRandom
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.models.find import load_model

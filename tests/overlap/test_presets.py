@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from commands import assert_refused
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.networks import NETWORKS
 from eyechart.overlap.overlap_settings import PRESETS, preset_line

@@ -13,7 +13,7 @@ from eyechart.overlap.accuracy_table import write_accuracies
 from eyechart.overlap.balance import balance_of
 from eyechart.overlap.benchmark_coverage import direct_test
 from eyechart.overlap.published_benchmarks import published_balance, published_direct_test
-from eyechart.scores.baselines import find_baseline, joined_baseline
+from eyechart.scores.baseline_tables import find_baseline, joined_baseline
 from overlap_cases import CLEAN_1, CLEAN_7, CLEAN_8, paper_study
 
 COVERAGE = ("--by", "imagenet-noc", "--of", "imagenet-c")

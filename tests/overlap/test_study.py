@@ -414,7 +414,7 @@ def test_a_network_that_another_process_makes_is_waited_for(home, once, run, tmp
         shutil.copy(taken, checkpoint(out, "contrast"))
         held.__exit__(None, None, None)
 
-    monkeypatch.setattr("eyechart.overlap.study_run.time.sleep", other)
+    monkeypatch.setattr("eyechart.overlap.study_execution.time.sleep", other)
     time_before = taken.stat().st_size
     assert run(*words_of(home, out)).status == 0
     assert checkpoint(out, "contrast").stat().st_size == time_before

@@ -13,15 +13,15 @@ import eyechart as ec
 import published_scores as published
 from commands import assert_refused
 from eyechart.curves.curve import fit_curve
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import STIMULI
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.pipeline.baseline import choose_baseline
+from eyechart.pipeline.baseline_choice import choose_baseline
 from eyechart.pipeline.normalise import Divisor, normalise
 from eyechart.predictions.reading import Predictions
 from eyechart.results.schema import ModelResults
-from eyechart.scores.baselines import find_baseline
+from eyechart.scores.baseline_tables import find_baseline
 from eyechart.scores.human_relative import clean_expected_error, expected_error
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.suites.catalogue import list_corruptions

@@ -26,7 +26,7 @@ from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, categories_of
 from eyechart.predictions.recheck import check
 from eyechart.predictions.record import SCHEMA, predictions_table, record_scores
-from eyechart.testsets.manifest import SCHEMA as ROWS
+from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import plan_samples
 from places import SUPPORT

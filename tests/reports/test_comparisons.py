@@ -9,9 +9,9 @@ from scipy.stats import rankdata
 
 from changing import replace
 from eyechart.reports.html.report_page import render_report
-from eyechart.results.comparison import stand
-from eyechart.results.rankings import fixed_against_continuous, rank_in_ways
+from eyechart.results.ranking_comparison import fixed_against_continuous, rank_in_ways
 from eyechart.results.runs import make_boards, read_run
+from eyechart.results.standings import stand
 from eyechart.scores.registry import SCORES
 from nonempty import at_least_one
 from report_pages import Page

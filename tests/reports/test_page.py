@@ -29,8 +29,8 @@ from eyechart.reports.words import (
     listed,
     title_below,
 )
-from eyechart.results.comparison import stand
 from eyechart.results.runs import Board
+from eyechart.results.standings import stand
 from nonempty import at_least_one
 from report_pages import OWN_SUITE, Page, at, files_of, with_results
 from report_runs import HOSTILE, MODELS

@@ -9,7 +9,7 @@ import pytest
 from changing import replace
 from eyechart.reports.html.cells import Numbers
 from eyechart.reports.html.verdict import _below_crowd, _near, about_people, verdict_on
-from eyechart.scores.significance import Lead
+from eyechart.scores.curve_significance import Lead
 from nonempty import at_least_one
 from report_pages import Node, Page, at, files_of, with_results
 from report_runs import BLIND

@@ -17,7 +17,7 @@ from eyechart.results.published_results import (
     published_tables,
     read_published,
 )
-from eyechart.scores.baselines import built_in
+from eyechart.scores.baseline_tables import built_in
 
 TABLES = {table.name: table for table in published_tables()}
 ROBUSTBENCH = {"robustbench-imagenet-c": 2, "robustbench-imagenet-3dcc": 4}

@@ -11,7 +11,7 @@ import published_scores as published
 from eyechart.images.published_source import SEVERITIES
 from eyechart.results.published_results import FOLDER
 from eyechart.results.severity_table import read_severity_errors
-from eyechart.scores.baselines import find_baseline
+from eyechart.scores.baseline_tables import find_baseline
 
 ALEXNET = find_baseline("alexnet")
 NOC_ALEXNET = find_baseline("noc-alexnet")

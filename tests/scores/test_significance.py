@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 import eyechart as ec
+from eyechart.scores.curve_significance import GRID, difference, intervals_overlap
 from eyechart.scores.scenario import scenario
-from eyechart.scores.significance import GRID, difference, intervals_overlap
 
 
 def usual(v):

@@ -18,7 +18,7 @@ import tinted_contrasts
 from commands import assert_refused
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress
-from eyechart.images.dataset import Picture, find_images
+from eyechart.images.image_list import Picture, find_images
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded

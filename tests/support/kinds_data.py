@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import find_stimulus
 from eyechart.structure.holdout_images import as_holdout_images

@@ -6,7 +6,7 @@ import numpy as np
 
 import published_scores as published
 from eyechart.overlap.accuracy_table import make_table, write_accuracies
-from eyechart.scores.baselines import built_in
+from eyechart.scores.baseline_tables import built_in
 
 # clean errors of the NOC paper's tables 7 and 8 (the standard model's first) and of table 1
 CLEAN_7 = [

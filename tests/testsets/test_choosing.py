@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import eyechart as ec
 from commands import assert_refused
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.published_files import find_published, load_published
 from eyechart.testsets.samples import choose_pictures

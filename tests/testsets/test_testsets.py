@@ -21,7 +21,7 @@ from eyechart.images.identity import content_keys
 from eyechart.suites.suite import load_suite
 from eyechart.testsets import testset
 from eyechart.testsets.coverage import coverage_of
-from eyechart.testsets.manifest import SCHEMA
+from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.render import render_testset
 from eyechart.testsets.samples import allocate, plan_samples

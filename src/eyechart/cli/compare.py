@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from eyechart.results.comparison import Standings
     from eyechart.results.published_results import PublishedTable
-    from eyechart.results.rankings import Discrete, Rankings
+    from eyechart.results.ranking_comparison import Discrete, Rankings
+    from eyechart.results.standings import Standings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class CompareSettings:
 
     def check(self) -> None:
         """Raise a UsageError unless there is something to compare and it can be written."""
-        from eyechart.results.comparison import check_rankable
+        from eyechart.results.standings import check_rankable
 
         if not self.runs and not self.published:
             raise UsageError(
@@ -100,9 +100,9 @@ def compare(settings: CompareSettings) -> None:
     Published results are ranked with runs on the same images, and stand apart otherwise.
     """
     from eyechart.cli.shared.console import wide_console
-    from eyechart.results.comparison import stand
     from eyechart.results.published_rows import check_baseline, choose_published
     from eyechart.results.runs import make_boards, read_run
+    from eyechart.results.standings import stand
 
     settings.check()
     tables = choose_published(settings.published, settings.baseline)
@@ -126,7 +126,7 @@ def _print_runs(
 ) -> dict[str, str]:
     """Print the boards and how rankings differ; return what files would hold."""
     from eyechart.reports.terminal.leaderboard import comparison_texts
-    from eyechart.results.rankings import (
+    from eyechart.results.ranking_comparison import (
         TWO_BENCHMARKS,
         fixed_against_continuous,
         pictures_note,

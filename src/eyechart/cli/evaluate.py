@@ -111,8 +111,8 @@ def _unusual(evaluation: "Results") -> list[str]:
 def _rank(console: "Console", out: Path) -> None:
     """Print the models of the run in order."""
     from eyechart.cli.compare import print_board
-    from eyechart.results.comparison import stand
     from eyechart.results.runs import make_boards, read_run
+    from eyechart.results.standings import stand
 
     print()
     for board in make_boards([read_run(out)]):

@@ -105,8 +105,8 @@ def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
 
 def _pictures(images: Path | None, bars: "ProgressBars") -> "ImageSet":
     """Return the labelled pictures, or the demo's; others are not even read."""
-    from eyechart.images.dataset import find_images
     from eyechart.images.demo import SOURCE, demo_pictures
+    from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_pictures
 
     listed = demo_pictures() if images is None else find_images(images)

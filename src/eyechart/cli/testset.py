@@ -85,7 +85,7 @@ def make(
 @app.command("describe")
 def describe(testset: Manifest) -> None:
     """Print how a test set was drawn and what it holds."""
-    from eyechart.testsets.manifest import VERSION
+    from eyechart.testsets.manifest_rows import VERSION
     from eyechart.testsets.testset import read_testset
 
     described = read_testset(testset)

@@ -8,19 +8,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import UNIT, to_unit, truncate_levels
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.filters import (
+from eyechart.corruptions.kernels.arithmetic import UNIT, to_unit, truncate_levels
+from eyechart.corruptions.kernels.filters import (
     box_weights,
     correlate,
     filter_separable,
     gaussian_weights,
     smooth,
 )
-from eyechart.corruptions.median import median_filter
-from eyechart.corruptions.resampling import along_both, box_matrix
-from eyechart.corruptions.sampling import add_zooms, fine_levels
-from eyechart.corruptions.shuffle import copy_from_neighbours, swap_neighbours
+from eyechart.corruptions.kernels.interpolation import add_zooms, fine_levels
+from eyechart.corruptions.kernels.median import median_filter
+from eyechart.corruptions.kernels.resampling import along_both, box_matrix
+from eyechart.corruptions.kernels.shuffle import copy_from_neighbours, swap_neighbours
 
 SIGMA = Parameter("sigma", 0, 100, "px", "standard deviation of the Gaussian", clean=0)
 

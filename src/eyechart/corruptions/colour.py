@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import exact_mean, look_up, luma, to_levels, to_unit
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+from eyechart.corruptions.kernels.arithmetic import exact_mean, look_up, luma, to_levels, to_unit
 
 
 def rgb_to_hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:

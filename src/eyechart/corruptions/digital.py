@@ -9,11 +9,11 @@ from PIL import Image
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions import blocks
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.jpeg import jpeg_in_torch
-from eyechart.corruptions.opencv import pixels_of, planes_of
-from eyechart.corruptions.resampling import along_both, block_matrix, thumbnail_matrix
+from eyechart.corruptions.kernels import blocks
+from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
+from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
+from eyechart.corruptions.kernels.resampling import along_both, block_matrix, thumbnail_matrix
 
 
 @corruption(

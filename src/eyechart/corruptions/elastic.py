@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import UNIT
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.filters import smooth
-from eyechart.corruptions.sampling import fine_levels, sample_bilinear
+from eyechart.corruptions.kernels.arithmetic import UNIT
+from eyechart.corruptions.kernels.filters import smooth
+from eyechart.corruptions.kernels.interpolation import fine_levels, sample_bilinear
 
 
 @corruption(

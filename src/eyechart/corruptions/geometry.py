@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
 from eyechart.corruptions.declaration import Parameter, Values, corruption
-from eyechart.corruptions.resampling import along_both, bilinear_matrix
+from eyechart.corruptions.kernels.resampling import along_both, bilinear_matrix
 
 LONGEST = 10_000.0
 FINE = 2.0**16

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import luma, to_levels
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
+from eyechart.corruptions.kernels.arithmetic import luma, to_levels
 
 SIGMA = Parameter(
     "sigma", 0, 1, "fraction of full scale", "standard deviation of the noise", clean=0

@@ -7,12 +7,19 @@ import torch
 from torch import Tensor
 
 from eyechart.core.randomness import ImageRandom
-from eyechart.corruptions.arithmetic import GRID, UNIT, luma, to_levels, to_unit, truncate_levels
 from eyechart.corruptions.blur import trail
 from eyechart.corruptions.declaration import Parameter, Values, corruption, per_image
-from eyechart.corruptions.filters import smooth
-from eyechart.corruptions.sampling import enlarge, fine_levels
-from eyechart.corruptions.water import water_relief
+from eyechart.corruptions.kernels.arithmetic import (
+    GRID,
+    UNIT,
+    luma,
+    to_levels,
+    to_unit,
+    truncate_levels,
+)
+from eyechart.corruptions.kernels.filters import smooth
+from eyechart.corruptions.kernels.interpolation import enlarge, fine_levels
+from eyechart.corruptions.kernels.water import water_relief
 
 MEAN = Parameter("mean", 0, 1, "fraction of full scale", "mean of the random field", clean=0)
 SPREAD = Parameter(

@@ -1,0 +1,4 @@
+"""Human responses: importers, references and how several combine, similarity and transfer.
+
+Nothing is fitted here.
+"""

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 
 NAME = re.compile(r"imagenet_\d+_(\d+)\.jpg")
 SOURCE = "20 demo photographs"

@@ -14,9 +14,9 @@ from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.randomness import hash64
-from eyechart.images.dataset import Picture, find_images
 from eyechart.images.identity import file_digest
 from eyechart.images.image_files import read_picture, unread_notes
+from eyechart.images.image_list import Picture, find_images
 from eyechart.images.published_source import Corrupted
 from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
-from eyechart.images.dataset import Picture, printable
 from eyechart.images.image_files import SUFFIXES, read_picture
+from eyechart.images.image_list import Picture, printable
 from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import STIMULI
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 
 SEVERITIES = (1, 2, 3, 4, 5)
 """The levels at which every picture is there."""

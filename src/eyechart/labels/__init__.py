@@ -1,0 +1,4 @@
+"""Label spaces and the rules between them.
+
+No images and no models.
+"""

@@ -12,7 +12,7 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.bins import Numbers
 from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable
 from eyechart.results.image_sets import IMAGE_SETS
-from eyechart.scores.baselines import Baseline, joined_baseline, measured_baseline
+from eyechart.scores.baseline_tables import Baseline, joined_baseline, measured_baseline
 from eyechart.scores.corruption_error import CorruptionErrors, corruption_error
 
 

@@ -20,7 +20,7 @@ from eyechart.overlap.balance import (
 )
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.overlap_settings import LEAST_OVERLAP
-from eyechart.scores.baselines import Baseline
+from eyechart.scores.baseline_tables import Baseline
 
 
 @dataclass(frozen=True)

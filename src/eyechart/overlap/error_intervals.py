@@ -11,7 +11,7 @@ from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable, read_hits
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.benchmark_coverage import DirectTest
 from eyechart.overlap.matrix_intervals import resampled_shares
-from eyechart.scores.baselines import Baseline
+from eyechart.scores.baseline_tables import Baseline
 from eyechart.scores.corruption_error import error_ratios
 from eyechart.stats.intervals import percentile_interval
 

@@ -10,7 +10,7 @@ from eyechart.overlap.accuracy_table import ALL, STANDARD
 from eyechart.overlap.balance import Balance, baseline_note, spread_of
 from eyechart.overlap.benchmark_coverage import DirectTest
 from eyechart.results.published_results import PublishedModel, PublishedTable, find_published
-from eyechart.scores.baselines import find_baseline
+from eyechart.scores.baseline_tables import find_baseline
 
 PUBLISHED = "published"
 """What stands for a study in commands: the tables of the paper on ImageNet-NOC."""

@@ -10,8 +10,8 @@ from eyechart.results.schema import (
     PairedComparison,
     SimilarPair,
 )
+from eyechart.scores.curve_significance import difference, intervals_overlap
 from eyechart.scores.registry import PROPERTIES
-from eyechart.scores.significance import difference, intervals_overlap
 from eyechart.scores.similar import compare_corruptions
 
 

@@ -13,7 +13,7 @@ from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.models.defences.defended import apply_defences, crop_of_crop_note, read_defences
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
-from eyechart.pipeline.baseline import with_baseline
+from eyechart.pipeline.baseline_choice import with_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.image_source import find_source

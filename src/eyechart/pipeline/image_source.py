@@ -8,9 +8,9 @@ from pathlib import Path
 from eyechart.core.arguments import FilePath, as_path, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.dataset import find_images
 from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.image_files import unread_notes
+from eyechart.images.image_list import find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.stimulus import find_stimulus
 from eyechart.pipeline.settings import EvaluateSettings

@@ -8,7 +8,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
-from eyechart.pipeline.baseline import HUMANS, BaselineChoice
+from eyechart.pipeline.baseline_choice import HUMANS, BaselineChoice
 from eyechart.predictions.reading import Predictions
 from eyechart.results.schema import (
     CorruptionResults,
@@ -16,7 +16,7 @@ from eyechart.results.schema import (
     NormalizedErrors,
     SpaceResults,
 )
-from eyechart.scores.baselines import measured_baseline
+from eyechart.scores.baseline_tables import measured_baseline
 from eyechart.scores.corruption_error import corruption_error, mean_corruption_error_replicates
 from eyechart.scores.human_relative import clean_expected_error, expected_error
 from eyechart.scores.scoring import Fit, human_curve

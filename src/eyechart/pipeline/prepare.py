@@ -16,7 +16,7 @@ from eyechart.labels.categories import CLASSES
 from eyechart.labels.spaces import ENTRY16, are_numbers, map_hint, native_labels
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
-from eyechart.pipeline.baseline import HUMANS, choose_baseline
+from eyechart.pipeline.baseline_choice import HUMANS, choose_baseline
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings

@@ -12,7 +12,7 @@ from eyechart.humans.human_settings import ComparisonSettings
 from eyechart.images.imageset import Damaged
 from eyechart.labels.imagenet import class_names
 from eyechart.models.published_study import category_of_model
-from eyechart.pipeline.baseline import BaselineChoice, choose_baseline
+from eyechart.pipeline.baseline_choice import BaselineChoice, choose_baseline
 from eyechart.pipeline.caveats import caveats_of, met_in_training
 from eyechart.pipeline.curve_comparisons import paired_models
 from eyechart.pipeline.error_agreement import agreements

@@ -11,7 +11,7 @@ from eyechart.humans.combined import References
 from eyechart.labels.categories import NONE
 from eyechart.labels.spaces import ENTRY16
 from eyechart.models.model import Model
-from eyechart.pipeline.baseline import HUMANS
+from eyechart.pipeline.baseline_choice import HUMANS
 from eyechart.pipeline.by_class import ByClass
 from eyechart.pipeline.corruption_scores import (
     CorruptionScorer,

@@ -12,7 +12,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_batches
 from eyechart.predictions.record import predictions_table, record_scores
-from eyechart.testsets.manifest import SCHEMA
+from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import Plan
 
 DESTROYED = "destroyed"

@@ -27,7 +27,7 @@ from eyechart.predictions.destroyed import DESTROYED, DESTROYED_ROWS, predict_de
 from eyechart.predictions.record import VERSION as RECORD_VERSION
 from eyechart.predictions.record import BatchRecord, predictions_table, record_scores
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
-from eyechart.testsets.manifest import VERSION, Measured, samples_table
+from eyechart.testsets.manifest_rows import VERSION, Measured, samples_table
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import IntArray, Samples
 from eyechart.testsets.stimuli import (

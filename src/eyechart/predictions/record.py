@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eyechart.labels.categories import CATEGORIES, CLASSES, category_scores
 from eyechart.models.probabilities import log_probabilities
-from eyechart.testsets.manifest import SCHEMA as ROWS
+from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 
 VERSION = 3
 """Of what is recorded; grows with every change, so that other records are not gone on with."""

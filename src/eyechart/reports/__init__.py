@@ -1,0 +1,4 @@
+"""What is drawn, as data (`series`), and what draws it: `html`, `figures`, `terminal`, `browse`.
+
+Nothing new is computed here, and nothing chosen twice.
+"""

@@ -17,7 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.results.image_sets import IMAGE_SETS
 from eyechart.results.severity_table import SeverityErrors, read_severity_errors
-from eyechart.scores.baselines import (
+from eyechart.scores.baseline_tables import (
     Baseline,
     built_in,
     find_baseline,

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eyechart.core.errors import UsageError
-from eyechart.results.comparison import Standings
 from eyechart.results.image_sets import image_set_of
 from eyechart.results.published_results import (
     PublishedModel,
@@ -14,7 +13,8 @@ from eyechart.results.published_results import (
     read_published,
 )
 from eyechart.results.runs import Board
-from eyechart.scores.baselines import built_in, find_baseline, siblings
+from eyechart.results.standings import Standings
+from eyechart.scores.baseline_tables import built_in, find_baseline, siblings
 from eyechart.scores.registry import SCORES
 
 FILE = ".csv"

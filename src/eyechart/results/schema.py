@@ -18,9 +18,9 @@ from eyechart.core.records import Known, Real, Record, first_problem
 from eyechart.core.registry import unknown_name
 from eyechart.curves.curve import Curve
 from eyechart.results.run_config import WrittenConfig
+from eyechart.scores.curve_significance import Difference, Lead
 from eyechart.scores.human_relative import Areas
 from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
-from eyechart.scores.significance import Difference, Lead
 from eyechart.scores.similar import SimilarDifference
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import FloatArray

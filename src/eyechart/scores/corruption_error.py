@@ -12,7 +12,7 @@ from eyechart.core.arguments import as_flag, as_list, as_texts, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.bins import Numbers
-from eyechart.scores.baselines import (
+from eyechart.scores.baseline_tables import (
     Baseline,
     Errors,
     as_baseline,

@@ -13,7 +13,7 @@ from eyechart.curves.curve import Curve
 from eyechart.curves.density import UNIFORM, Density
 from eyechart.curves.pieces import have_same_breaks, stacked
 from eyechart.predictions.reading import Predictions
-from eyechart.scores.significance import (
+from eyechart.scores.curve_significance import (
     PUBLISHED_LEVEL,
     Lead,
     apart_ranges,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.curves.curve import Curve
+from eyechart.scores.curve_significance import TOUCHING, Lead, leads_at, resampled_gaps
 from eyechart.scores.human_relative import NAMES, Areas, compared_areas
-from eyechart.scores.significance import TOUCHING, Lead, leads_at, resampled_gaps
 from eyechart.stats.intervals import check_level
 
 VERDICTS = {

@@ -2,14 +2,14 @@
 
 from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
-from eyechart.scores.human_relative import compared_areas, compared_scores
-from eyechart.scores.significance import (
+from eyechart.scores.curve_significance import (
     PUBLISHED_LEVEL,
     Lead,
     apart_ranges,
     check_comparable,
     pair_orders,
 )
+from eyechart.scores.human_relative import compared_areas, compared_scores
 from eyechart.stats.bootstrap import shuffle_replicates
 from eyechart.stats.intervals import percentile_interval
 

@@ -21,7 +21,7 @@ from eyechart.humans.transfer import (
     SimilarClasses,
     grouped,
 )
-from eyechart.scores.significance import PUBLISHED_LEVEL, resampled_gaps, unbroken_ranges
+from eyechart.scores.curve_significance import PUBLISHED_LEVEL, resampled_gaps, unbroken_ranges
 from eyechart.stats.p_values import bootstrap_p_value, holm
 
 SIMULTANEOUS, PUBLISHED_RULE = "simultaneous", "published"

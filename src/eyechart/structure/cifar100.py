@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.images.stimulus import find_stimulus
 from eyechart.structure.array_pickles import read_pickle

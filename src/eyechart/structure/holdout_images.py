@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.images.dataset import Picture, find_images
+from eyechart.images.image_list import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.structure.duplicates import as_small, near_duplicates
 from eyechart.training.data import Labelled, pictures_have, training_data

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
-from eyechart.images.dataset import Picture
+from eyechart.images.image_list import Picture
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.structure.hypernyms import ID, Hypernyms, nearest, read_lines
 

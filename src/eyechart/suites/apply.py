@@ -13,7 +13,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parallel import on_all_cores
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.corruptions import Assets, Values
-from eyechart.corruptions.arithmetic import JUST_BELOW, to_levels, to_unit
+from eyechart.corruptions.kernels.arithmetic import JUST_BELOW, to_levels, to_unit
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.image_types import Batch, each_size, to_batch
 from eyechart.suites.assets import assets_of

@@ -17,7 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 from eyechart.core.locks import lock_folder
 from eyechart.core.progress import Advance
-from eyechart.images.dataset import Picture, find_images
+from eyechart.images.image_list import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.published_arrays import (
     CLASSES,

@@ -1,0 +1,4 @@
+"""What is shown to models: the plan, sampling, the manifest, coverage, published files.
+
+No predictions.
+"""

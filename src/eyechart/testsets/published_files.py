@@ -10,8 +10,8 @@ from PIL import Image
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.core.registry import unknown_name
-from eyechart.images.dataset import Picture, find_images
 from eyechart.images.image_files import unread_notes
+from eyechart.images.image_list import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.images.published_arrays import find_arrays, open_arrays, open_pictures, to_planes
 from eyechart.images.published_folders import find_folders, is_one_corruption, list_published

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
-from eyechart.images.dataset import Picture
 from eyechart.images.identity import named_keys
+from eyechart.images.image_list import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import category_labels

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
-from eyechart.corruptions.jpeg import jpeg_in_torch
-from eyechart.corruptions.opencv import pixels_of, planes_of
+from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
+from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
 from eyechart.images.identity import content_keys, named_keys
 from eyechart.images.imageset import ImageSet
 from eyechart.suites.apply import corrupt_batch, draw_random

@@ -28,7 +28,7 @@ from eyechart.core.run_folder import check_same, write_settings
 from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.imageset import ImageSet, load_images, load_pictures
 from eyechart.testsets.coverage import SampleCoverage, coverage_of
-from eyechart.testsets.manifest import SCHEMA, VERSION, Measured, read_samples, samples_table
+from eyechart.testsets.manifest_rows import SCHEMA, VERSION, Measured, read_samples, samples_table
 from eyechart.testsets.plan import CLEAN, FINGERPRINT, Plan
 from eyechart.testsets.samples import Samples, clean_samples, is_uniform, plan_samples
 from eyechart.testsets.stimuli import iterate_clean_images, samples_of, split_into_batches

@@ -11,8 +11,8 @@ from torch import Tensor
 from eyechart.core.devices import free_memory
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
-from eyechart.images.dataset import Picture
 from eyechart.images.identity import named_keys
+from eyechart.images.image_list import Picture
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.spaces import native_labels
 from eyechart.models.preprocessing import Channels

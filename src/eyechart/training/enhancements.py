@@ -22,7 +22,7 @@ from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.pipeline.baseline import AUTO, HUMANS, NONE, choose_baseline, with_baseline
+from eyechart.pipeline.baseline_choice import AUTO, HUMANS, NONE, choose_baseline, with_baseline
 from eyechart.pipeline.evaluate import predict_and_score
 from eyechart.pipeline.prepare import EvaluationInputs, check_labels, check_models
 from eyechart.pipeline.settings import EvaluateSettings

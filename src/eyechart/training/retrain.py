@@ -11,8 +11,8 @@ from torch import nn
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.dataset import find_images
 from eyechart.images.image_files import unread_notes
+from eyechart.images.image_list import find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.labels.spaces import ENTRY16, native_labels
 from eyechart.models.card import SUFFIXES as CARDS

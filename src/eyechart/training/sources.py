@@ -7,8 +7,8 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
-from eyechart.images.dataset import Picture, find_images
 from eyechart.images.image_files import unread_notes
+from eyechart.images.image_list import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.training.data import every_class, refuse_shared, split
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from eyechart.core.parallel import on_all_cores
-from eyechart.corruptions.arithmetic import to_levels
+from eyechart.corruptions.kernels.arithmetic import to_levels
 
 WEIGHTS = (9798, 19235, 3735)
 """Red, green and blue in 1/32768: Rec. 601 in whole numbers, as OpenCV has it."""

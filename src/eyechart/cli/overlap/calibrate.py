@@ -144,7 +144,7 @@ def _load(
     source: CalibrationSource, settings: CalibrationSettings, bars: "ProgressBars"
 ) -> "ImageSet":
     """Return the labelled pictures that are used; others are not even read."""
-    from eyechart.images.dataset import find_images
+    from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_pictures
     from eyechart.pipeline.image_source import find_source
     from eyechart.testsets.plan import Plan

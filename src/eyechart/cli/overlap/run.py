@@ -76,7 +76,7 @@ def run(
     from eyechart.cli.overlap.tables import show_study
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.overlap.overlap_study import OverlapStudy
-    from eyechart.overlap.study_run import run_study
+    from eyechart.overlap.study_execution import run_study
     from eyechart.training.sources import TrainingSources
 
     entries = entries_of(settings.suites, settings.corruptions)

@@ -183,14 +183,14 @@ def _print_selection(selection: "Selection[str]") -> None:
 
 
 def _has_suite(matrix: Path) -> bool:
-    from eyechart.overlap.study_run import SUITE
+    from eyechart.overlap.study_execution import SUITE
 
     return (matrix / SUITE).is_file()
 
 
 def _suites(settings: SelectSettings) -> "list[Suite]":
     """Return where corruptions come from: as given, the study's own, or the published ones."""
-    from eyechart.overlap.study_run import SUITE
+    from eyechart.overlap.study_execution import SUITE
     from eyechart.suites.published import PUBLISHED
     from eyechart.suites.suite import load_suite
 

@@ -57,7 +57,7 @@ def superclass(
 
 def _sort(settings: SuperclassSettings) -> "Sorted":
     """Return the images, sorted by superclass, and by whether the models have seen their kind."""
-    from eyechart.images.dataset import find_images
+    from eyechart.images.image_list import find_images
     from eyechart.structure.hypernyms import read_hypernyms
     from eyechart.structure.superclasses import (
         PUBLISHED,

@@ -24,7 +24,7 @@ def style_transfer(
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
-    from eyechart.images.dataset import find_images
+    from eyechart.images.image_list import find_images
     from eyechart.images.imageset import load_pictures
     from eyechart.models.find import load_model
     from eyechart.suites.assets import VARIABLE, write_styles

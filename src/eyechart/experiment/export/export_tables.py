@@ -9,7 +9,7 @@ from math import isnan
 from pathlib import Path
 
 from eyechart.core.files import atomic_file
-from eyechart.experiment.quality.rules import JudgedSession
+from eyechart.experiment.quality.judging import JudgedSession
 from eyechart.experiment.storage.session_records import ShownImage, TrialResponse
 from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import CLEAN, HumanResponses, make_responses

@@ -24,7 +24,7 @@ from eyechart.experiment.export.export_tables import (
     trials_head,
     write_csv,
 )
-from eyechart.experiment.quality.rules import (
+from eyechart.experiment.quality.judging import (
     JudgedSession,
     find_rules,
     judge_all,

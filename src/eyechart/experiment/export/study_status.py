@@ -16,7 +16,7 @@ from eyechart.experiment.export.export_tables import (
     human_records,
     pair_of,
 )
-from eyechart.experiment.quality.rules import judge_all
+from eyechart.experiment.quality.judging import judge_all
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     FAILED,

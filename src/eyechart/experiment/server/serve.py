@@ -8,7 +8,7 @@ import uvicorn
 from sqlalchemy import select
 
 from eyechart.core.errors import UsageError
-from eyechart.experiment.quality.rules import apply_rules
+from eyechart.experiment.quality.judging import apply_rules
 from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TOKEN
 from eyechart.experiment.server.routes import is_built, make_app
 from eyechart.experiment.storage.database_tables import PictureRow, StimulusRow

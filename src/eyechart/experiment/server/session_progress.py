@@ -8,7 +8,7 @@ from random import Random
 from sqlalchemy import bindparam, case, exists, func, select
 from sqlalchemy.orm import Session as Db
 
-from eyechart.experiment.quality.rules import judge_session
+from eyechart.experiment.quality.judging import judge_session
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     ANSWERED,

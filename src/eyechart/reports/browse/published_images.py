@@ -8,9 +8,9 @@ import pyarrow as pa
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.dataset import Picture, find_images
 from eyechart.images.identity import file_digest
 from eyechart.images.image_files import SUFFIXES, read_picture
+from eyechart.images.image_list import Picture, find_images
 from eyechart.images.published_arrays import open_pictures, to_planes
 from eyechart.images.stimulus import find_stimulus
 from eyechart.reports.browse.remade_images import WHERE, checked

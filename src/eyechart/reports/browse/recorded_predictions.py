@@ -22,7 +22,7 @@ from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.results.runs import Run
 from eyechart.results.schema import ModelResults
-from eyechart.testsets.manifest import SCHEMA
+from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import CLEAN
 from eyechart.testsets.samples import IntArray
 

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from eyechart.core.errors import UsageError
-from eyechart.images.dataset import Picture, find_images
 from eyechart.images.demo import SOURCE, demo_pictures
 from eyechart.images.identity import content_keys, file_digest, named_keys
+from eyechart.images.image_list import Picture, find_images
 from eyechart.images.imageset import load_pictures
 from eyechart.results.runs import Run
-from eyechart.testsets.manifest import read_samples
+from eyechart.testsets.manifest_rows import read_samples
 from eyechart.testsets.stimuli import CleanImages
 from eyechart.visual_change.registry import find_ruler
 

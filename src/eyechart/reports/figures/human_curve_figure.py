@@ -23,9 +23,9 @@ from eyechart.reports.series.human_curves import (
     reference_panels,
 )
 from eyechart.reports.series.report import COLOURS, Report
+from eyechart.scores.curve_significance import PUBLISHED_LEVEL
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
-from eyechart.scores.significance import PUBLISHED_LEVEL
 
 HEIGHT = 2.3
 PROPERTY_COLOURS = {"accuracy": "#1f4e79", "consistency": "#a0522d"}

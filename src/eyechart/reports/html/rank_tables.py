@@ -8,7 +8,7 @@ from eyechart.reports.html.cells import NumberCell, compared, count, counted
 from eyechart.reports.html.html_table import Column, Table, TableRow
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural
-from eyechart.results.rankings import Rankings
+from eyechart.results.ranking_comparison import Rankings
 from eyechart.scores.registry import SCORES
 
 

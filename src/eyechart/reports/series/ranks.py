@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import corruption_title, corruption_words, listed
-from eyechart.results.rankings import Rankings
+from eyechart.results.ranking_comparison import Rankings
 from eyechart.stats.estimate import Estimate
 
 WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}

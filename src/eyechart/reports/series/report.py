@@ -7,8 +7,7 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.names import short_names
-from eyechart.results.comparison import Standings, stand
-from eyechart.results.rankings import (
+from eyechart.results.ranking_comparison import (
     Discrete,
     Rankings,
     fixed_against_continuous,
@@ -16,6 +15,7 @@ from eyechart.results.rankings import (
 )
 from eyechart.results.runs import Board, Run, make_boards, read_run
 from eyechart.results.schema import ModelResults, Results, SpaceResults
+from eyechart.results.standings import Standings, stand
 
 PEOPLE_COLOUR = "#444444"
 COLOURS = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.series.report import Part, Report, pointer
 from eyechart.reports.words import corruption_title, corruption_words, suite_title
-from eyechart.results.rankings import shared_corruptions
+from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.coverage import CorruptionCoverage
 

@@ -16,8 +16,8 @@ from eyechart.pipeline.caveats import MARK
 from eyechart.reports.interval_text import interval_text, known
 from eyechart.reports.names import short_names
 from eyechart.reports.terminal.columns import stacked
-from eyechart.results.comparison import Standings
-from eyechart.results.rankings import Discrete, Rankings
+from eyechart.results.ranking_comparison import Discrete, Rankings
+from eyechart.results.standings import Standings
 from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import kendall_tau

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from eyechart.core.devices import has_triton
-from eyechart.corruptions.opencv import opencv
+from eyechart.corruptions.kernels.opencv import opencv
 from eyechart.visual_change.vif.filters import ACROSS, DOWN, FIRST_LOW, LOW, Kernel, sides_of_bands
 
 SMALLEST_SIDE = 18

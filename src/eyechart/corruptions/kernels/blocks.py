@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from eyechart.corruptions.opencv import pixels_of, planes_of
+from eyechart.corruptions.kernels.opencv import pixels_of, planes_of
 
 FIXED = 1 << 22
 """Pillow keeps its 8-bit resizing weights as multiples of 2⁻²²."""

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from eyechart.core.devices import has_triton
 from eyechart.corruptions.declaration import Values
-from eyechart.corruptions.filters import band_matrix
-from eyechart.corruptions.opencv import opencv
+from eyechart.corruptions.kernels.filters import band_matrix
+from eyechart.corruptions.kernels.opencv import opencv
 
 WIDEST_OF_OPENCV = 255
 """The widest window in px of which OpenCV finds the median."""
@@ -26,7 +26,7 @@ def median_filter(levels: Tensor, kernel: Values) -> Tensor:
                 result[:] = _median_cv2(cv2, plane, int(side))
         return out
     if has_triton(levels.device):
-        from eyechart.corruptions.median_triton import median_in_triton
+        from eyechart.corruptions.kernels.median_triton import median_in_triton
 
         return median_in_triton(levels, kernel)
     return median_by_counting(levels, kernel)

@@ -8,9 +8,9 @@ import pytest
 from skimage import data
 
 from eyechart.suites.suite import find_entry, load_suite
-from golden import measure, prepared
 from photographs import photographs
 from places import DATA
+from published_code import measure, prepared
 from vif_reference import VIF_VALUES, distorted, grey, prepare, vif
 
 GOLDEN = DATA / "imagenet_c_skimage.json"

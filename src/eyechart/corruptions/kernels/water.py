@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
-from eyechart.corruptions.opencv import opencv
+from eyechart.corruptions.kernels.opencv import opencv
 
 CANNY_LOW, CANNY_HIGH = 50, 150
 FARTHEST = 20

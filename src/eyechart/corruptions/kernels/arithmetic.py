@@ -8,7 +8,7 @@ taken over integers, and sums in float64 are rounded once, far more coarsely tha
 import torch
 from torch import Tensor
 
-from eyechart.corruptions.opencv import opencv
+from eyechart.corruptions.kernels.opencv import opencv
 
 GRID = 2.0**20
 

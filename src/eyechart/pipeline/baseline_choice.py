@@ -19,7 +19,7 @@ from eyechart.images.imageset import ImageSet
 from eyechart.models.find import NAMED
 from eyechart.models.model import Model
 from eyechart.results.image_sets import INSTEAD, holds
-from eyechart.scores.baselines import Baseline, built_in, find_baseline, measured_baseline
+from eyechart.scores.baseline_tables import Baseline, built_in, find_baseline, measured_baseline
 from eyechart.suites.suite import all_entries
 from eyechart.testsets.plan import CLEAN, Plan
 

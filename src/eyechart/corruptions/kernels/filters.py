@@ -16,7 +16,7 @@ from scipy.fft import next_fast_len
 from torch import Tensor
 
 from eyechart.corruptions.declaration import Values
-from eyechart.corruptions.opencv import opencv
+from eyechart.corruptions.kernels.opencv import opencv
 
 CV2_BORDERS = {"replicate": 1, "reflect": 2, "mirror": 4}
 """OpenCV's numbers for BORDER_REPLICATE, BORDER_REFLECT and BORDER_REFLECT_101."""

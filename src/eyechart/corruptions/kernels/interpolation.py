@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eyechart.core.devices import has_triton
-from eyechart.corruptions.filters import CV2_BORDERS, fold
-from eyechart.corruptions.opencv import opencv, pixels_of
+from eyechart.corruptions.kernels.filters import CV2_BORDERS, fold
+from eyechart.corruptions.kernels.opencv import opencv, pixels_of
 
 LARGEST_KEPT = 1 << 20
 """Maps of images with more pixels are not kept for the next one: they would fill the memory."""
@@ -66,7 +66,7 @@ def sample_in_torch(levels: Tensor, rows: Tensor, columns: Tensor, border: str) 
 def add_zooms(levels: Tensor, factors: NDArray[np.float64]) -> Tensor:
     """Return the grey levels (B, C, H, W) plus their enlargements by all the factors."""
     if has_triton(levels.device) and len(factors):
-        from eyechart.corruptions import zoom_triton
+        from eyechart.corruptions.kernels import zoom_triton
 
         places = ([_zoom_places(side, float(f)) for f in factors] for side in levels.shape[2:])
         rows, columns = (np.stack(coordinates) for coordinates in places)

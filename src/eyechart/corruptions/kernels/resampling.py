@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eyechart.corruptions.arithmetic import snap
 from eyechart.corruptions.declaration import Values
+from eyechart.corruptions.kernels.arithmetic import snap
 
 LARGEST_AT_ONCE = 1 << 21
 """Images of more pixels are resampled plane by plane, smaller ones in whole batches."""

@@ -1,4 +1,7 @@
-"""Baseline JPEG with 4:2:0 chroma in torch: what the file would keep, without writing it.
+"""Baseline JPEG with 4:2:0 chroma on a GPU: what the file would keep, without writing it.
+
+On the CPU Pillow does it (`corruptions.digital.through_jpeg`); both give the same pixels, in the
+corruption and in the JPEG step of published files (`testsets.stimuli`).
 
 The steps of ITU-T T.81 as the common library carries them out, in its whole numbers: colour
 conversion, chroma averaging, 8 × 8 cosine transform, quantisation by the standard tables, and back,

@@ -1,0 +1,1 @@
+"""What corruptions compute with: filters, resampling, codecs, and faster kernels of the same."""
