@@ -10,8 +10,9 @@ import torch
 from scipy.optimize import lsq_linear
 
 from benchmarks.timing import machine_name
+from eyechart.core.arrays import FloatArray
 from eyechart.core.provenance import versions
-from eyechart.curves.bins import Bins, Numbers
+from eyechart.curves.bins import Bins
 from eyechart.curves.curve import Curve, fit_curve
 from eyechart.curves.methods import METHODS
 from eyechart.curves.spline import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
@@ -74,7 +75,9 @@ def figures(speed: CurvesSpeed, plan: CurvesPlan) -> dict[str, Any]:
     }
 
 
-def _answers(plan: CurvesPlan, number: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+def _answers(
+    plan: CurvesPlan, number: int
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return Δv, hits, clean hits and picture of answers like a model's."""
     numbers = np.random.default_rng(number)
     pictures = np.arange(plan.answers) % plan.pictures
@@ -101,7 +104,7 @@ def _rival(name: str) -> Callable[[Bins, Curve, float], object]:
     return lambda bins, curve, left: METHODS[name](bins, 1, curve.smoothing, left, None)
 
 
-def bounded_least_squares(bins: Bins, curve: Curve, left: float) -> Numbers:
+def bounded_least_squares(bins: Bins, curve: Curve, left: float) -> FloatArray:
     """Return the coefficients of the same falling spline, by scipy's solver for bounds."""
     rows, target = bin_rows(bins, 1)
     roughness = second_derivatives()

@@ -3,8 +3,8 @@
 import numpy as np
 
 from eyechart.core.arguments import as_within, brief
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
 
 RIGHT_ANCHORS = ("none", "chance", "measured")
 
@@ -24,9 +24,9 @@ def right_end(
     anchor: str | float,
     start: float | None,
     chance: float,
-    measured: Numbers | None = None,
-    weights: Numbers | None = None,
-) -> float | Numbers | None:
+    measured: FloatArray | None = None,
+    weights: FloatArray | None = None,
+) -> float | FloatArray | None:
     """Return the right anchor of `fit_curve`, None where nothing is assumed.
 
     Args:

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.arguments import as_text, as_whole, brief
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-
-Numbers = NDArray[np.float64]
 
 BINNINGS = ("paper", "equal")
 MAX_BINS = 1000
@@ -23,17 +22,17 @@ class Bins:
     once, a row each.
     """
 
-    edges: Numbers
-    counts: Numbers
-    hits: Numbers
+    edges: FloatArray
+    counts: FloatArray
+    hits: FloatArray
 
     @property
-    def centres(self) -> Numbers:
+    def centres(self) -> FloatArray:
         """The middle of each bin."""
         return (self.edges[1:] + self.edges[:-1]) / 2
 
     @property
-    def rates(self) -> Numbers:
+    def rates(self) -> FloatArray:
         """The share of hits in each bin; NaN in an empty one."""
         with np.errstate(invalid="ignore"):
             return self.hits / self.counts
@@ -56,7 +55,7 @@ class Bins:
         return float(self.usable(least).mean())
 
 
-def bin_edges(binning: str, bins: int) -> Numbers:
+def bin_edges(binning: str, bins: int) -> FloatArray:
     """Return the edges of the bins over 0…1.
 
     "equal": as many bins as said. "paper": one less, for the published index ⌊v (M − 1)⌋ leaves the
@@ -68,14 +67,14 @@ def bin_edges(binning: str, bins: int) -> Numbers:
     return np.linspace(0, 1, count if binning == "paper" else count + 1)
 
 
-def bin_index(delta_v: Numbers, edges: Numbers) -> NDArray[np.int64]:
+def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
     """Return the bin of each Δv in 0…1: lower edges belong to a bin, and 1 to the last."""
     bins = len(edges) - 1
     return np.minimum((delta_v * bins).astype(np.int64), bins - 1)
 
 
 def count_bins(
-    delta_v: Numbers, hits: Numbers, edges: Numbers, weights: Numbers | None = None
+    delta_v: FloatArray, hits: FloatArray, edges: FloatArray, weights: FloatArray | None = None
 ) -> Bins:
     """Return the counts of answers with Δv in 0…1 and hits in 0…1, weighted if asked."""
     counted = np.ones(len(delta_v)) if weights is None else weights

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.interpolate import PPoly
 
-from eyechart.curves.bins import Numbers
+from eyechart.core.arrays import FloatArray
 from eyechart.curves.density import Density, areas_under
 from eyechart.curves.pieces import refined
 
@@ -15,7 +15,7 @@ NARROWEST, SMALLEST = 1e-6, 1e-9
 
 def four_areas(
     first: PPoly, second: PPoly, density: Density
-) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return ∫ s q of both curves, and by how much the first and the second are ahead.
 
     One value each, or one for each pair of many curves.
@@ -50,7 +50,7 @@ def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]
     return [lead for lead in leads if lead[1] - lead[0] >= NARROWEST]
 
 
-def _gap(first: PPoly, second: PPoly) -> tuple[Numbers, Numbers]:
+def _gap(first: PPoly, second: PPoly) -> tuple[FloatArray, FloatArray]:
     """Return the breaks of both and first less second there, as c₂ t² + c₁ t + c₀ in each piece."""
     places = np.union1d(first.x, second.x)
     gap = np.zeros((3, len(places) - 1, *first.c.shape[2:]))
@@ -60,7 +60,7 @@ def _gap(first: PPoly, second: PPoly) -> tuple[Numbers, Numbers]:
     return places, gap
 
 
-def _crossings(gap: Numbers, widths: Numbers) -> Numbers:
+def _crossings(gap: FloatArray, widths: FloatArray) -> FloatArray:
     """Return for each piece 0, up to two roots within it and its width, in order."""
     c2, c1, c0 = gap
     wide = np.broadcast_to(widths.reshape(-1, *[1] * (gap.ndim - 2)), c0.shape)

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import PPoly
 
 from eyechart.core.arguments import as_number, as_text, as_within, brief
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, takes_fields_of
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import Bins, Numbers, bin_edges, count_bins
+from eyechart.curves.bins import Bins, bin_edges, count_bins
 from eyechart.curves.curve_samples import Anchor, CurveSamples, read_samples
 from eyechart.curves.curve_settings import BINS, GROUP, CurveSettings
 from eyechart.curves.density import Density, area_bounds, areas_under, to_density
@@ -61,7 +62,7 @@ class Curve:
     draws: Draws
     method: str
 
-    def __call__(self, delta_v: ArrayLike) -> Numbers:
+    def __call__(self, delta_v: ArrayLike) -> FloatArray:
         """Return s at these visual changes."""
         return np.asarray(self.pieces(visual_changes(delta_v)))
 
@@ -74,7 +75,7 @@ class Curve:
         return float(areas_under(self.pieces, self.density))
 
     @cached_property
-    def areas(self) -> Numbers:
+    def areas(self) -> FloatArray:
         """The areas of the replicates."""
         return areas_under(self.refits, self.density)
 
@@ -101,7 +102,7 @@ class Curve:
         edges = self.bins.edges[turns].tolist()
         return list(zip(edges[::2], edges[1::2], strict=True))
 
-    def is_observed(self, delta_v: Numbers) -> NDArray[np.bool_]:
+    def is_observed(self, delta_v: FloatArray) -> NDArray[np.bool_]:
         """Return which of these visual changes lie in an observed range."""
         within = np.zeros(len(delta_v), dtype=np.bool_)
         for start, end in self.observed:
@@ -131,7 +132,7 @@ class Curve:
         """Return the percentile interval of the area; it knows nothing of unobserved ranges."""
         return percentile_interval(self.areas, level)
 
-    def band(self, delta_v: ArrayLike, level: float = 0.95) -> tuple[Numbers, Numbers]:
+    def band(self, delta_v: ArrayLike, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper ends of the pointwise intervals at these visual changes."""
         tail = 50 * (1 - check_level(level))
         places = visual_changes(delta_v)
@@ -289,7 +290,7 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
 
 def _replicate_anchors(
     samples: CurveSamples, drawn: ReplicateBins, replicates: int
-) -> tuple[Numbers | None, Numbers | None]:
+) -> tuple[FloatArray | None, FloatArray | None]:
     """Return where the replicates start and end."""
     starts, ends = (
         means if fixed is None else np.full(replicates, fixed)
@@ -301,10 +302,10 @@ def _replicate_anchors(
     return starts, ends
 
 
-def visual_changes(values: ArrayLike) -> Numbers:
+def visual_changes(values: ArrayLike) -> FloatArray:
     """Return visual changes as numbers; raise a sentence for what are none."""
     try:
-        numbers: Numbers = np.asarray(values, dtype=np.float64)
+        numbers: FloatArray = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError(f"delta_v must be a number or numbers, got {brief(values)}.") from None
     return numbers

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eyechart.core.arguments import brief
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
 
 Names: TypeAlias = NDArray[np.generic]
 """Of clusters: texts or numbers."""
@@ -29,13 +29,13 @@ class CurveSamples:
     stands for, 1 on average; None: one each. `names`: of all clusters, sorted.
     """
 
-    delta_v: Numbers
-    hits: Numbers
+    delta_v: FloatArray
+    hits: FloatArray
     clusters: Names | None
     fixed: tuple[float | None, float | None]
-    anchors: tuple[Numbers | None, Numbers | None]
+    anchors: tuple[FloatArray | None, FloatArray | None]
     left_out: int
-    weights: Numbers | None = None
+    weights: FloatArray | None = None
     names: Names | None = None
 
 
@@ -99,7 +99,7 @@ def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | No
     return names
 
 
-def _weights(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
+def _weights(values: FloatArray | None, seen: NDArray[np.bool_]) -> FloatArray | None:
     if values is None:
         return None
     kept = values[seen]
@@ -108,7 +108,7 @@ def _weights(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
     return np.asarray(kept * (len(kept) / kept.sum()))
 
 
-def _anchor(name: str, anchor: Anchor) -> Numbers | None:
+def _anchor(name: str, anchor: Anchor) -> FloatArray | None:
     if anchor is None:
         return None
     try:
@@ -130,15 +130,15 @@ def _labels(name: str, values: ArrayLike) -> Names:
     return labels
 
 
-def _fixed(values: Numbers | None) -> float | None:
+def _fixed(values: FloatArray | None) -> float | None:
     return float(values) if values is not None and not values.ndim else None
 
 
-def _seen(values: Numbers | None, seen: NDArray[np.bool_]) -> Numbers | None:
+def _seen(values: FloatArray | None, seen: NDArray[np.bool_]) -> FloatArray | None:
     return values[seen] if values is not None and values.ndim else None
 
 
-def _numbers(name: str, values: ArrayLike) -> Numbers:
+def _numbers(name: str, values: ArrayLike) -> FloatArray:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -148,6 +148,6 @@ def _numbers(name: str, values: ArrayLike) -> Numbers:
     return numbers
 
 
-def _check_range(name: str, values: Numbers) -> None:
+def _check_range(name: str, values: FloatArray) -> None:
     if values.size and not (values.min() >= 0 and values.max() <= 1):
         raise UsageError(f"{name} must lie in [0, 1].")

@@ -13,8 +13,9 @@ from scipy.interpolate import PPoly
 from scipy.special import betainc
 
 from eyechart.core.arguments import brief
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Bins, Numbers
+from eyechart.curves.bins import Bins
 from eyechart.curves.pieces import refined
 
 CELLS = 1000
@@ -48,7 +49,7 @@ class Density:
         if abs(integral - 1) > 1e-9:
             raise UsageError(f"A density must have the integral 1, got {integral:g}.")
 
-    def __call__(self, delta_v: ArrayLike) -> Numbers:
+    def __call__(self, delta_v: ArrayLike) -> FloatArray:
         """Return q at these visual changes."""
         return np.asarray(self.pieces(delta_v))
 
@@ -70,7 +71,7 @@ class Density:
         return f"pieces:{sha256(pieces).hexdigest()[:16]}"
 
     @classmethod
-    def of_weights(cls, weights: Sequence[float] | Numbers) -> "Density":
+    def of_weights(cls, weights: Sequence[float] | FloatArray) -> "Density":
         """Return the steps over equal bins with these weights, whatever they add up to."""
         try:
             heights = np.asarray(weights, dtype=np.float64)
@@ -88,7 +89,7 @@ class Density:
         return cls(PPoly(steps[None], np.linspace(0, 1, len(steps) + 1)), name)
 
     @classmethod
-    def of_function(cls, function: Callable[[Numbers], ArrayLike]) -> "Density":
+    def of_function(cls, function: Callable[[FloatArray], ArrayLike]) -> "Density":
         """Return steps in proportion to the function, taken in the middle of 1,000 cells."""
         middles = (np.arange(CELLS) + 0.5) / CELLS
         try:
@@ -109,7 +110,7 @@ class Density:
         steps = cls.of_weights(np.diff(betainc(a, b, np.linspace(0, 1, CELLS + 1))))
         return cls(steps.pieces, f"beta:{a:g},{b:g}")
 
-    def between(self, origin: Numbers, start: Numbers, end: Numbers) -> list[Numbers]:
+    def between(self, origin: FloatArray, start: FloatArray, end: FloatArray) -> list[FloatArray]:
         """Return ∫ (v − origin)^p q dv from `start` to `end`, for p = 0, 1, 2."""
         about_0 = [moment(end) - moment(start) for moment in self._moments]
         moved = []
@@ -144,7 +145,7 @@ class Density:
 UNIFORM = Density(PPoly(np.ones((1, 1)), np.array([0.0, 1.0])), "uniform")
 
 AnyDensity: TypeAlias = (
-    str | Density | Sequence[float] | Numbers | Callable[[Numbers], ArrayLike] | None
+    str | Density | Sequence[float] | FloatArray | Callable[[FloatArray], ArrayLike] | None
 )
 
 
@@ -181,7 +182,7 @@ def _from_text(text: str) -> Density:
     )
 
 
-def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> Numbers:
+def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
     """Return ∫ s q over each piece of one or many curves."""
     start, end = pieces.x[:-1], pieces.x[1:]
     moments = density.between(start, start, end)
@@ -191,14 +192,14 @@ def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> Numbers:
     return np.asarray(total)
 
 
-def areas_under(pieces: PPoly, density: Density = UNIFORM) -> Numbers:
+def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
     """Return the area ∫ s q over 0…1: a single number, or one for each of many curves."""
     return np.asarray(piece_areas(pieces, density).sum(axis=0))
 
 
 def area_bounds(
     pieces: PPoly, bins: Bins, least: float, anchored: tuple[bool, bool], density: Density
-) -> tuple[Numbers, Numbers]:
+) -> tuple[FloatArray, FloatArray]:
     """Return the least and the greatest area of each of many curves, whatever is in their gaps.
 
     Over usable bins a curve stays as it is; over a gap it lies between its values on both sides.

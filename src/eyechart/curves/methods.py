@@ -6,7 +6,8 @@ import numpy as np
 from scipy.interpolate import PPoly
 from scipy.optimize import isotonic_regression, linprog
 
-from eyechart.curves.bins import Bins, Numbers
+from eyechart.core.arrays import FloatArray
+from eyechart.curves.bins import Bins
 from eyechart.curves.pieces import unstacked
 from eyechart.curves.spline import (
     COEFFICIENTS,
@@ -83,7 +84,7 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
 
 def _quantile_spline(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
-) -> Numbers:
+) -> FloatArray:
     """Return the coefficients of the falling median spline, found as a linear programme."""
     rows, target = bin_rows(bins, least)
     count, rough = len(target), second_derivatives() @ falling()
@@ -130,7 +131,7 @@ def by_steps(
     return _straight_lines(places, values)
 
 
-def _straight_lines(places: Numbers, values: Numbers) -> PPoly:
+def _straight_lines(places: FloatArray, values: FloatArray) -> PPoly:
     return PPoly(np.vstack([np.diff(values) / np.diff(places), values[:-1]]), places)
 
 
@@ -157,7 +158,7 @@ def refit(
     bins: Bins,
     least: float,
     smoothing: float,
-    anchors: tuple[Numbers | None, Numbers | None],
+    anchors: tuple[FloatArray | None, FloatArray | None],
 ) -> tuple[PPoly, ...]:
     """Return the curves of many sets of bins; `anchors`: left and right, of each set."""
     left, right = anchors

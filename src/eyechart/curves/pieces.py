@@ -6,10 +6,10 @@ from math import comb
 import numpy as np
 from scipy.interpolate import PPoly
 
-from eyechart.curves.bins import Numbers
+from eyechart.core.arrays import FloatArray
 
 
-def refined(pieces: PPoly, places: Numbers) -> PPoly:
+def refined(pieces: PPoly, places: FloatArray) -> PPoly:
     """Return the same function broken at `places`, which must hold all of its own breaks."""
     piece = np.searchsorted(pieces.x, places[:-1], side="right") - 1
     piece = np.clip(piece, 0, len(pieces.x) - 2)

@@ -9,7 +9,8 @@ from hashlib import blake2b
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from eyechart.curves.bins import Bins, Numbers, bin_index
+from eyechart.core.arrays import FloatArray
+from eyechart.curves.bins import Bins, bin_index
 from eyechart.curves.curve_samples import CurveSamples, Names
 from eyechart.stats.bootstrap import draw_cell_counts, weight_blocks
 
@@ -40,7 +41,7 @@ class ReplicateBins:
 
     bins: Bins
     anchors: tuple[float | None, float | None]
-    replicate_anchors: tuple[Numbers | None, Numbers | None]
+    replicate_anchors: tuple[FloatArray | None, FloatArray | None]
 
 
 def draws_of(names: Names | None, replicates: int, seed: int) -> Draws:
@@ -52,7 +53,7 @@ def draws_of(names: Names | None, replicates: int, seed: int) -> Draws:
 
 
 def resample_bins(
-    samples: CurveSamples, edges: Numbers, n_replicates: int, seed: int
+    samples: CurveSamples, edges: FloatArray, n_replicates: int, seed: int
 ) -> ReplicateBins:
     """Return the counts of `n_replicates` sets drawn from the samples with replacement.
 
@@ -77,8 +78,8 @@ def resample_bins(
         ),
         shape=(n_units, 2 * n_bins),
     ).T.tocsr()
-    sizes: Numbers = np.bincount(unit, weights, n_units).astype(np.float64)
-    anchor_sums: list[Numbers | None] = [
+    sizes: FloatArray = np.bincount(unit, weights, n_units).astype(np.float64)
+    anchor_sums: list[FloatArray | None] = [
         None if end is None else np.bincount(unit, end * weights, n_units).astype(np.float64)
         for end in samples.anchors
     ]
@@ -97,7 +98,9 @@ def resample_bins(
     )
 
 
-def _by_cells(samples: CurveSamples, edges: Numbers, n_replicates: int, seed: int) -> ReplicateBins:
+def _by_cells(
+    samples: CurveSamples, edges: FloatArray, n_replicates: int, seed: int
+) -> ReplicateBins:
     """Draw how many samples fall into each cell (bin, hit, both anchors): the same, far quicker."""
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
     left, right = samples.anchors
@@ -119,13 +122,13 @@ def _by_cells(samples: CurveSamples, edges: Numbers, n_replicates: int, seed: in
     )
 
 
-def _share(sums: Numbers | None, sizes: Numbers) -> float | None:
+def _share(sums: FloatArray | None, sizes: FloatArray) -> float | None:
     return None if sums is None else float(sums.sum() / sizes.sum())
 
 
-def _mean(values: Numbers | None) -> float | None:
+def _mean(values: FloatArray | None) -> float | None:
     return None if values is None else float(values.mean())
 
 
-def _is_binary(values: Numbers | None) -> bool:
+def _is_binary(values: FloatArray | None) -> bool:
     return values is None or bool(np.isin(values, (0, 1)).all())

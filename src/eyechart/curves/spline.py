@@ -10,7 +10,8 @@ import numpy as np
 from scipy.interpolate import BSpline, PPoly
 from scipy.optimize import nnls
 
-from eyechart.curves.bins import Bins, Numbers
+from eyechart.core.arrays import FloatArray
+from eyechart.curves.bins import Bins
 
 INTERVALS, DEGREE = 20, 2
 COEFFICIENTS = INTERVALS + DEGREE
@@ -27,17 +28,17 @@ SMOOTHINGS = np.logspace(-3, 1, 9)
 
 def fit_spline(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
-) -> Numbers:
+) -> FloatArray:
     """Return the coefficients of the falling spline through the usable bins and the anchors."""
     one = Bins(bins.edges, bins.counts[None], bins.hits[None])
     ends = [None if value is None else np.array([value]) for value in (left, right)]
-    coefficients: Numbers = fit_splines(one, least, smoothing, ends[0], ends[1])[0]
+    coefficients: FloatArray = fit_splines(one, least, smoothing, ends[0], ends[1])[0]
     return coefficients
 
 
 def fit_splines(
-    bins: Bins, least: float, smoothing: float, left: Numbers | None, right: Numbers | None
-) -> Numbers:
+    bins: Bins, least: float, smoothing: float, left: FloatArray | None, right: FloatArray | None
+) -> FloatArray:
     """Return the coefficients, a row each, of the splines through many sets of bins."""
     usable = bins.usable(least)
     counts = np.where(usable, bins.counts, 0.0)
@@ -88,25 +89,25 @@ def choose_smoothing(bins: Bins, least: float, left: float | None, right: float 
     return float(SMOOTHINGS[int(np.argmin(errors))])
 
 
-def to_polynomials(coefficients: Numbers) -> PPoly:
+def to_polynomials(coefficients: FloatArray) -> PPoly:
     """Return a spline, or one for each row, as pieces of polynomials over 0…1."""
     return PPoly(_basis_pieces() @ coefficients.T, _knots())
 
 
 @cache
-def _basis_pieces() -> Numbers:
+def _basis_pieces() -> FloatArray:
     """The polynomials of each basis function, by power, piece and function."""
     starts, basis = _knots()[:-1], _basis()
     return np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
 
 
-def _rows(bins: Bins, least: float, smoothing: float) -> tuple[Numbers, Numbers]:
+def _rows(bins: Bins, least: float, smoothing: float) -> tuple[FloatArray, FloatArray]:
     rows, target = bin_rows(bins, least)
     rough = np.sqrt(smoothing / INTERVALS) * second_derivatives()
     return np.vstack([rows, rough]), np.append(target, np.zeros(len(rough)))
 
 
-def bin_rows(bins: Bins, least: float) -> tuple[Numbers, Numbers]:
+def bin_rows(bins: Bins, least: float) -> tuple[FloatArray, FloatArray]:
     """Return a row for each usable bin: the basis averaged over it, times the root of its count."""
     usable = bins.usable(least)
     weight = np.sqrt(bins.counts[usable])
@@ -115,12 +116,12 @@ def bin_rows(bins: Bins, least: float) -> tuple[Numbers, Numbers]:
 
 
 @cache
-def _averages(edges: tuple[float, ...]) -> Numbers:
+def _averages(edges: tuple[float, ...]) -> FloatArray:
     places = np.array(edges)
     return np.asarray(np.diff(_basis().antiderivative()(places), axis=0) / np.diff(places)[:, None])
 
 
-def _knots() -> Numbers:
+def _knots() -> FloatArray:
     return np.linspace(0, 1, INTERVALS + 1)
 
 
@@ -131,13 +132,13 @@ def _basis() -> BSpline:
 
 
 @cache
-def second_derivatives() -> Numbers:
+def second_derivatives() -> FloatArray:
     """Return the matrix from coefficients to the second derivative in each interval."""
     middles = (np.arange(INTERVALS) + 0.5) / INTERVALS
     return np.asarray(_basis().derivative(2)(middles))
 
 
 @cache
-def falling() -> Numbers:
+def falling() -> FloatArray:
     """Return the matrix from steps d ≥ 0 to falling coefficients."""
     return np.triu(np.ones((COEFFICIENTS, COEFFICIENTS)))

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import PPoly
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Bins, Numbers
+from eyechart.curves.bins import Bins
 from eyechart.curves.curve import Curve
 
 
-def corrected_for_chance(rates: ArrayLike, choices: int) -> Numbers:
+def corrected_for_chance(rates: ArrayLike, choices: int) -> FloatArray:
     """Return (p − 1/k) / (1 − 1/k) for rates p of answers among k choices, never below 0."""
     if choices < 2:
         raise UsageError(f"choices must be at least 2, got {choices}.")

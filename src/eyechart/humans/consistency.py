@@ -4,10 +4,11 @@ from collections import Counter
 
 import numpy as np
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
-from eyechart.humans.human_responses import CLEAN, HumanResponses, Numbers
+from eyechart.humans.human_responses import CLEAN, HumanResponses
 
 RULES = ("given", "majority", "random")
 """Which clean answer counts: the file's own, the commonest of other people, or a drawn one."""
@@ -34,7 +35,7 @@ def is_clean(responses: HumanResponses) -> np.ndarray[tuple[int], np.dtype[np.bo
     return np.asarray((responses.delta_v == 0) | (responses.corruption == CLEAN))
 
 
-def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> Numbers:
+def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> FloatArray:
     """Return whether each answer is that of other people to the clean picture; NaN if unknown.
 
     Under "given" it is what the file says; clean answers of which it says nothing are compared with
@@ -48,7 +49,7 @@ def consistency(responses: HumanResponses, rule: str, seed: int = 0) -> Numbers:
     )
 
 
-def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> Numbers:
+def _agreement_with_others(responses: HumanResponses, rule: str, seed: int) -> FloatArray:
     # images of one name in two merged studies are not the same image
     clean_responses: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for row in np.flatnonzero(is_clean(responses) & (responses.picture != "")).tolist():

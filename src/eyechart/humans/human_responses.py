@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import read_header, read_parquet, write_parquet
 
-Numbers = NDArray[np.float64]
 Texts = NDArray[np.str_]
 Columns = dict[str, Any]
 """Arrays by the names of the fields of `HumanResponses`."""
@@ -76,9 +76,9 @@ class HumanResponses:
     clean_answer: Texts
     study: Texts
     stimulus_set: Texts
-    delta_v: Numbers
-    correct: Numbers
-    consistent: Numbers
+    delta_v: FloatArray
+    correct: FloatArray
+    consistent: FloatArray
     trials: NDArray[np.int64]
     source: str
     choices: int
@@ -224,7 +224,7 @@ def apart_if_unknown(clusters: NDArray[np.str_]) -> NDArray[np.str_] | None:
     return np.where(unknown, alone, clusters)
 
 
-def one_by_one(responses: HumanResponses, hits: Numbers) -> tuple[NDArray[np.int64], Numbers]:
+def one_by_one(responses: HumanResponses, hits: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
     """Return the row of each single answer, and whether it is a hit.
 
     14 hits of 15 become 14 ones and a zero, for resampling must see that they are single answers.
@@ -241,7 +241,7 @@ def one_by_one(responses: HumanResponses, hits: Numbers) -> tuple[NDArray[np.int
 
 
 def anchor_of(
-    clean: HumanResponses, hits: Numbers, clusters: NDArray[np.str_]
+    clean: HumanResponses, hits: FloatArray, clusters: NDArray[np.str_]
 ) -> float | NDArray[np.float64] | None:
     """Return how often clean pictures are hits: for each answer's cluster where they share any.
 

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
@@ -30,8 +31,7 @@ from eyechart.visual_change.grey import to_grey
 from eyechart.visual_change.measure import clean_statistics, measure_change
 from eyechart.visual_change.registry import DEFAULT_RULER
 
-Numbers = NDArray[np.float64]
-Transformation = Callable[[Numbers, float, Numbers], Numbers]
+Transformation = Callable[[FloatArray, float, FloatArray], FloatArray]
 
 LEVELS = np.linspace(0, 1, 41)
 """The shares at which a distribution of Δv is kept."""
@@ -69,16 +69,16 @@ class Experiment:
     transformation: Transformation
 
 
-def _lower_contrast(grey: Numbers, contrast: float, _: Numbers) -> Numbers:
+def _lower_contrast(grey: FloatArray, contrast: float, _: FloatArray) -> FloatArray:
     return (1 - contrast) / 2 + contrast * grey
 
 
-def _low_pass(grey: Numbers, sigma: float, _: Numbers) -> Numbers:
+def _low_pass(grey: FloatArray, sigma: float, _: FloatArray) -> FloatArray:
     filtered = gaussian_filter(grey, sigma, mode="constant", cval=MEAN_GREY) if sigma else grey
     return np.asarray(filtered)
 
 
-def _add_noise(grey: Numbers, width: float, uniform: Numbers) -> Numbers:
+def _add_noise(grey: FloatArray, width: float, uniform: FloatArray) -> FloatArray:
     return _lower_contrast(grey, NOISE_CONTRAST, uniform) + width * (2 * uniform - 1)
 
 
@@ -94,9 +94,9 @@ class Placement:
     """The quantiles (at `LEVELS`) of Δv for each strength of one experiment."""
 
     experiment: str
-    quantiles: dict[float, Numbers]
+    quantiles: dict[float, FloatArray]
 
-    def spread(self, strength: float, count: int) -> Numbers:
+    def spread(self, strength: float, count: int) -> FloatArray:
         """Return `count` values of Δv, rising, that stand evenly for a condition's pictures."""
         if strength not in self.quantiles:
             known = ", ".join(f"{known_strength:g}" for known_strength in self.quantiles)
@@ -136,7 +136,7 @@ def apply_condition(grey: NDArray[np.uint8], experiment: str, strength: float) -
     return (np.clip(changed, 0, 1) * 255 + 0.5).astype(np.uint8)
 
 
-def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], Numbers]:
+def measure_conditions(greys: Iterable[NDArray[np.uint8]]) -> dict[tuple[str, float], FloatArray]:
     """Return Δv of grey pictures (H, W) in every condition, one value per picture."""
     keys = [
         (name, strength)
@@ -223,7 +223,7 @@ def geirhos_responses() -> HumanResponses:
 
 @cache
 def _packaged() -> dict[str, Placement]:
-    quantiles: dict[str, dict[float, Numbers]] = {}
+    quantiles: dict[str, dict[float, FloatArray]] = {}
     for row in packaged_rows("eyechart.humans", "data", "geirhos_delta_v.csv"):
         experiment, strength = row.pop("experiment"), float(row.pop("strength"))
         values = np.array([float(value) for value in row.values()])
@@ -236,7 +236,7 @@ def _greys(paths: Iterable[Path]) -> Iterator[NDArray[np.uint8]]:
         yield to_grey(STIMULI["224"](read_picture(path))[None])[0].numpy()
 
 
-def _noise(grey: NDArray[np.uint8], experiment: str, strength: float) -> Numbers:
+def _noise(grey: NDArray[np.uint8], experiment: str, strength: float) -> FloatArray:
     """Return numbers in 0…1 of the picture's shape."""
     keys = content_keys(torch.from_numpy(grey.copy())[None])
     salt = hash64(experiment, f"{strength:g}")

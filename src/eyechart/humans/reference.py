@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import right_end
@@ -19,7 +20,6 @@ from eyechart.humans.consistency import check_rule, consistency, find_rule, is_c
 from eyechart.humans.human_responses import (
     CLEAN,
     HumanResponses,
-    Numbers,
     anchor_of,
     apart_if_unknown,
     clusters_of,
@@ -332,7 +332,7 @@ class Reference:
             raise UsageError(f"{self.name}, {experiment}: {error}") from None
         return corrected_curve(curve, self.choices) if self.corrected else curve
 
-    def _right_end(self, anchor: str | float, start: float | None) -> float | Numbers | None:
+    def _right_end(self, anchor: str | float, start: float | None) -> float | FloatArray | None:
         """Return where humans' curve ends, before it is corrected for chance."""
         if self.corrected and not isinstance(anchor, str):
             # a number is a rate among the model's choices; corrected, both curves end at the same
@@ -395,7 +395,7 @@ def _same_pictures(responses: HumanResponses, clean: HumanResponses) -> bool:
     return bool(np.isin(clean.picture, responses.picture[responses.picture != ""]).any())
 
 
-def _bins_for(delta_v: Numbers, binning: str, least: float) -> int:
+def _bins_for(delta_v: FloatArray, binning: str, least: float) -> int:
     """Return as many bins as models have, or fewer if most responses were in bins of too few."""
     counts = np.bincount(bin_index(delta_v[~np.isnan(delta_v)], bin_edges(binning, BINS)))
     if counts[counts < least].sum() <= counts.sum() / 2:
@@ -403,7 +403,7 @@ def _bins_for(delta_v: Numbers, binning: str, least: float) -> int:
     return max(FEWEST_BINS, int(len(delta_v) // (PER_LEAST * least)))
 
 
-def _mean_anchor(anchor: ArrayLike | None, delta_v: Numbers) -> float | None:
+def _mean_anchor(anchor: ArrayLike | None, delta_v: FloatArray) -> float | None:
     """Return where a curve starts: a number as it is, or the mean over responses with a Δv."""
     if anchor is None:
         return None
@@ -411,5 +411,5 @@ def _mean_anchor(anchor: ArrayLike | None, delta_v: Numbers) -> float | None:
     return float(values[~np.isnan(delta_v)].mean() if values.ndim else values)
 
 
-def _hits(responses: HumanResponses, metric: str) -> Numbers:
+def _hits(responses: HumanResponses, metric: str) -> FloatArray:
     return responses.correct if metric == "accuracy" else responses.consistent

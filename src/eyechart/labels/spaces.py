@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.labels.categories import CATEGORIES, CLASSES, NONE
 from eyechart.labels.imagenet import category_name, class_index
@@ -19,12 +19,10 @@ SPACES = ("native", ENTRY16, "none")
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
 """Numbers of outputs of models that know ImageNet's classes, but have more, in other orders."""
 
-Places = NDArray[np.int64]
-
 
 def native_labels(
     labels: Sequence[str | None], classes: int, class_names: Sequence[str] | None = None
-) -> Places:
+) -> IntArray:
     """Return the output of a model with so many classes that stands for each label; −1 for None.
 
     WordNet ids are ImageNet's classes, and whole numbers are outputs. Other names are taken in
@@ -115,7 +113,7 @@ def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
     return {}
 
 
-def category_labels(labels: Sequence[str | None], categories: Sequence[str | None]) -> Places:
+def category_labels(labels: Sequence[str | None], categories: Sequence[str | None]) -> IntArray:
     """Return the category of each picture, −1 for those outside the 16.
 
     `categories` are those that the data set names itself; the others follow from their labels:

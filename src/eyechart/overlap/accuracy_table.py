@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import check_width, first_duplicate, read_cells, write_cells
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name, read_parquet
 from eyechart.core.registry import unknown_name
 from eyechart.core.run_folder import RECORD, read_settings
-from eyechart.curves.bins import Numbers
 from eyechart.overlap.matrix import (
     Hits,
     OverlapMatrix,
@@ -48,7 +48,7 @@ class AccuracyTable:
 
     corruptions: tuple[str, ...]
     models: tuple[str, ...]
-    values: Numbers
+    values: FloatArray
     seeds: tuple[str, ...] = ("",)
     source: str = ""
 
@@ -62,11 +62,11 @@ class AccuracyTable:
         """The benchmarks that a model was trained on as a whole."""
         return tuple(name.removeprefix(ALL) for name in self.models[1 + len(self.corruptions) :])
 
-    def of(self, model: str) -> Numbers:
+    def of(self, model: str) -> FloatArray:
         """Return a model's accuracies, mean over seeds: of clean pictures, then each corruption."""
         if model not in self.models:
             raise unknown_name("model in the table:", model, self.models)
-        accuracies: Numbers = self.values[:, self.models.index(model)].mean(axis=0)
+        accuracies: FloatArray = self.values[:, self.models.index(model)].mean(axis=0)
         return accuracies
 
     def place(self, corruption: str) -> int:
@@ -75,12 +75,12 @@ class AccuracyTable:
             raise unknown_name("corruption in the table:", corruption, self.corruptions)
         return 1 + self.corruptions.index(corruption)
 
-    def robustness(self) -> Numbers:
+    def robustness(self) -> FloatArray:
         """Return R = A_c / A_clean of the standard and the single models: (seeds, 1 + n, n)."""
         single = self.values[:, : 1 + len(self.corruptions)]
         return robustness_scores(single[..., 1:], single[..., 0])
 
-    def seed_deviation(self, least_gain: float = LEAST_GAIN) -> Numbers | None:
+    def seed_deviation(self, least_gain: float = LEAST_GAIN) -> FloatArray | None:
         """Return the standard deviation of overlaps over seeds (n, n); None for a single seed.
 
         The divisor is one less than the seeds; NaN where one of them has no such overlap.
@@ -136,10 +136,13 @@ def write_accuracies(table: AccuracyTable, path: Path) -> None:
 
 
 def make_table(
-    corruptions: Sequence[str], models: Sequence[str], values: Numbers, seeds: Sequence[str] = ("",)
+    corruptions: Sequence[str],
+    models: Sequence[str],
+    values: FloatArray,
+    seeds: Sequence[str] = ("",),
 ) -> AccuracyTable:
     """Return a table of accuracies (seeds, models, 1 + corruptions), or (models, …) of one seed."""
-    table: Numbers = np.asarray(values, dtype=np.float64)
+    table: FloatArray = np.asarray(values, dtype=np.float64)
     table = table[None] if table.ndim == 2 else table
     expected = (STANDARD, *corruptions)
     if tuple(models[: len(expected)]) != expected:

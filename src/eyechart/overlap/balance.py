@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
 from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable
 from eyechart.results.image_sets import IMAGE_SETS
 from eyechart.scores.baseline_tables import Baseline, joined_baseline, measured_baseline
@@ -130,7 +130,7 @@ def clean_error(table: AccuracyTable, model: str) -> float:
     return float(_errors(table, model)[0])
 
 
-def _errors(table: AccuracyTable, model: str) -> Numbers:
+def _errors(table: AccuracyTable, model: str) -> FloatArray:
     """Return a model's errors: of clean pictures, then of each corruption."""
     # 0.1, and not the 0.09999999999999998 that is left of 0.9, is what messages then say
     return np.round(1 - table.of(model), 12).clip(0, 1)

@@ -9,7 +9,7 @@ from math import fsum
 
 import numpy as np
 
-from eyechart.curves.bins import Numbers
+from eyechart.core.arrays import FloatArray
 
 EQUAL = 1e-10
 """Mean costs that differ by no more are equal: what is left of rounding."""
@@ -27,7 +27,7 @@ class Cheapest:
 
 
 def cheapest_largest(
-    allowed: Sequence[int], costs: Numbers, at_most: int | None = None
+    allowed: Sequence[int], costs: FloatArray, at_most: int | None = None
 ) -> Cheapest:
     """Return the largest sets of which every two are allowed, those of the lowest mean cost.
 
@@ -98,7 +98,7 @@ class _CliqueSearch:
     """All sets of `size` with the lowest sum of costs."""
 
     allowed: Sequence[int]
-    costs: Numbers
+    costs: FloatArray
     size: int
     best: dict[tuple[int, ...], float] = field(default_factory=dict)
     least: float = np.inf
@@ -114,9 +114,9 @@ class _CliqueSearch:
             ],
             dtype=bool,
         )
-        self.between: Numbers = np.where(together, self.costs, np.inf)
+        self.between: FloatArray = np.where(together, self.costs, np.inf)
 
-    def expand(self, members: list[int], candidates: int, sum_: float, added: Numbers) -> None:
+    def expand(self, members: list[int], candidates: int, sum_: float, added: FloatArray) -> None:
         """Go through the sets that hold `members` and else candidates; `added`: each one's cost."""
         missing = self.size - len(members)
         if missing == 0:
@@ -141,7 +141,7 @@ class _CliqueSearch:
         return self.least - self.slack if self.more else self.least + self.slack
 
     def _least_sum(
-        self, order: list[int], colours: list[int], missing: int, sum_: float, added: Numbers
+        self, order: list[int], colours: list[int], missing: int, sum_: float, added: FloatArray
     ) -> float:
         """Return what no way to go on is cheaper than.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eyechart.curves.bins import Numbers
+from eyechart.core.arrays import FloatArray
 from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.accuracy_table import STANDARD, AccuracyTable, read_hits
 from eyechart.overlap.balance import Balance
@@ -28,11 +28,11 @@ class StudyErrors:
     """
 
     table: AccuracyTable
-    errors: Numbers
+    errors: FloatArray
 
     def corruption_errors(
         self, model: str, names: tuple[str, ...], relative: bool, baseline: Baseline
-    ) -> Numbers:
+    ) -> FloatArray:
         """Return a model's corruption errors as shares, (replicates, corruptions).
 
         If they are relative to the standard model, that is resampled too, and they are NaN where
@@ -44,10 +44,10 @@ class StudyErrors:
         below = np.array([baseline.errors[name] for name in names])
         return error_ratios(errors, below - (baseline.clean or 0.0) if relative else below)
 
-    def _of(self, model: str, names: tuple[str, ...], relative: bool) -> Numbers:
+    def _of(self, model: str, names: tuple[str, ...], relative: bool) -> FloatArray:
         errors = self.errors[:, self.table.models.index(model)]
         places = [self.table.place(name) for name in names]
-        chosen: Numbers = errors[:, places]
+        chosen: FloatArray = errors[:, places]
         return chosen - errors[:, :1] if relative else chosen
 
 

@@ -14,9 +14,9 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from eyechart.core.arguments import as_number, as_text, as_texts
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import Numbers
 from eyechart.overlap.overlap_settings import LEAST_GAIN
 
 Hits = NDArray[np.bool_]
@@ -36,8 +36,8 @@ class OverlapMatrix:
     """
 
     names: tuple[str, ...]
-    scores: Numbers
-    gains: Numbers | None = None
+    scores: FloatArray
+    gains: FloatArray | None = None
     least_gain: float = LEAST_GAIN
     notes: tuple[str, ...] = ()
 
@@ -84,19 +84,19 @@ class OverlapMatrix:
         )
 
 
-def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> Numbers:
+def robustness_scores(accuracies: ArrayLike, clean: ArrayLike) -> FloatArray:
     """Return R = A_c / A_clean: of arrays (…, models, tests) and (…, models), shares 0…1.
 
     NaN for a model that gets no clean picture right.
     """
     corrupted = np.asarray(accuracies, dtype=np.float64)
     start = np.asarray(clean, dtype=np.float64)[..., None]
-    scores: Numbers = np.full(corrupted.shape, np.nan)
+    scores: FloatArray = np.full(corrupted.shape, np.nan)
     np.divide(corrupted, start, out=scores, where=start > 0)
     return scores
 
 
-def overlap_scores(robustness: Numbers, least_gain: float = LEAST_GAIN) -> Numbers:
+def overlap_scores(robustness: FloatArray, least_gain: float = LEAST_GAIN) -> FloatArray:
     """Return the overlaps (…, n, n) of robustness scores (…, 1 + n, n), the standard model's first.
 
     O(a, b) = max(0, ½ (g(a, b) / g(b, b) + g(b, a) / g(a, a))), with g(a, b) what training on a
@@ -110,9 +110,9 @@ def overlap_scores(robustness: Numbers, least_gain: float = LEAST_GAIN) -> Numbe
     return np.maximum(0.0, (shares + np.swapaxes(shares, -1, -2)) / 2)
 
 
-def seed_deviation(robustness: Numbers, least_gain: float = LEAST_GAIN) -> Numbers:
+def seed_deviation(robustness: FloatArray, least_gain: float = LEAST_GAIN) -> FloatArray:
     """Return how far overlaps of several seeds are apart: (seeds, 1 + n, n) in, (n, n) out."""
-    deviation: Numbers = overlap_scores(robustness, least_gain).std(axis=0, ddof=1)
+    deviation: FloatArray = overlap_scores(robustness, least_gain).std(axis=0, ddof=1)
     return deviation
 
 
@@ -132,13 +132,13 @@ def overlap_matrix(
         raise UsageError(
             f"names must be {count} different ones, one for each column, got {len(set(titles))}."
         )
-    gains: Numbers = np.diagonal(scores_by_model[1:]) - scores_by_model[0]
+    gains: FloatArray = np.diagonal(scores_by_model[1:]) - scores_by_model[0]
     scores = overlap_scores(scores_by_model, least_gain)
     scores.setflags(write=False)
     return OverlapMatrix(titles, scores, gains, least_gain, gain_notes(titles, gains, least_gain))
 
 
-def cluster_order(scores: Numbers) -> list[int]:
+def cluster_order(scores: FloatArray) -> list[int]:
     """Return places so that similar ones are neighbours: average linkage of 1 − overlap.
 
     Undetermined scores count as no overlap; corruptions without any score come last.
@@ -163,7 +163,7 @@ def check_least_gain(least_gain: float) -> None:
         raise UsageError(f"The least gain must be in [0, 1), such as 0.02, got {least_gain:g}.")
 
 
-def gain_notes(names: Sequence[str], gains: Numbers, least_gain: float) -> tuple[str, ...]:
+def gain_notes(names: Sequence[str], gains: FloatArray, least_gain: float) -> tuple[str, ...]:
     """Return a sentence for each corruption on which training gains too little."""
     return tuple(
         f"Training on {name} adds {gain:.3f} to the robustness to it, not more than"
@@ -174,7 +174,7 @@ def gain_notes(names: Sequence[str], gains: Numbers, least_gain: float) -> tuple
 
 
 def clean_notes(
-    models: Sequence[str], clean: Sequence[float] | Numbers, classes: int | None = None
+    models: Sequence[str], clean: Sequence[float] | FloatArray, classes: int | None = None
 ) -> tuple[str, ...]:
     """Return a sentence if models know too little of clean pictures for a robustness score.
 
@@ -199,9 +199,9 @@ def clean_notes(
     )
 
 
-def _checked(robustness: ArrayLike) -> Numbers:
+def _checked(robustness: ArrayLike) -> FloatArray:
     try:
-        table: Numbers = np.asarray(robustness, dtype=np.float64)
+        table: FloatArray = np.asarray(robustness, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError("robustness must be a table of numbers, all rows as long.") from None
     if table.ndim != 2 or table.shape[1] < 1 or table.shape[0] != table.shape[1] + 1:

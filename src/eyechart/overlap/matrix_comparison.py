@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import pearsonr, spearmanr
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
 from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.stats.bootstrap import check_replicates, draw_weights
@@ -67,7 +67,7 @@ def compare_matrices(
     )
 
 
-def _replicates(first: Numbers, second: Numbers, replicates: int, seed: int) -> Numbers:
+def _replicates(first: FloatArray, second: FloatArray, replicates: int, seed: int) -> FloatArray:
     """Return rank correlations of corruptions drawn with replacement; pairs of one are no pairs.
 
     Draws with too few pairs, or without a difference among them, are drawn again.

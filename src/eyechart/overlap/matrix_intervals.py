@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
 from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.matrix import (
     Hits,
@@ -40,10 +40,10 @@ class OverlapIntervals:
     """
 
     matrix: OverlapMatrix
-    low: Numbers
-    high: Numbers
-    undetermined: Numbers
-    seed_deviation: Numbers
+    low: FloatArray
+    high: FloatArray
+    undetermined: FloatArray
+    seed_deviation: FloatArray
     level: float
     replicates: int
     pictures: int
@@ -80,10 +80,10 @@ def overlap_intervals(
     for ends in (low, high):
         ends[np.isnan(matrix.scores)] = np.nan
     seeds = len(checked)
-    spread: Numbers = np.full(low.shape, np.nan)
+    spread: FloatArray = np.full(low.shape, np.nan)
     if seeds > 1:
         spread = seed_deviation(robustness, least_gain)
-    lost: Numbers = np.isnan(drawn).mean(axis=0)
+    lost: FloatArray = np.isnan(drawn).mean(axis=0)
     return OverlapIntervals(
         matrix, low, high, lost, spread, level, replicates, checked.shape[-1], seeds
     )
@@ -91,7 +91,7 @@ def overlap_intervals(
 
 def overlap_replicates(
     hits: Hits, replicates: int, seed: int = 0, least_gain: float = LEAST_GAIN
-) -> Numbers:
+) -> FloatArray:
     """Return the overlap scores (replicates, n, n) of resampled pictures and seeds.
 
     `hits`: (seeds, models, tests, pictures).
@@ -103,7 +103,7 @@ def overlap_replicates(
     return np.concatenate(blocks)
 
 
-def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[Numbers]:
+def resampled_shares(hits: Hits, replicates: int, seed: int = 0) -> Iterator[FloatArray]:
     """Yield accuracies (some replicates, seeds taken, models, tests) of resampled pictures.
 
     `hits`: (seeds, models, tests, pictures). Of several seeds one less than there are is taken.
@@ -130,13 +130,13 @@ def _slabs(hits: Hits) -> Iterator[tuple[NDArray[np.float32], slice]]:
         yield rows[part].astype(np.float32), part
 
 
-def _ends(drawn: Numbers, level: float) -> tuple[Numbers, Numbers]:
+def _ends(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     """Return percentile ends; an undetermined replicate may be anything, so it is at both ends."""
     tail = (1 - level) / 2
     unknown = np.isnan(drawn)
-    low: Numbers = np.quantile(np.where(unknown, 0.0, drawn), tail, axis=0)
+    low: FloatArray = np.quantile(np.where(unknown, 0.0, drawn), tail, axis=0)
     with np.errstate(invalid="ignore"):  # infinity less itself, replaced below
-        high: Numbers = np.quantile(np.where(unknown, np.inf, drawn), 1 - tail, axis=0)
+        high: FloatArray = np.quantile(np.where(unknown, np.inf, drawn), 1 - tail, axis=0)
     # between an infinite value and its neighbour nothing can be interpolated
     endless = np.quantile(np.where(unknown, np.inf, drawn), 1 - tail, axis=0, method="higher")
     some = unknown.any(axis=0)

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from eyechart.core.arguments import as_number
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
 from eyechart.overlap.clique import cheapest_largest
 from eyechart.overlap.matrix import OverlapMatrix
 
@@ -140,7 +140,7 @@ def as_matrix(matrix: OverlapMatrix | ArrayLike) -> OverlapMatrix:
     return checked
 
 
-def check_scores(scores: Numbers, names: Sequence[str], source: str) -> None:
+def check_scores(scores: FloatArray, names: Sequence[str], source: str) -> None:
     """Refuse scores that are negative, infinite, not symmetric, or not 1 with themselves."""
     known = np.where(np.isnan(scores), 0.0, scores)
     for pair in np.argwhere((known < 0) | np.isinf(known)):
@@ -165,7 +165,7 @@ def check_scores(scores: Numbers, names: Sequence[str], source: str) -> None:
 
 def _named(matrix: ArrayLike) -> OverlapMatrix:
     try:
-        scores: Numbers = np.asarray(matrix, dtype=np.float64)
+        scores: FloatArray = np.asarray(matrix, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         raise UsageError("matrix must be a square table of numbers.") from None
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.labels.categories import NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.results.schema import ClassResults
 from eyechart.stats.bootstrap import resample_sums
 from eyechart.stats.estimate import make_estimate
-from eyechart.testsets.samples import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.curves.anchors import right_end
 from eyechart.curves.curve import Curve, fit_curve
@@ -41,7 +42,6 @@ from eyechart.scores.scoring import (
 )
 from eyechart.stats.estimate import Estimate, complement, make_estimate
 from eyechart.stats.p_values import holm
-from eyechart.testsets.samples import FloatArray
 
 NO_CLEAN = "only errors, no curves and no consistency: --clean with the clean images adds them"
 NO_VISUAL_CHANGE = "no visual change"

@@ -9,6 +9,7 @@ from pathlib import PurePath
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import NoProgress, Progress
 from eyechart.humans.combined import References
@@ -24,7 +25,6 @@ from eyechart.scores.error_consistency import (
 )
 from eyechart.scores.scoring import Fit
 from eyechart.suites.suite import Entry
-from eyechart.testsets.samples import IntArray
 
 HUMANS = "people"
 """Humans, where a model's name would be."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from eyechart.core.arrays import IntArray
 from eyechart.humans.combined import References
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import ENTRY16, category_labels, native_labels, output_names
@@ -16,7 +17,6 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.suites.suite import Entry
-from eyechart.testsets.samples import IntArray
 
 
 @dataclass(frozen=True, eq=False)

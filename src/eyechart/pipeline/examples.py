@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
 from eyechart.images.image_files import write_picture
@@ -18,7 +19,7 @@ from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
-from eyechart.testsets.samples import IntArray, Samples
+from eyechart.testsets.samples import Samples
 from eyechart.testsets.stimuli import iterate_samples
 
 STEPS = 10

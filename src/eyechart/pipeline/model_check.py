@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 from torch import Tensor
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
 from eyechart.images.imageset import ImageSet
@@ -44,8 +45,6 @@ NORMALISATIONS: dict[str, tuple[Channels, Channels]] = {
     "0…255": ((0.0, 0.0, 0.0), (1 / 255,) * 3),
 }
 """The means and deviations that networks are usually trained with."""
-
-Answers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,8 @@ def passes(model: Model, images: ImageSet, n: int) -> int:
 
 
 def _answers(
-    model: Model, images: ImageSet, indices: Sequence[int] | Answers, step: Advance
-) -> Answers:
+    model: Model, images: ImageSet, indices: Sequence[int] | IntArray, step: Advance
+) -> IntArray:
     def make(start: int, stop: int) -> tuple[Tensor, None]:
         return images.batch([int(index) for index in indices[start:stop]]), None
 
@@ -154,13 +153,13 @@ def _answers(
 class _Known:
     """Some of the images by their indices, with their labels and what the model predicts."""
 
-    indices: Answers
-    labels: Answers
-    answers: Answers
+    indices: IntArray
+    labels: IntArray
+    answers: IntArray
 
 
 def _trials(model: Model, images: ImageSet, known: _Known, step: Advance) -> tuple[Trial, ...]:
-    tried: list[tuple[str, str, Answers]] = []
+    tried: list[tuple[str, str, IntArray]] = []
     for name, advice, steps in _alternatives(model.preprocessing):
         try:
             answers = _answers(model.with_steps(steps), images, known.indices, step)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.version import __version__
@@ -29,7 +30,7 @@ from eyechart.predictions.record import BatchRecord, predictions_table, record_s
 from eyechart.predictions.unreadable import UNREADABLE, LeftOut
 from eyechart.testsets.manifest_rows import VERSION, Measured, samples_table
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import IntArray, Samples
+from eyechart.testsets.samples import Samples
 from eyechart.testsets.stimuli import (
     CorruptedImages,
     LoadedSamples,

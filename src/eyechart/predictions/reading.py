@@ -10,6 +10,7 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
 from eyechart.core.registry import unknown_name
@@ -19,7 +20,6 @@ from eyechart.predictions.destroyed import DESTROYED
 from eyechart.predictions.record import rank_of
 from eyechart.predictions.unreadable import left_out, without
 from eyechart.testsets.plan import CLEAN
-from eyechart.testsets.samples import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

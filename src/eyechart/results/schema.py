@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import Field, PrivateAttr, ValidationError
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Known, Real, Record, first_problem
 from eyechart.core.registry import unknown_name
@@ -23,7 +24,6 @@ from eyechart.scores.human_relative import Areas
 from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
 from eyechart.scores.similar import SimilarDifference
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.intervals import FloatArray
 from eyechart.testsets.coverage import CorruptionCoverage
 
 if TYPE_CHECKING:

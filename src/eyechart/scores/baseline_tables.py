@@ -13,10 +13,10 @@ from typing import Any, cast
 import numpy as np
 
 from eyechart.core.arguments import as_number, as_text, as_texts
+from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import Numbers
 from eyechart.images.published_source import SEVERITIES
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import PUBLISHED, WITH_LEVELS
@@ -24,7 +24,7 @@ from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 IMAGENET, ROBUSTBENCH = "imagenet-val", "robustbench-5000"
 """Sets of images that built-in tables were measured on."""
 
-Error = float | Sequence[float] | Mapping[int, float] | Numbers
+Error = float | Sequence[float] | Mapping[int, float] | FloatArray
 """An error share 0…1: the mean over severities, or one for each severity 1…5."""
 
 Errors = Mapping[str, Error]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from eyechart.core.arguments import as_flag, as_list, as_texts, brief
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
-from eyechart.curves.bins import Numbers
 from eyechart.scores.baseline_tables import (
     Baseline,
     Errors,
@@ -71,8 +71,8 @@ class ResampledErrors:
     undetermined: (NaN, NaN). Otherwise it is bounded.
     """
 
-    values: Mapping[str, Numbers]
-    mean: Numbers
+    values: Mapping[str, FloatArray]
+    mean: FloatArray
     relative: bool
     baseline: Baseline
 
@@ -135,14 +135,14 @@ def mean_corruption_error(
 
 
 def mean_corruption_error_replicates(
-    errors: Mapping[str, Numbers],
+    errors: Mapping[str, FloatArray],
     baseline: Baseline | str | Errors,
-    clean: Numbers | None = None,
+    clean: FloatArray | None = None,
     relative: bool = False,
     *,
     corruptions: Sequence[str] | None = None,
-    baseline_errors: Mapping[str, Numbers] | None = None,
-    baseline_clean: Numbers | None = None,
+    baseline_errors: Mapping[str, FloatArray] | None = None,
+    baseline_clean: FloatArray | None = None,
 ) -> ResampledErrors:
     """Return corruption errors of resampled pictures: arrays (B,) of errors in, arrays (B,) out.
 
@@ -151,8 +151,8 @@ def mean_corruption_error_replicates(
     """
     table = _table(baseline, errors, corruptions)
     chosen = _chosen(errors, table, corruptions)
-    start: Numbers | float = 0.0
-    base_start: Numbers | float = 0.0
+    start: FloatArray | float = 0.0
+    base_start: FloatArray | float = 0.0
     relative = as_flag(relative, "relative")
     if baseline_errors is not None and not isinstance(baseline_errors, Mapping):
         raise UsageError(
@@ -171,7 +171,7 @@ def mean_corruption_error_replicates(
             base_start = _clean_of(table)
     values = {}
     for name in chosen:
-        base: Numbers | float = table.errors[name]
+        base: FloatArray | float = table.errors[name]
         if baseline_errors is not None:
             if name not in baseline_errors:
                 raise UsageError(
@@ -206,9 +206,9 @@ def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError
             )
 
 
-def _replicates(values: Numbers, role: str) -> Numbers:
+def _replicates(values: FloatArray, role: str) -> FloatArray:
     try:
-        drawn: Numbers = np.asarray(values, dtype=np.float64)
+        drawn: FloatArray = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         drawn = np.empty((0, 0))
     if drawn.ndim != 1 or not ((drawn >= 0) & (drawn <= 1)).all():
@@ -216,7 +216,7 @@ def _replicates(values: Numbers, role: str) -> Numbers:
     return drawn
 
 
-def _ratios(*parts: Numbers | float) -> Numbers:
+def _ratios(*parts: FloatArray | float) -> FloatArray:
     """Return (first − second) / (third − fourth), NaN where that is not positive."""
     try:
         error, start, base, base_start = np.broadcast_arrays(*parts)
@@ -225,9 +225,9 @@ def _ratios(*parts: Numbers | float) -> Numbers:
     return error_ratios(error - start, base - base_start)
 
 
-def error_ratios(errors: Numbers, baseline: Numbers) -> Numbers:
+def error_ratios(errors: FloatArray, baseline: FloatArray) -> FloatArray:
     """Return errors as shares of the baseline's, NaN where that has none, up to rounding."""
-    ratios: Numbers = np.full(np.broadcast_shapes(errors.shape, baseline.shape), np.nan)
+    ratios: FloatArray = np.full(np.broadcast_shapes(errors.shape, baseline.shape), np.nan)
     np.divide(errors, baseline, out=ratios, where=baseline > ROUNDING)
     return ratios
 

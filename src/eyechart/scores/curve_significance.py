@@ -5,15 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Real, Record
-from eyechart.curves.bins import Numbers
 from eyechart.curves.curve import Curve
 from eyechart.stats.bootstrap import shuffle_replicates
 from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.p_values import bootstrap_p_value
-
-Order = NDArray[np.int64]
 
 GRID = np.linspace(0, 1, 401)
 """The visual changes at which curves are compared point by point."""
@@ -91,7 +89,7 @@ def apart_ranges(first: Curve, second: Curve, level: float, names: tuple[str, st
 
 
 def leads_at(
-    places: Numbers,
+    places: FloatArray,
     first_ahead: NDArray[np.bool_],
     second_ahead: NDArray[np.bool_],
     names: tuple[str, str],
@@ -105,7 +103,7 @@ def leads_at(
     return sorted(leads, key=lambda lead: lead.start)
 
 
-def unbroken_ranges(places: Numbers, holds: NDArray[np.bool_]) -> list[tuple[float, float]]:
+def unbroken_ranges(places: FloatArray, holds: NDArray[np.bool_]) -> list[tuple[float, float]]:
     """Return the first and the last of each row of neighbouring places where something holds."""
     turns = np.flatnonzero(np.diff(np.r_[False, holds, False].astype(int)))
     return [
@@ -155,7 +153,7 @@ def check_comparable(
         )
 
 
-def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[Order, Order]:
+def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[IntArray, IntArray]:
     """Return which replicates of both curves make pairs, one to one.
 
     Pairs share their clusters' weights if `paired`; otherwise they are independent, although both
@@ -171,7 +169,9 @@ def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[Order, Order
     return order, order if paired else shuffle_replicates(count, 0)[0]
 
 
-def resampled_gaps(first: Curve, second: Curve, paired: bool) -> tuple[Numbers, Numbers, Numbers]:
+def resampled_gaps(
+    first: Curve, second: Curve, paired: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return first less second at places that both observed; what chance adds to it; the places.
 
     The second has a column for each pair of resampled curves. Both curves are made as smooth as the

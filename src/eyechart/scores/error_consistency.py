@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 
 from eyechart.core.arguments import as_list
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-from eyechart.curves.bins import Numbers
 from eyechart.curves.curve_settings import REPLICATES
 from eyechart.stats.bootstrap import check_replicates, weight_blocks
 from eyechart.stats.estimate import LEVELS, Estimate
@@ -104,7 +104,7 @@ def error_consistency_of_people(
 
 
 def _over_pairs(
-    hits: Numbers,
+    hits: FloatArray,
     pairs: Sequence[tuple[int, int]],
     clusters: Labels,
     *,
@@ -143,7 +143,7 @@ def _over_pairs(
 
 
 def _sums(
-    hits: Numbers,
+    hits: FloatArray,
     pairs: Sequence[tuple[int, int]],
     group: NDArray[np.int64],
     condition: NDArray[np.int64],
@@ -163,16 +163,16 @@ def _sums(
     return csr_matrix((np.concatenate(values), where), shape=shape)
 
 
-def _mean(kappas: Numbers) -> Numbers:
+def _mean(kappas: FloatArray) -> FloatArray:
     """Return the mean of those that there are, over the first axis; NaN if there is none."""
     known = ~np.isnan(kappas)
     count = known.sum(axis=0)
     total = np.where(known, kappas, 0).sum(axis=0)
-    mean: Numbers = total / np.where(count > 0, count, np.nan)
+    mean: FloatArray = total / np.where(count > 0, count, np.nan)
     return mean
 
 
-def _estimate(value: float, drawn: Numbers) -> Estimate:
+def _estimate(value: float, drawn: FloatArray) -> Estimate:
     known = drawn[~np.isnan(drawn)]
     if not len(known):
         return Estimate.of(value, (np.nan, np.nan), (np.nan, np.nan), drawn)
@@ -180,7 +180,7 @@ def _estimate(value: float, drawn: Numbers) -> Estimate:
     return Estimate.of(value, wide, narrow, drawn)
 
 
-def _hits(rows: Rows) -> Numbers:
+def _hits(rows: Rows) -> FloatArray:
     try:
         hits = np.array([np.asarray(row, dtype=np.float64) for row in rows])
     except (TypeError, ValueError, RuntimeError, OverflowError):

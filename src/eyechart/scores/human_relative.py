@@ -6,8 +6,8 @@ import numpy as np
 from scipy.interpolate import PPoly
 from scipy.sparse import coo_array
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.records import Record
-from eyechart.curves.bins import Numbers
 from eyechart.curves.crossings import four_areas, leads_between
 from eyechart.curves.curve import Curve
 from eyechart.curves.density import UNIFORM, Density
@@ -75,7 +75,7 @@ def compared_areas(human_curve: Curve, model_curve: Curve) -> Areas:
     return areas_of(human_curve.pieces, model_curve.pieces, human_curve.density)
 
 
-def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[Numbers, Numbers]:
+def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[FloatArray, FloatArray]:
     """Return HMRI and MRSI of each resampled curve of the model, next to one of people's.
 
     In the order of the model's, so that those of other models and corruptions belong to them.
@@ -119,7 +119,7 @@ def areas_of(human: PPoly, model: PPoly, density: Density = UNIFORM) -> Areas:
 
 def compared_scores(
     humans: Sequence[PPoly], models: Sequence[PPoly], density: Density
-) -> tuple[Numbers, Numbers]:
+) -> tuple[FloatArray, FloatArray]:
     """Return HMRI and MRSI of each pair of curves."""
     if have_same_breaks(humans) and have_same_breaks(models):
         stacked_areas = four_areas(stacked(humans), stacked(models), density)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.statistic import Statistic, ratio
-from eyechart.stats.intervals import FloatArray, IntArray
 
 TOP = 5
 N_BINS = 15

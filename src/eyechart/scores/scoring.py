@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eyechart.core.arguments import as_text, as_whole, as_within
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.curves.anchors import check_right_anchor
@@ -22,7 +23,6 @@ from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import check_replicates, resample_means
 from eyechart.stats.estimate import ENOUGH, Estimate, make_estimate
-from eyechart.testsets.samples import FloatArray
 from eyechart.testsets.testset_settings import LEAST
 
 NO_HUMAN_CURVE, OTHER_DEFINITION = "no human curve", "no human comparison"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eyechart.core.arrays import FloatArray
 from eyechart.predictions.reading import Predictions
 from eyechart.stats.bootstrap import resample_sums
 from eyechart.stats.estimate import Estimate, make_estimate
-from eyechart.stats.intervals import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

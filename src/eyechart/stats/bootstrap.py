@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from eyechart.core.arguments import as_whole
-from eyechart.stats.intervals import FloatArray, IntArray
+from eyechart.core.arrays import FloatArray, IntArray
 
 MAX_REPLICATES = 100_000
 """The ends of a 95 % interval are then known to 0.05 percentage points."""

@@ -9,15 +9,10 @@ from math import isnan
 import numpy as np
 from pydantic import PrivateAttr
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Real, Record
-from eyechart.stats.intervals import (
-    FloatArray,
-    Interval,
-    hull,
-    percentile_interval,
-    wilson_interval,
-)
+from eyechart.stats.intervals import Interval, hull, percentile_interval, wilson_interval
 
 LEVELS = (0.95, 0.83)
 ENOUGH = 40

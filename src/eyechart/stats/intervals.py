@@ -7,15 +7,13 @@ from collections.abc import Iterable
 from math import sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import beta, t
 
 from eyechart.core.arguments import as_number
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Interval = tuple[float, float]
 
 

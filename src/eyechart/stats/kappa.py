@@ -5,7 +5,7 @@ One κ or many at once, weighted or not; who judged what is the caller's.
 
 import numpy as np
 
-from eyechart.stats.intervals import FloatArray
+from eyechart.core.arrays import FloatArray
 
 
 def agreement(table: FloatArray) -> tuple[FloatArray, FloatArray]:

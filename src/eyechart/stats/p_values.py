@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.intervals import FloatArray, IntArray, Interval, percentile_interval
+from eyechart.stats.intervals import Interval, percentile_interval
 
 LEVEL = 0.95
 

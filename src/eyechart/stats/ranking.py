@@ -11,9 +11,10 @@ from math import sqrt
 import numpy as np
 from scipy.stats import rankdata
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.intervals import FloatArray, Interval
+from eyechart.stats.intervals import Interval
 from eyechart.stats.p_values import LEVEL, check_comparable_value, holm, paired_difference
 
 SIGNIFICANT = 0.05

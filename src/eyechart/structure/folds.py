@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.structure.holdout_images import HoldoutImages
-
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +26,9 @@ class Fold:
 
     name: str
     held: tuple[str, ...]
-    train: Places
-    held_out: Places
-    familiar: Places
+    train: IntArray
+    held_out: IntArray
+    familiar: IntArray
     copies: int
 
 
@@ -198,8 +197,8 @@ def _fold(
 
 
 def _familiar(
-    kinds: HoldoutImages, held_out: Places, is_other: NDArray[np.bool_], name: str, seed: int
-) -> Places:
+    kinds: HoldoutImages, held_out: IntArray, is_other: NDArray[np.bool_], name: str, seed: int
+) -> IntArray:
     """Return other pictures, as many of each class as are held out, but at most half of them."""
     digests = kinds.data.images.digests
     wanted = np.bincount(kinds.labels[held_out], minlength=len(kinds.data.class_names))
@@ -213,7 +212,7 @@ def _familiar(
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-def _check(kinds: HoldoutImages, name: str, train: Places) -> None:
+def _check(kinds: HoldoutImages, name: str, train: IntArray) -> None:
     counts = np.bincount(kinds.labels[train], minlength=len(kinds.data.class_names))
     empty = [
         label for label, count in zip(kinds.data.class_names, counts, strict=True) if count < 1

@@ -11,17 +11,12 @@ import numpy as np
 import pyarrow as pa
 from PIL import Image
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.stats.bootstrap import Seed, draw_units, resample_means
 from eyechart.stats.estimate import LEVELS, Estimate, make_estimate
-from eyechart.stats.intervals import (
-    FloatArray,
-    IntArray,
-    hull,
-    percentile_interval,
-    sum_interval,
-)
+from eyechart.stats.intervals import hull, percentile_interval, sum_interval
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages
 from eyechart.structure.holdout_study import HoldoutStudy, file_of, read_answers

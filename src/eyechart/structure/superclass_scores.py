@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
-from eyechart.stats.intervals import IntArray, sum_interval
+from eyechart.stats.intervals import sum_interval
 from eyechart.structure.holdout_scores import count_confusions, estimate_accuracy
 from eyechart.structure.study_results import (
     AccuracyEstimate,

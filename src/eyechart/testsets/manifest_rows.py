@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.images.imageset import ImageSet
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.spaces import category_labels
 from eyechart.suites.suite import Entry
 from eyechart.testsets.plan import CLEAN, Plan
-from eyechart.testsets.samples import FloatArray, IntArray, Samples
+from eyechart.testsets.samples import Samples
 
 VERSION = 1
 """Of the schema; grows when a column changes its meaning."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.randomness import ImageRandom, hash64
 from eyechart.images.identity import named_keys
@@ -23,12 +23,6 @@ from eyechart.suites.assets import assets_mark
 from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 from eyechart.testsets.plan import CLEAN, Plan
-
-IntArray = NDArray[np.int64]
-
-FloatArray = NDArray[np.float64]
-
-Counts = NDArray[np.int64]
 
 LEVELS = np.arange(1.0, 6.0)
 
@@ -86,7 +80,7 @@ def expand(counts: IntArray) -> tuple[IntArray, IntArray]:
     return image, np.arange(len(image)) - np.repeat(starts, counts)
 
 
-def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed: int) -> Counts:
+def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed: int) -> IntArray:
     """Return how many of n samples each picture gets.
 
     Classes differ by at most one draw, and so do the pictures of a class. Who gets the odd one
@@ -163,7 +157,7 @@ def usable_pictures(images: ImageSet, plan: Plan) -> IntArray:
     return positions
 
 
-def counts_of(images: ImageSet, plan: Plan) -> Counts:
+def counts_of(images: ImageSet, plan: Plan) -> IntArray:
     """Return how often each picture is drawn for a corruption without published levels."""
     classes: Sequence[str | None] = images.labels
     places = usable_pictures(images, plan)
@@ -204,7 +198,9 @@ def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
     return [clean_samples(used, first), *groups]
 
 
-def _plan_entry(images: ImageSet, entry: Entry, counts: Counts, plan: Plan, first: int) -> Samples:
+def _plan_entry(
+    images: ImageSet, entry: Entry, counts: IntArray, plan: Plan, first: int
+) -> Samples:
     if entry.at_levels and plan.sampling == "paper":
         # published levels: every picture at each of them, with the same random part
         places = usable_pictures(images, plan)

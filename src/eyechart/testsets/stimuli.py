@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.parallel import on_all_cores
 from eyechart.corruptions.digital import through_jpeg
 from eyechart.corruptions.kernels.jpeg_torch import jpeg_in_torch
@@ -22,7 +23,7 @@ from eyechart.suites.apply import corrupt_batch, draw_random
 from eyechart.suites.assets import assets_of
 from eyechart.suites.strength import Strengths
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import IntArray, Samples
+from eyechart.testsets.samples import Samples
 from eyechart.visual_change.registry import find_ruler
 from eyechart.visual_change.ruler import CleanDescription, Ruler
 

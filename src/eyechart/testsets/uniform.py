@@ -13,20 +13,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance
 from eyechart.core.randomness import hash64
 from eyechart.images.imageset import ImageSet
 from eyechart.suites.suite import STRONGEST
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.samples import (
-    FloatArray,
-    IntArray,
-    Samples,
-    mildest,
-    severities_of,
-    with_values,
-)
+from eyechart.testsets.samples import Samples, mildest, severities_of, with_values
 from eyechart.testsets.stimuli import (
     CleanImages,
     iterate_clean_images,

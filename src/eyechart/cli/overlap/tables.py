@@ -18,7 +18,7 @@ from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MatrixSettings
 
 if TYPE_CHECKING:
-    from eyechart.curves.bins import Numbers
+    from eyechart.core.arrays import FloatArray
     from eyechart.overlap.matrix import OverlapMatrix
     from eyechart.overlap.matrix_intervals import OverlapIntervals
 
@@ -131,7 +131,7 @@ def _make(files: MatrixFiles, settings: MatrixSettings) -> None:
 
 
 def _print_matrix(
-    overlaps: "OverlapMatrix", sure: "OverlapIntervals | None", seed_deviation: "Numbers | None"
+    overlaps: "OverlapMatrix", sure: "OverlapIntervals | None", seed_deviation: "FloatArray | None"
 ) -> None:
     from eyechart.reports.terminal.overlap_tables import matrix_table, nearest_table
 

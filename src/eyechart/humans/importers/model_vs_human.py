@@ -6,9 +6,10 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.csv_table import CsvRow, read_rows
 from eyechart.core.errors import UsageError
-from eyechart.humans.human_responses import HumanResponses, Numbers, make_responses
+from eyechart.humans.human_responses import HumanResponses, make_responses
 from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importing import check_corruption, read_labels
 from eyechart.humans.placement import Placement, find_placement, strength_of
@@ -64,7 +65,7 @@ def read(paths: Sequence[Path], options: ImportSettings) -> HumanResponses:
     )
 
 
-def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> Numbers:
+def _changes(rows: Sequence[CsvRow], placement: Placement | None) -> FloatArray:
     """Return Δv for each row, NaN where the table does not say it and there is no placement."""
     if "delta_v" in rows[0]:
         return np.array([row.share("delta_v", unknown=True) for row in rows])
@@ -76,7 +77,7 @@ def experiment_of(path: Path) -> str:
     return path.name.removesuffix(".gz").removesuffix(".csv").split("_subject-")[0]
 
 
-def _placed(rows: Sequence[CsvRow], placement: Placement) -> Numbers:
+def _placed(rows: Sequence[CsvRow], placement: Placement) -> FloatArray:
     """Return Δv for each row: those of a subject's condition lie evenly over its distribution.
 
     Which row gets which is drawn, for trials may be in an order that means something.

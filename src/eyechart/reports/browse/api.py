@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.labels.spaces import ENTRY16
 from eyechart.reports.browse.recorded_predictions import NamedPredictions, RecordedPredictions
@@ -13,7 +14,6 @@ from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_title, space_title, suite_title
 from eyechart.results.schema import ModelCurve, PropertyResults, SampledCurve, SpaceResults
 from eyechart.scores.registry import PROPERTIES
-from eyechart.testsets.samples import FloatArray
 
 UNKNOWN = -1
 """Where 1 stands for yes and 0 for no: nobody knows."""

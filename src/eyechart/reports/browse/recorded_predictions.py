@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eyechart.core.arrays import IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts, file_name
 from eyechart.images.imageset import Damaged
@@ -24,7 +25,6 @@ from eyechart.results.runs import Run
 from eyechart.results.schema import ModelResults
 from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import CLEAN
-from eyechart.testsets.samples import IntArray
 
 KEPT = 4
 """So many corruptions of a run stay in memory."""

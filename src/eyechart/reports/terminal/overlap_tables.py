@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eyechart.curves.bins import Numbers
+from eyechart.core.arrays import FloatArray
 from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_intervals import OverlapIntervals
@@ -39,7 +39,7 @@ def matrix_table(matrix: OverlapMatrix) -> Table:
 def nearest_table(
     matrix: OverlapMatrix,
     intervals: OverlapIntervals | None = None,
-    seed_deviation: Numbers | None = None,
+    seed_deviation: FloatArray | None = None,
 ) -> Table:
     """Return for each corruption what training on it gains, and which other one is nearest.
 
