@@ -16,8 +16,8 @@ import eyechart as ec
 from commands import assert_refused
 from eyechart.cli.app import main
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.reports.names import short_names
-from eyechart.reports.terminal.leaderboard import board_tables, shown
+from eyechart.reports.terminal.leaderboard import board_tables, bracketed
+from eyechart.reports.words import short_names
 from eyechart.results.ranking_comparison import fixed_against_continuous, two_benchmarks
 from eyechart.results.runs import make_boards, read_run
 from eyechart.results.standings import stand
@@ -199,7 +199,7 @@ def test_no_number_is_cut_off_in_a_narrow_terminal(runs, width):
     assert max(map(len, printed.getvalue().splitlines())) <= width
     for name in ("clean_accuracy", "error", "r_p"):
         if name in standings.scores:
-            assert shown(standings.scores[name][GOOD], SCORES[name]) in printed.getvalue()
+            assert bracketed(standings.scores[name][GOOD], SCORES[name]) in printed.getvalue()
 
 
 def test_several_models_are_ranked_at_the_end_of_their_run(folder, tmp_path):

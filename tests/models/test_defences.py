@@ -32,7 +32,7 @@ from eyechart.models.find import load_model
 from eyechart.models.label_map import map_of
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.probabilities import log_probabilities
-from eyechart.reports.names import short_names
+from eyechart.reports.words import short_names
 from photographs import photographs
 from tiny_networks import pictures, tiny
 

@@ -18,8 +18,8 @@ from eyechart.reports.html.charts.chart import labels, slug
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.series.curves import crossings, gaps
 from eyechart.reports.series.overlap import OverlapPanel, clustered, read_overlap
-from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
-from eyechart.reports.series.report import COLOURS, load_report
+from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS, COLOURS
+from eyechart.reports.series.report import load_report
 from eyechart.results.runs import Board
 from eyechart.stats.ranking import Swap
 from nonempty import at_least_one

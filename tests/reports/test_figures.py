@@ -50,8 +50,9 @@ from eyechart.reports.series.curves import best_space
 from eyechart.reports.series.image_strips import image_strip
 from eyechart.reports.series.model_errors import errors_of
 from eyechart.reports.series.overlap import OverlapPanel
+from eyechart.reports.series.palette import COLOURS
 from eyechart.reports.series.ranks import rank_panel
-from eyechart.reports.series.report import COLOURS, load_report
+from eyechart.reports.series.report import load_report
 from eyechart.reports.series.visual_change import spread_grids
 from eyechart.reports.words import groups_of
 from eyechart.results.schema import NormalizedErrors

@@ -21,7 +21,8 @@ from eyechart.reports.html.cells import chance, count, delta, hundredths, percen
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.page import is_page
 from eyechart.reports.html.report_page import render_report, write_report
-from eyechart.reports.series.report import COLOURS, Part, Report, load_report
+from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.series.report import Part, Report, load_report
 from eyechart.reports.words import (
     corruption_title,
     corruption_words,

@@ -25,7 +25,7 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.find import load_model
 from eyechart.predictions.destroyed import destroyed_pictures
-from eyechart.reports.terminal.retraining_table import (
+from eyechart.reports.terminal.retraining_tables import (
     BeforeAfter,
     RetrainedRow,
     retrained_cells,

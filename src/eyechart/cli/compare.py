@@ -114,10 +114,11 @@ def compare(settings: CompareSettings) -> None:
     if tables:
         written |= _print_published(console, standings, tables, settings.markdown)
     if settings.out is not None:
-        from eyechart.reports.terminal.leaderboard import write_texts
+        from eyechart.core.files import write_text
 
+        paths = [write_text(settings.out / name, text) for name, text in written.items()]
         print("Written:")
-        for path in write_texts(settings.out, written):
+        for path in paths:
             print(f"  {path}")
 
 
@@ -156,7 +157,7 @@ def _print_published(
     markdown: bool,
 ) -> dict[str, str]:
     """Print published results, ranked with runs or apart; return what files would hold."""
-    from eyechart.reports.terminal.leaderboard import csv_text
+    from eyechart.core.csv_table import csv_text
     from eyechart.reports.terminal.published_tables import (
         error_lines,
         published_lines,

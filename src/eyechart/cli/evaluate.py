@@ -58,8 +58,7 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
 def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> None:
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
-    from eyechart.reports.human_sources import source_lines
-    from eyechart.reports.terminal.result_tables import tables
+    from eyechart.reports.terminal.result_tables import source_lines, tables
     from eyechart.results.writing import write_results
 
     console = wide_console()

@@ -8,7 +8,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -147,6 +147,16 @@ def read_cells(path: Path, content: str) -> list[list[str]]:
         reason = error.strerror if isinstance(error, OSError) else "it is not a CSV file in UTF-8"
         raise UsageError(f"{path} cannot be read as {content}: {reason}.") from None
     return [row for row in rows if any(row)]
+
+
+def csv_text(lines: Iterable[Mapping[str, object]]) -> str:
+    """Return lines with the same keys as CSV, the keys as its head; None is an empty cell."""
+    rows = list(lines)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def write_cells(path: Path, rows: Iterable[Sequence[str]]) -> None:

@@ -73,6 +73,21 @@ def file_in(folder: Path, name: str) -> Iterator[Path]:
         ) from None
 
 
+def write_text(path: Path, text: str) -> Path:
+    """Write a text, whole or not at all, into a folder that is made if missing; return its path.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
+    return path
+
+
 def remove_leftovers(folders: Iterable[Path]) -> None:
     """Remove the temporary files that runs left in these folders when they were killed."""
     for folder in folders:

@@ -1,8 +1,14 @@
-"""What things are called in text: corruptions, suites, label spaces, ranges of Δv."""
+"""What things are called in text: models, corruptions, suites, label spaces, ranges of Δv."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 
 from eyechart.core.errors import UsageError
+from eyechart.models.card import SUFFIXES
+from eyechart.models.defences.defended import split_name
+from eyechart.models.find import FILES
+from eyechart.results.schema import HumanComparison
+from eyechart.scores.registry import PROPERTIES
 from eyechart.suites.published import TITLES
 from eyechart.suites.suite import load_suite, split_variant
 
@@ -20,6 +26,19 @@ LEFT_OUT = ("transform", "compression")
 
 PROPER = {"gaussian": "Gaussian", "jpeg": "JPEG", "hsv": "HSV", "poisson": "Poisson"}
 SPACES = {"native": "the models’ own classes", "entry16": "people’s 16 categories"}
+NO_REFERENCE = "no human reference"
+
+
+def short_names(models: Sequence[str]) -> list[str]:
+    """Return names that fit into a table: of files without folder and ending, if they differ."""
+    short = [_short(name) for name in models]
+    return short if len(set(short)) == len(short) else list(models)
+
+
+def _short(name: str) -> str:
+    defences, bare = split_name(name)
+    is_file = PurePath(bare).suffix.lower() in (*FILES, *SUFFIXES)
+    return defences + PurePath(bare).stem if is_file else name
 
 
 def corruption_title(name: str) -> str:
@@ -66,6 +85,22 @@ def title_below(group: str, corruption: str) -> str:
 def space_title(name: str) -> str:
     """Return which classes a label space has."""
     return SPACES.get(name, name)
+
+
+def short_space(name: str) -> str:
+    """Return which classes a label space has, where space is scarce."""
+    return "16 categories" if name == "entry16" else "own classes"
+
+
+def human_source(comparisons: Iterable[tuple[str, HumanComparison | None]]) -> str:
+    """Return whose responses stand for one corruption, given them by the property's letter."""
+    by_source: dict[str, list[str]] = {}
+    for letter, comparison in comparisons:
+        source = NO_REFERENCE if comparison is None else comparison.about
+        by_source.setdefault(source, []).append(PROPERTIES[letter])
+    if len(by_source) == 1:
+        return next(iter(by_source))
+    return "; ".join(f"{' and '.join(names)}: {source}" for source, names in by_source.items())
 
 
 def listed(words: Sequence[str]) -> str:

@@ -131,7 +131,7 @@ def _show_superclasses(results: "SuperclassResults") -> None:
     from rich.table import Table
 
     from eyechart.cli.shared.console import share_text, wide_console
-    from eyechart.reports.names import short_names
+    from eyechart.reports.words import short_names
 
     console = wide_console()
     names = [escape(name) for name in short_names([model.name for model in results.models])]

@@ -107,7 +107,7 @@ def _run(asked: "Retraining", load: "Load", device: "torch.device") -> "Retraine
 def _report(retrained: "Retrained", out: Path) -> None:
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.figures.curve_plot import draw_curves
-    from eyechart.reports.terminal.retraining import retraining_tables, write_changes
+    from eyechart.reports.terminal.retraining_tables import retraining_tables, write_changes
     from eyechart.results.writing import write_results
     from eyechart.training.retrain import EVALUATION, TABLE
 

@@ -28,7 +28,7 @@ def table(
 
     from eyechart.cli.shared.console import wide_console
     from eyechart.reports.terminal.columns import stacked
-    from eyechart.reports.terminal.retraining_table import (
+    from eyechart.reports.terminal.retraining_tables import (
         read_retrainings,
         retrained_cells,
         retrained_latex,

@@ -15,9 +15,9 @@ from eyechart.reports.figures.panels import (
     real,
     unit_square,
 )
-from eyechart.reports.figures.paper_style import PEOPLE, SMALL, drawable, legend
+from eyechart.reports.figures.paper_style import SMALL, drawable, legend
 from eyechart.reports.series.areas import AreaPanel, area_panels_of
-from eyechart.reports.series.palette import AREAS
+from eyechart.reports.series.palette import AREAS, PEOPLE_COLOUR
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import suite_title
 from eyechart.scores.registry import PROPERTIES
@@ -62,7 +62,7 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
     legend(
         figure,
         [
-            key("people", PEOPLE, linewidth=1.6),
+            key("people", PEOPLE_COLOUR, linewidth=1.6),
             key(drawable(series[0].model.short), AREAS["model"][1], linestyle="--", linewidth=1.6),
             Patch(facecolor=BOTH, label="below both curves"),
             *(
@@ -89,7 +89,7 @@ def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
             change, bottom, top, where=top >= bottom, interpolate=True, facecolor=TINTS[side],
             edgecolor=AREAS[side][1], hatch=HATCHES[side], linewidth=0,
         )  # fmt: skip
-    axes.plot(change, human, color=PEOPLE, linewidth=1.6)
+    axes.plot(change, human, color=PEOPLE_COLOUR, linewidth=1.6)
     axes.plot(change, model, color=AREAS["model"][1], linestyle="--", linewidth=1.6)
     rows = (*panel.areas, *panel.scores)
     numbers = ["–" if value is None else f"{value:.3f}" for _, value in rows]

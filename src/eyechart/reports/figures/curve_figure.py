@@ -20,10 +20,11 @@ from eyechart.reports.figures.panels import (
     say,
     unit_square,
 )
-from eyechart.reports.figures.paper_style import PEOPLE, Look, drawable, legend, looks_of
+from eyechart.reports.figures.paper_style import Look, drawable, legend, looks_of
 from eyechart.reports.series.curves import CurvePanel, curve_panels
+from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.reports.series.report import Part, Report
-from eyechart.reports.words import suite_title
+from eyechart.reports.words import short_space, suite_title
 from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.35
@@ -71,9 +72,8 @@ def _band(part: Part) -> float:
 def size(part: Part, space: str) -> str:
     """Return how many pictures there were in which classes, and whether they are too few."""
     board = part.standings.board
-    classes = "16 categories" if space == "entry16" else "own classes"
     verdict = f" ({board.verdict(space)})" if board.verdict(space) else ""
-    return f"{board.pictures(space)} pictures, {classes}{verdict}"
+    return f"{board.pictures(space)} pictures, {short_space(space)}{verdict}"
 
 
 def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
@@ -92,7 +92,7 @@ def draw_overview(part: Part, space: str, letters: tuple[str, ...]) -> Figure:
     if len(letters) > 1:
         handles += [key(names[letter], linestyle=STYLES[letter]) for letter in letters]
     if any(panel.humans is not None for series in by_corruption for panel in series):
-        handles.append(key("people", PEOPLE, linewidth=1.8))
+        handles.append(key("people", PEOPLE_COLOUR, linewidth=1.8))
     legend(figure, handles)
     return figure
 

@@ -11,7 +11,9 @@ import numpy as np
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
 from eyechart.reports.series.curves import CurvePanel, CurveSeries, run_panels
-from eyechart.reports.series.report import PEOPLE_COLOUR, ModelEntry, models_of
+from eyechart.reports.series.palette import PEOPLE_COLOUR
+from eyechart.reports.series.report import ModelEntry, models_of
+from eyechart.reports.words import short_space
 from eyechart.results.schema import Results, check_results
 
 if TYPE_CHECKING:
@@ -109,11 +111,10 @@ def _figure(
 
 
 def _title(results: Results, model: ModelEntry, space: str) -> str:
-    where = "16 categories" if space == "entry16" else "own classes"
     fit, scores = results.config.fit, model.results.spaces[space]
     bins = fit.bins - (fit.binning == "paper")
     return (
-        f"{results.config.suite}: {scores.pictures} pictures, {where},"
+        f"{results.config.suite}: {scores.pictures} pictures, {short_space(space)},"
         f" {bins} bins of at least {fit.least:g} answers"
         + (f": {scores.verdict}" if scores.verdict else "")
     )

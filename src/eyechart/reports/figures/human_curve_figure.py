@@ -22,7 +22,8 @@ from eyechart.reports.series.human_curves import (
     reference_line,
     reference_panels,
 )
-from eyechart.reports.series.report import COLOURS, Report
+from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.series.report import Report
 from eyechart.scores.curve_significance import PUBLISHED_LEVEL
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit

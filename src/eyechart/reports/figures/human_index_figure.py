@@ -27,7 +27,6 @@ from eyechart.reports.figures.panels import (
 from eyechart.reports.figures.paper_style import (
     INK,
     PAGE,
-    PEOPLE,
     SMALL,
     Look,
     category_patches,
@@ -42,6 +41,7 @@ from eyechart.reports.series.curves import (
     has_humans,
 )
 from eyechart.reports.series.human_index import ScoreBar, score_bars
+from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, suite_title
 
@@ -126,7 +126,7 @@ def _bars(panel: CurvePanel) -> list[tuple[str, str]]:
 
 def _keys(with_people: bool, has_gaps: bool) -> list[Line2D]:
     """Return the legend's entries of lines."""
-    keys = [key("People, with 83 % band", PEOPLE, linewidth=1.8)] if with_people else []
+    keys = [key("People, with 83 % band", PEOPLE_COLOUR, linewidth=1.8)] if with_people else []
     keys.append(key("95 % interval", INK, linewidth=0.8))
     if has_gaps:
         keys.append(key("pale: not observed", INK, linewidth=0.9, alpha=0.4))

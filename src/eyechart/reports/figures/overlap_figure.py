@@ -22,8 +22,8 @@ from eyechart.reports.figures.paper_style import (
     SMALL,
     drawable,
 )
+from eyechart.reports.number_text import MISSING
 from eyechart.reports.series.overlap import OverlapPanel, overlap_titles
-from eyechart.reports.terminal.overlap_tables import UNKNOWN
 
 CELL = 0.17
 """The least side of a cell that holds a number, in inches."""
@@ -102,7 +102,7 @@ def _heat_map(axes: Axes, overlap: OverlapPanel, cell: float) -> None:
             _hatch(axes, row, column)
         if cell >= CELL:
             colour = "white" if score >= DARK else INK
-            text = UNKNOWN if np.isnan(score) else f"{100 * score:.0f}"
+            text = MISSING if np.isnan(score) else f"{100 * score:.0f}"
             axes.text(column, row, text, ha="center", va="center", color=colour, fontsize=SMALL)
     _set_off(axes.get_xticklabels(), overlap)
     _set_off(axes.get_yticklabels(), overlap)

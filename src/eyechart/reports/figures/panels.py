@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, PEOPLE, SMALL
+from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, SMALL
+from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.results.schema import SampledCurve
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"
@@ -69,7 +70,7 @@ def _line(axes: Axes, x: Real, y: Real, colour: str, dash: Any, width: float) ->
 
 def draw_people(axes: Axes, line: SampledCurve, band: float = 0.2) -> Line2D:
     """Draw people's curve with its 83 % band."""
-    return draw_line(axes, line, colour=PEOPLE, band=band, width=1.8)
+    return draw_line(axes, line, colour=PEOPLE_COLOUR, band=band, width=1.8)
 
 
 def unit_square(axes: Axes) -> None:

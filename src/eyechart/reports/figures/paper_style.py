@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import Patch
 
-from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS
-from eyechart.reports.series.report import COLOURS, ModelEntry
+from eyechart.reports.series.palette import CATEGORY_COLOURS, CATEGORY_PATTERNS, COLOURS
+from eyechart.reports.series.report import ModelEntry
 
 COLUMN, PAGE = 3.3, 6.9
 """Widths of a column and of a page of a paper, in inches."""
@@ -25,7 +25,6 @@ SIZE, SMALL = 7.0, 6.5
 """Of text, in points: no text is smaller."""
 
 INK, MUTED, GRID = "#222222", "#666666", "#d9d9d9"
-PEOPLE = CATEGORY_COLOURS["people"][1]
 RIGHT, WRONG = "#0072B2", "#C1272D"
 LETTER = 0.056
 """Width of a letter of the smallest text, in inches."""

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from eyechart.reports.figures.drawings import Drawing, Drawings
 from eyechart.reports.figures.panels import key
 from eyechart.reports.figures.paper_style import COLUMN, INK, MARKERS, drawable, legend
-from eyechart.reports.series.report import COLOURS
+from eyechart.reports.series.palette import COLOURS
 from eyechart.reports.series.superclass_scatter import SuperclassScatter, superclass_scatter
 from eyechart.structure.study_results import SuperclassResults
 

@@ -3,9 +3,8 @@
 from markupsafe import Markup
 
 from eyechart.reports.html.cells import Numbers, count, percent, score
-from eyechart.reports.names import short_names
 from eyechart.reports.series.report import ModelEntry, Part
-from eyechart.reports.words import corruption_words, plural
+from eyechart.reports.words import corruption_words, plural, short_names
 
 LEAST = 0.01
 """Share of wrong answers from which on a corruption is worth naming."""

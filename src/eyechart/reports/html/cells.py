@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from eyechart.pipeline.caveats import MARK, MEANING
-from eyechart.reports.interval_text import UNDETERMINED, known
+from eyechart.reports.number_text import UNDETERMINED, known
 from eyechart.reports.series.report import pointer
 from eyechart.results.schema import Results
 from eyechart.scores.registry import Score

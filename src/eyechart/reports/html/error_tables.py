@@ -8,12 +8,11 @@ from markupsafe import Markup
 from eyechart.reports.html.cells import NOTHING, NumberCell, Numbers, hundredths, marked
 from eyechart.reports.html.html_table import Column, Table, TableRow
 from eyechart.reports.html.leaderboard_table import model_label
-from eyechart.reports.interval_text import UNDETERMINED
-from eyechart.reports.names import short_names
+from eyechart.reports.number_text import UNDETERMINED
 from eyechart.reports.series.model_errors import ErrorScores, error_columns, errors_in
+from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.trained_on import is_mean_marked, note_on
-from eyechart.reports.words import space_title
+from eyechart.reports.words import short_names, space_title
 from eyechart.scores.registry import DECLARED, SCORES
 
 TABLES = {score.name: SCORES[score.mean] for score in DECLARED if score.mean}
@@ -48,7 +47,7 @@ def _table(
         f"{SCORES[name].symbol} in percent of the errors of {baseline}, and clean error in percent"
         f" ({space_title(errors[0].space)}); lower is better"
     )
-    note = f"{first.note} {note_on(model.results for model in part.models)}".strip()
+    note = f"{first.note} {mark_note(model.results for model in part.models)}".strip()
     return Table(identity, caption, columns, rows, True, note, kind="dense stacked")
 
 

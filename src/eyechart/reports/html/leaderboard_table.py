@@ -15,9 +15,9 @@ from eyechart.reports.html.cells import (
     style_of,
 )
 from eyechart.reports.html.html_table import Column, Table, TableRow
+from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.palette import CATEGORY_COLOURS
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import listed, space_title
 from eyechart.scores.registry import LEADERBOARD, SCORES, Score, find
 
@@ -40,7 +40,7 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     caption = f"Models ranked by {SCORES[standings.by].symbol} in {where}"
     note = f"{standings.verdict.capitalize()}: no model is called ahead of another."
     note = note if standings.verdict else ""
-    note = f"{note} {note_on(model.results for model in part.models)}".strip()
+    note = f"{note} {mark_note(model.results for model in part.models)}".strip()
     return Table(f"leaderboard-{index}", caption, columns, rows, True, note, kind="stacked")
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from eyechart.reports.html.cells import NOTHING, Estimated, NumberCell, Numbers, marked
 from eyechart.reports.html.cells import score as score_style
 from eyechart.reports.html.html_table import MANY, Column, Shaded, Table, TableChoice, TableRow
+from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.trained_on import is_mean_marked, note_on
 from eyechart.reports.words import corruption_title, space_title
 from eyechart.scores.registry import BY_RELEVANCE, HUMANS, SCORES, Score, find
 
@@ -31,7 +31,7 @@ def overviews(report: Report, part: Part, index: int) -> list[TableChoice]:
                     _columns(part),
                     (*rows, _mean_row(report, part, space, name)),
                     True,
-                    note_on(model.results for model in part.models),
+                    mark_note(model.results for model in part.models),
                     kind="stacked by-model",
                 )
                 collected.append(TableChoice(title, table))

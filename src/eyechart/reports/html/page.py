@@ -11,8 +11,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
 from eyechart.core.version import __version__
 from eyechart.reports.html.charts.chart import Chart
 
@@ -55,17 +53,6 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
             version=__version__,
         )
     )
-
-
-def write_page(text: str, path: Path) -> Path:
-    """Write a page to a file and return its path."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
-    return path
 
 
 def is_page(path: Path) -> bool:

@@ -1,11 +1,12 @@
 """Models ranked in two ways: fixed severities against continuous ones, one benchmark or another."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import NumberCell, compared, count, counted
+from eyechart.reports.html.cells import compared, count, counted
 from eyechart.reports.html.html_table import Column, Table, TableRow
+from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural
 from eyechart.results.ranking_comparison import Rankings
@@ -36,12 +37,12 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
             (
                 _title(comparison.subject),
                 *(_ranks(comparison, name) for name in models),
-                _swaps(comparison),
+                counted(len(comparison.swaps)),
             )
         )
         for comparison in rankings
     )
-    sure = [line for comparison in rankings for line in _sure(comparison, short)]
+    sure = list(swap_sentences(rankings, short, title=_title, way_title=_way))
     total = sum(len(comparison.swaps) for comparison in rankings)
     text = Markup(
         "In each cell the ranks by {}, in this order. {} {} of two models’ order between two ways;"
@@ -64,16 +65,3 @@ def _way(name: str) -> str:
 def _ranks(rankings: Rankings, model: str) -> Markup:
     cells = [compared(count, ranking.ranks[model]) for ranking in rankings.ranks.values()]
     return Markup(" / ").join(cell.__html__() for cell in cells)
-
-
-def _swaps(rankings: Rankings) -> NumberCell:
-    return counted(len(rankings.swaps))
-
-
-def _sure(rankings: Rankings, short: Mapping[str, str]) -> Iterator[str]:
-    for one, two, swap in rankings.swaps:
-        if rankings.is_sure(swap):
-            yield (
-                f"{_title(rankings.subject)}: {_way(one)} puts {short[swap.first]} before"
-                f" {short[swap.second]}, {_way(two)} behind it."
-            )

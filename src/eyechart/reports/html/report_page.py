@@ -6,12 +6,13 @@ from pathlib import Path
 
 from eyechart.core.arguments import as_path
 from eyechart.core.errors import UsageError
+from eyechart.core.files import write_text
 from eyechart.reports.html.certainty import coverage_table
 from eyechart.reports.html.charts.chart import Chart
 from eyechart.reports.html.charts.report_charts import Placing, charts_of
 from eyechart.reports.html.embedded_images import Key, embedded
 from eyechart.reports.html.example_strips import example_keys
-from eyechart.reports.html.page import is_page, render_page, write_page
+from eyechart.reports.html.page import is_page, render_page
 from eyechart.reports.html.provenance_section import provenance_of
 from eyechart.reports.html.rank_tables import rank_tables
 from eyechart.reports.html.sections import part_view, summary_of, title_of
@@ -84,7 +85,7 @@ def write_report(
     report: Report, path: Path, overlap: OverlapPanel | None = None, structure: Sequence[View] = ()
 ) -> Path:
     """Write the page to a file and return its path."""
-    return write_page(render_report(report, overlap, structure), path)
+    return write_text(path, render_report(report, overlap, structure))
 
 
 def report_results(results: Results, path: str | os.PathLike[str]) -> Path:

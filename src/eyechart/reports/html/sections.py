@@ -18,9 +18,15 @@ from eyechart.reports.html.html_table import Table, TableChoice
 from eyechart.reports.html.leaderboard_table import leaderboard
 from eyechart.reports.html.overview import bounds, overviews
 from eyechart.reports.html.verdict import Verdict, about_people, verdict_on
-from eyechart.reports.human_sources import NONE, source_in_words
 from eyechart.reports.series.report import Part, Report
-from eyechart.reports.words import corruption_title, listed, plural, suite_title
+from eyechart.reports.words import (
+    NO_REFERENCE,
+    corruption_title,
+    human_source,
+    listed,
+    plural,
+    suite_title,
+)
 
 
 @dataclass(frozen=True)
@@ -123,8 +129,8 @@ def _humans(part: Part, corruption: str) -> str:
             properties = {} if score is None else score.properties
             collected = [(letter, scored.people) for letter, scored in properties.items()]
             if any(people is not None for _, people in collected):
-                return f"Human reference: {source_in_words(collected)}."
-    return f"{NONE.capitalize()}." if compared else ""
+                return f"Human reference: {human_source(collected)}."
+    return f"{NO_REFERENCE.capitalize()}." if compared else ""
 
 
 def title_of(report: Report) -> str:

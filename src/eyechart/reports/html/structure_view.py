@@ -8,6 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
+from eyechart.core.files import write_text
 from eyechart.reports.html.cells import hundredths
 from eyechart.reports.html.charts.chart import (
     INTERVAL,
@@ -22,14 +23,14 @@ from eyechart.reports.html.charts.chart import (
     slug,
 )
 from eyechart.reports.html.html_table import Column, Shaded, Table, TableRow
-from eyechart.reports.html.page import render_page, write_page
-from eyechart.reports.names import short_names
-from eyechart.reports.series.report import COLOURS
+from eyechart.reports.html.page import render_page
+from eyechart.reports.series.palette import COLOURS
 from eyechart.reports.series.superclass_scatter import (
     SuperclassScatter,
     is_superclass_study,
     superclass_scatter,
 )
+from eyechart.reports.words import short_names
 from eyechart.structure.holdout_scores import notes_on
 from eyechart.structure.study_results import (
     AccuracyEstimate,
@@ -103,7 +104,7 @@ def write_structure_page(folders: Sequence[Path], path: Path) -> Path:
         title="New styles and new kinds",
         summary=f"{kinds} of what was held out of training: how well is it recognised?",
     )
-    return write_page(text, path)
+    return write_text(path, text)
 
 
 def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:

@@ -5,7 +5,7 @@ A panel is one model under one corruption; charts and figures put panels side by
 
 from dataclasses import dataclass
 
-from eyechart.reports.interval_text import known
+from eyechart.reports.number_text import known
 from eyechart.reports.series.curves import Range, curve_panel
 from eyechart.reports.series.report import ModelEntry, Part
 from eyechart.reports.words import corruption_title, listed, places

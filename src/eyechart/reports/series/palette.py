@@ -4,6 +4,12 @@ from collections.abc import Iterable, Mapping
 
 from eyechart.suites.published import WITH_LEVELS
 
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *("#882255", "#999933", "#332288", "#117733"),
+)
+"""Of models: those of Okabe and Ito, then of Tol."""
+
 CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
     "people": ("People", "#444444"),
     "ViT": ("Vision transformer", "#842A8C"),
@@ -15,6 +21,8 @@ CATEGORY_COLOURS: Mapping[str, tuple[str, str]] = {
 }
 """Title and colour of people and of each of `models.published_study.CATEGORIES`; vision
 transformers are purple, as in the study's figures."""
+
+PEOPLE_COLOUR = CATEGORY_COLOURS["people"][1]
 
 SYMBOLS = (
     "circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down", "hexagon",

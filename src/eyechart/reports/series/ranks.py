@@ -3,6 +3,7 @@
 Scores and ranks come from comparing runs; no results.json has them.
 """
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from eyechart.reports.series.report import ModelEntry, Report
@@ -66,6 +67,26 @@ class RankPanel:
         if moved:
             more = f"{listed(moved)} change places by more than chance"
         return f"Under {corruption_words(self.corruption)}: {', '.join(leaders)}; {more}."
+
+
+def swap_sentences(
+    rankings: Iterable[Rankings],
+    short: Mapping[str, str],
+    *,
+    title: Callable[[str], str],
+    way_title: Callable[[str], str],
+) -> Iterator[str]:
+    """Yield a sentence for each two models that two ways put in opposite orders beyond chance.
+
+    `short`: names of models. `title`: of what models are ranked under; `way_title`: of a way.
+    """
+    for comparison in rankings:
+        for one, two, swap in comparison.swaps:
+            if comparison.is_sure(swap):
+                yield (
+                    f"{title(comparison.subject)}: {way_title(one)} puts {short[swap.first]} before"
+                    f" {short[swap.second]}, {way_title(two)} behind it."
+                )
 
 
 def way_title(way: str) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from eyechart.core.errors import UsageError
 from eyechart.models.published_study import CATEGORIES
-from eyechart.reports.names import short_names
+from eyechart.reports.series.palette import COLOURS
+from eyechart.reports.words import short_names
 from eyechart.results.ranking_comparison import (
     Discrete,
     Rankings,
@@ -16,13 +17,6 @@ from eyechart.results.ranking_comparison import (
 from eyechart.results.runs import Board, Run, make_boards, read_run
 from eyechart.results.schema import ModelResults, Results, SpaceResults
 from eyechart.results.standings import Standings, stand
-
-PEOPLE_COLOUR = "#444444"
-COLOURS = (
-    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
-    *("#882255", "#999933", "#332288", "#117733"),
-)
-"""Told apart by people with any kind of colour vision (Okabe and Ito, then Tol)."""
 
 
 @dataclass(frozen=True, eq=False)

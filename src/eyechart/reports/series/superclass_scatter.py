@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eyechart.reports.names import short_names
+from eyechart.reports.words import short_names
 from eyechart.structure.study_results import (
     RESULTS,
     SUPERCLASS,

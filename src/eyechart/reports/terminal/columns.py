@@ -1,7 +1,7 @@
 """Tables for the terminal: columns that do not fit beside each other come in further tables."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,6 +28,24 @@ def stacked(
     columns set flush left. `last_apart`: the last row is a summary, set off by a line. Cells may
     hold mark-up.
     """
+    from rich import box
+    from rich.table import Table
+
+    for group in [range(kept, len(head))] if markdown else _groups(head, rows, kept, width):
+        columns = [*range(kept), *group]
+        table = Table(box=box.MARKDOWN if markdown else box.SIMPLE_HEAD)
+        for index in columns:
+            side = "left" if index in left else "right"
+            table.add_column(head[index], justify=side, overflow="fold")  # type: ignore[arg-type]
+        for number, row in enumerate(rows, start=1):
+            if last_apart and number == len(rows):
+                table.add_section()
+            table.add_row(*(row[index] for index in columns))
+        yield table
+
+
+def _groups(head: Sequence[str], rows: Rows, kept: int, width: int) -> list[list[int]]:
+    """Return which columns behind the first `kept` stand beside each other."""
     from rich.text import Text
 
     sizes = [
@@ -35,36 +53,10 @@ def stacked(
         + PADDING
         for index, title in enumerate(head)
     ]
+    groups: list[list[int]] = [[]]
     room = width - sum(sizes[:kept])
-    group: list[int] = []
-    groups = []
     for index in range(kept, len(head)):
-        if group and not markdown and sum(sizes[column] for column in group) + sizes[index] > room:
-            groups.append(group)
-            group = []
-        group.append(index)
-    for columns in [*groups, group]:
-        places = [*range(kept), *columns]
-        yield _table(head, rows, places, left, markdown, last_apart)
-
-
-def _table(
-    head: Sequence[str],
-    rows: Rows,
-    places: Sequence[int],
-    left: Collection[int],
-    markdown: bool,
-    last_apart: bool,
-) -> "Table":
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.MARKDOWN if markdown else box.SIMPLE_HEAD)
-    for index in places:
-        side: Literal["left", "right"] = "left" if index in left else "right"
-        table.add_column(head[index], justify=side, overflow="fold")
-    for number, row in enumerate(rows):
-        if last_apart and number == len(rows) - 1:
-            table.add_section()
-        table.add_row(*(row[index] for index in places))
-    return table
+        if groups[-1] and sum(sizes[column] for column in groups[-1]) + sizes[index] > room:
+            groups.append([])
+        groups[-1].append(index)
+    return groups

@@ -1,21 +1,18 @@
 """Compared runs as tables for the terminal and as files: leaderboard.csv, pairs.csv and others."""
 
-import csv
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from io import StringIO
 from itertools import combinations
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.csv_table import csv_text
 from eyechart.pipeline.caveats import MARK
-from eyechart.reports.interval_text import interval_text, known
-from eyechart.reports.names import short_names
+from eyechart.reports.number_text import MISSING, estimate_texts, known, rank_text
+from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.terminal.columns import stacked
+from eyechart.reports.words import short_names, short_space
 from eyechart.results.ranking_comparison import Discrete, Rankings
 from eyechart.results.standings import Standings
 from eyechart.scores.registry import IN_TERMINAL, LEADERBOARD, SCORES, Score
@@ -26,13 +23,15 @@ from eyechart.suites.suite import split_variant
 if TYPE_CHECKING:
     from rich.table import Table
 
+Line = dict[str, object]
+"""A line of a CSV file, or an object of a JSON file."""
+
 
 def board_title(standings: Standings) -> str:
     """Return one line on what a board is of."""
     board = standings.board
-    where = "16 categories" if standings.space == "entry16" else "own classes"
-    pictures = board.pictures(standings.space)
-    text = f"{board.suite}, {where}, {pictures} pictures, by {SCORES[standings.by].title}"
+    text = f"{board.suite}, {short_space(standings.space)}, {board.pictures(standings.space)}"
+    text += f" pictures, by {SCORES[standings.by].title}"
     return f"{text}; baseline {short_names([board.baseline])[0]}" if board.baseline else text
 
 
@@ -45,25 +44,21 @@ def board_tables(standings: Standings, width: int, markdown: bool = False) -> It
     columns = [
         score for score in LEADERBOARD if score.name in standings.scores and score.name in wanted
     ]
-    places = {name: str(index + 1) for index, name in enumerate(standings.order)}
-    short = dict(zip(standings.order, short_names(standings.order), strict=True))
+    positions = {name: str(index + 1) for index, name in enumerate(standings.order)}
     rows = []
-    for model in standings.order:
-        low, high = standings.ranks.intervals[model]
-        span = f"{low:g}" if low == high else f"{low:g}–{high:g}"
-        behind = standings.worse_than(model)
-        ahead = ", ".join(places[name] for name in behind) or "–"
-        cells = [shown(standings.scores[score.name][model], score) for score in columns]
+    for model, short in zip(standings.order, short_names(standings.order), strict=True):
+        behind = ", ".join(positions[name] for name in standings.worse_than(model)) or MISSING
+        cells = [bracketed(standings.scores[score.name][model], score) for score in columns]
         mark = f" {MARK}" if standings.board.marked(model) else ""
-        rows.append((places[model], escape(short[model]) + mark, span, ahead, *cells))
+        ranks = rank_text(standings.ranks.intervals[model])
+        rows.append((positions[model], escape(short) + mark, ranks, behind, *cells))
     head = ("#", "model", "rank 95 %", "ahead of #", *(score.title for score in columns))
     return stacked(head, rows, width=width, kept=2, left=(1,), markdown=markdown)
 
 
-def shown(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval; CE in percent, as the field writes it."""
-    ends = interval_text(estimate.interval95, score.decimals - 1, score.scale)
-    return f"{score.scale * estimate.value:.{score.decimals}f} ({ends})"
+def bracketed(estimate: Estimate, score: Score) -> str:
+    """Return a score with its 95 % interval in brackets; CE in percent, as the field writes it."""
+    return "{} ({})".format(*estimate_texts(estimate, score))
 
 
 def rankings_tables(
@@ -80,45 +75,37 @@ def rankings_tables(
             " / ".join(f"{ranking.ranks[model]:g}" for ranking in comparison.ranks.values())
             for model in models
         ]
-        rows.append((_ranked_by(comparison), *cells, str(len(comparison.swaps))))
+        rows.append((_ranked_by(comparison.subject), *cells, str(len(comparison.swaps))))
     head = (f"rank by {' / '.join(ways)}", *map(escape, short_names(models)), "pairs swapped")
     return stacked(head, rows, width=width, markdown=markdown)
 
 
 def swap_lines(rankings: Sequence[Rankings]) -> list[str]:
     """Return a sentence for each two models that two ways put in opposite orders beyond chance."""
-    models = dict.fromkeys(
-        name
-        for comparison in rankings
-        for name in comparison.ranks[next(iter(comparison.ranks))].ranks
+    models = list(
+        dict.fromkeys(
+            name
+            for comparison in rankings
+            for name in comparison.ranks[next(iter(comparison.ranks))].ranks
+        )
     )
-    short = dict(zip(models, short_names(list(models)), strict=True))
-    return [
-        f"{_ranked_by(comparison)}: {one} puts {short[swap.first]} before"
-        f" {short[swap.second]}, {two} behind it."
-        for comparison in rankings
-        for one, two, swap in comparison.swaps
-        if comparison.is_sure(swap)
-    ]
+    short = dict(zip(models, short_names(models), strict=True))
+    return list(swap_sentences(rankings, short, title=_ranked_by, way_title=str))
 
 
-def _ranked_by(rankings: Rankings) -> str:
+def _ranked_by(name: str) -> str:
     """Return the title of the score, or the corruption, that models are ranked under."""
-    return SCORES[rankings.subject].title if rankings.subject in SCORES else rankings.subject
+    return SCORES[name].title if name in SCORES else name
 
 
 def coverage_table(discrete: Discrete, markdown: bool = False) -> "Table":
     """Return the share of Δv that both test sets cover, by corruption."""
     rows = [
-        (name, _share(fixed), _share(continuous))
-        for name, (fixed, continuous) in discrete.coverage.items()
+        (name, *(MISSING if math.isnan(share) else f"{share:.3f}" for share in shares))
+        for name, shares in discrete.coverage.items()
     ]
     head = ("Δv covered", "ImageNet-C", "VCR")
     return next(stacked(head, rows, width=80, markdown=markdown))
-
-
-def _share(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def comparison_texts(
@@ -130,37 +117,20 @@ def comparison_texts(
         "pairs.csv": csv_text(_pairs(boards)),
     }
     if discrete is not None or benchmarks:
-        collected = {
+        content = {
             "corruptions": [] if discrete is None else list(map(_plain, discrete.corruptions)),
             "coverage": {} if discrete is None else _coverage(discrete),
             "benchmarks": list(map(_plain, benchmarks)),
         }
-        texts["rankings.json"] = json.dumps(collected, indent=1, allow_nan=False) + "\n"
+        texts["rankings.json"] = json.dumps(content, indent=1, allow_nan=False) + "\n"
     return texts
 
 
-def write_texts(folder: Path, texts: Mapping[str, str]) -> list[Path]:
-    """Write files by name into a folder, which is made if it is missing; return their paths."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"Cannot write into {folder}: it is a file, not a folder.")
-    written = []
-    for name, text in texts.items():
-        path = folder / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with atomic_file(path) as temporary:
-                temporary.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
-        written.append(path)
-    return written
-
-
-def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
+def _leaders(boards: Sequence[Standings]) -> Iterator[Line]:
     for standings in boards:
         for model in standings.order:
             low, high = standings.ranks.intervals[model]
-            line: dict[str, Any] = {
+            line: Line = {
                 "suite": standings.board.suite,
                 "space": standings.space,
                 "pictures": standings.board.pictures(standings.space),
@@ -173,21 +143,15 @@ def _leaders(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
                 "rank_low95": low,
                 "rank_high95": high,
             }
-            for score in LEADERBOARD:
-                name = score.name
+            for name in (score.name for score in LEADERBOARD):
                 estimate = standings.scores.get(name, {}).get(model)
-                cells: tuple[float | None, ...] = (None, None, None)
-                if estimate is not None:
-                    cells = (estimate.value, *estimate.interval95)
-                names = (name, f"{name}_low95", f"{name}_high95")
-                line |= {
-                    key: None if (number := known(cell)) is None else round(number, 6)
-                    for key, cell in zip(names, cells, strict=True)
-                }
+                ends = (None, None) if estimate is None else estimate.interval95
+                line[name] = rounded(None if estimate is None else estimate.value)
+                line[f"{name}_low95"], line[f"{name}_high95"] = map(rounded, ends)
             yield line
 
 
-def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
+def _pairs(boards: Sequence[Standings]) -> Iterator[Line]:
     for standings in boards:
         for pair in standings.pairs:
             low, high = map(known, pair.interval)
@@ -198,17 +162,13 @@ def _pairs(boards: Sequence[Standings]) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-def csv_text(lines: Iterator[dict[str, Any]]) -> str:
-    """Return lines with the same keys as CSV, the keys as its head."""
-    rows = list(lines)
-    file = StringIO()
-    writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+def rounded(value: float | None) -> float | None:
+    """Return a number as CSV files hold it, None if there is none."""
+    number = known(value)
+    return None if number is None else round(number, 6)
 
 
-def _plain(rankings: Rankings) -> dict[str, Any]:
+def _plain(rankings: Rankings) -> Line:
     return {
         "what": rankings.subject,
         "ways": {
@@ -219,7 +179,7 @@ def _plain(rankings: Rankings) -> dict[str, Any]:
             for way, scores in rankings.scores.items()
         },
         "kendall_tau": {
-            f"{one} / {two}": None if math.isnan(tau) else tau
+            f"{one} / {two}": known(tau)
             for one, two in combinations(rankings.ranks, 2)
             if (tau := kendall_tau(rankings.ranks[one], rankings.ranks[two])) is not None
         },
@@ -234,11 +194,8 @@ def _plain(rankings: Rankings) -> dict[str, Any]:
     }
 
 
-def _coverage(discrete: Discrete) -> dict[str, dict[str, float | None]]:
+def _coverage(discrete: Discrete) -> Line:
     return {
-        name: {
-            "imagenet-c": None if math.isnan(fixed) else fixed,
-            "vcr": None if math.isnan(continuous) else continuous,
-        }
+        name: {"imagenet-c": known(fixed), "vcr": known(continuous)}
         for name, (fixed, continuous) in discrete.coverage.items()
     }

@@ -6,16 +6,15 @@ from pathlib import Path
 import yaml
 from markupsafe import Markup
 
-from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.verdict import verdict_on
-from eyechart.reports.names import short_names
+from eyechart.reports.series.overall_scores import overall_scores
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.terminal.card_tables import by_corruption, heading, leaderboards
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
-from eyechart.reports.terminal.model_index import model_index, overall
-from eyechart.reports.words import corruption_title, listed, suite_title
+from eyechart.reports.terminal.model_index import model_index
+from eyechart.reports.words import corruption_title, listed, short_names, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import SpaceResults
 from eyechart.scores.registry import OVERALL
@@ -28,13 +27,7 @@ INTERVALS = "In brackets: what a number lies within in 95 % of resampled sets of
 
 def write_card(report: Report, path: Path) -> Path:
     """Write the card and return its path."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_file(path) as temporary:
-            temporary.write_text(card_of(report), encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
-    return path
+    return write_text(path, card_of(report))
 
 
 def is_card(path: Path) -> bool:
@@ -99,7 +92,7 @@ def _meanings(report: Report) -> Iterator[str]:
         for part in report.parts
         for model in part.models
         for space in model.results.spaces.values()
-        for name in overall(space)
+        for name in overall_scores(space)
     }
     for score in OVERALL:
         if score.name in present:

@@ -3,21 +3,23 @@
 The format: https://github.com/huggingface/hub-docs/blob/main/modelcard.md
 """
 
-from collections.abc import Iterator
 from pathlib import PurePath
-from typing import Any
 
-from eyechart.reports.interval_text import known
+from eyechart.reports.number_text import known
+from eyechart.reports.series.overall_scores import averaged, overall_scores
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.terminal.markdown import one_line
 from eyechart.reports.words import space_title, suite_title
 from eyechart.results.runs import Run
 from eyechart.results.schema import SpaceResults
-from eyechart.scores.registry import BASELINE, OVERALL, SCORES, find
+from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
+Block = dict[str, object]
+"""A part of the block, as YAML writes it."""
 
-def model_index(report: Report) -> list[dict[str, Any]]:
+
+def model_index(report: Report) -> list[Block]:
     """Return the block: an entry for each model, with a result for each test and label space."""
     return [
         {
@@ -27,40 +29,15 @@ def model_index(report: Report) -> list[dict[str, Any]]:
                 for part in report.parts
                 for tested in part.models
                 if tested.name == model.name
-                for space, scores in _scored(tested)
+                for space, scores in tested.results.spaces.items()
+                if overall_scores(scores)
             ],
         }
         for model in report.models
     ]
 
 
-def overall(space: SpaceResults) -> dict[str, Estimate]:
-    """Return the scores over a whole test that exist, by name, in the order of a card."""
-    collected: dict[str, Estimate | None] = {
-        score.name: find(space, score.overall_path) for score in OVERALL
-    }
-    return {
-        name: number for name, number in collected.items() if number is not None and number.is_known
-    }
-
-
-def averaged(run: Run, space: SpaceResults, name: str) -> tuple[str, ...]:
-    """Return the corruptions that an overall score is the mean over; none of clean accuracy."""
-    counted, score = run.config.means_over, SCORES[name]
-    if score.of_test:
-        return counted if BASELINE in score.needs else ()
-    return tuple(name for name in counted if find(space, score.path(name)) is not None)
-
-
-def _scored(model: ModelEntry) -> Iterator[tuple[str, SpaceResults]]:
-    for name, space in model.results.spaces.items():
-        if overall(space):
-            yield name, space
-
-
-def _result(
-    run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults
-) -> dict[str, Any]:
+def _result(run: Run, part: Part, name: str, model: ModelEntry, space: SpaceResults) -> Block:
     images, config = run.results.images, run.config
     # a card travels, and folders of this machine mean nothing elsewhere
     source = PurePath(images.source).name or "pictures"
@@ -82,13 +59,13 @@ def _result(
             },
         },
         "metrics": [
-            _metric(run, space, metric, number) for metric, number in overall(space).items()
+            _metric(run, space, metric, number) for metric, number in overall_scores(space).items()
         ],
     }
 
 
-def _metric(run: Run, space: SpaceResults, name: str, number: Estimate) -> dict[str, Any]:
-    details: dict[str, Any] = {"interval95": [known(end) for end in number.interval95]}
+def _metric(run: Run, space: SpaceResults, name: str, number: Estimate) -> Block:
+    details: Block = {"interval95": [known(end) for end in number.interval95]}
     score = SCORES[name]
     if over := averaged(run, space, name):
         details["mean_over"] = len(over)

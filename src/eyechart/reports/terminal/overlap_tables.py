@@ -12,15 +12,12 @@ from eyechart.overlap.accuracy_table import STANDARD
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.overlap.matrix_intervals import OverlapIntervals
 from eyechart.overlap.selection import ThresholdRange
-from eyechart.reports.interval_text import interval_text
+from eyechart.reports.number_text import MISSING, interval_text
 
 if TYPE_CHECKING:
     # these bring torch along, which most tables can do without
     from eyechart.overlap.balance import Balance
     from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
-
-UNKNOWN = "–"
-"""What stands in a cell without a score."""
 
 Rows = list[tuple[str, ...]]
 Table = tuple[tuple[str, ...], Rows]
@@ -50,7 +47,7 @@ def nearest_table(
     rows: Rows = []
     for index, name in enumerate(matrix.names):
         row = np.where(np.arange(len(matrix)) == index, np.nan, matrix.scores[index])
-        cells = [UNKNOWN] * (3 + len(sure))
+        cells = [MISSING] * (3 + len(sure))
         if not np.isnan(row).all():
             near = int(np.nanargmax(row))
             cells = [matrix.names[near], score_text(row[near])]
@@ -59,7 +56,7 @@ def nearest_table(
             if seed_deviation is not None:
                 cells.append(score_text(seed_deviation[index, near]))
             cells.append(score_text(float(np.nanmean(row))))
-        gain = UNKNOWN if matrix.gains is None else f"{matrix.gains[index]:.3f}"
+        gain = MISSING if matrix.gains is None else f"{matrix.gains[index]:.3f}"
         rows.append((name, gain, *cells))
     return ("corruption", "own gain", "overlaps most with", "by", *sure, "mean overlap"), rows
 
@@ -139,7 +136,7 @@ def coverage_table(coverage: "BenchmarkCoverage") -> Table:
     for test in coverage.covers:
         verdict = "yes" if test.corruption in coverage.covered else "no"
         verdict = "undetermined" if test.corruption in coverage.undetermined else verdict
-        rows.append((test.corruption, test.nearest or UNKNOWN, score_text(test.score), verdict))
+        rows.append((test.corruption, test.nearest or MISSING, score_text(test.score), verdict))
     return ("corruption", "overlaps most with", "by", "covered"), rows
 
 
@@ -170,7 +167,7 @@ def percent_range(ends: tuple[float, float]) -> str:
 
 def score_text(score: float) -> str:
     """Return a score in two digits, or a dash where it is undetermined."""
-    return UNKNOWN if math.isnan(score) else f"{score:.2f}"
+    return MISSING if math.isnan(score) else f"{score:.2f}"
 
 
 def _cell(value: float) -> str:

@@ -1,10 +1,11 @@
 """Published results as tables for the terminal and as CSV files, with source and image set."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from eyechart.reports.number_text import MISSING
 from eyechart.reports.terminal.columns import stacked
-from eyechart.reports.terminal.leaderboard import shown
+from eyechart.reports.terminal.leaderboard import Line, bracketed, rounded
 from eyechart.results.published_results import PublishedModel, PublishedTable
 from eyechart.results.published_rows import RankedBoard
 from eyechart.scores.registry import LEADERBOARD, SCORES
@@ -67,7 +68,7 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
     rows = []
     for row in ranked.rows:
         if row.table is None or row.row is None:
-            score = shown(ranked.standings.scores[by][row.model], SCORES[by])
+            score = bracketed(ranked.standings.scores[by][row.model], SCORES[by])
         else:
             score = _cell(row.row, by, row.table.is_computed)
         where = "this run" if row.table is None else f"published: {row.table.name}"
@@ -78,7 +79,7 @@ def ranked_rows(ranked: RankedBoard, width: int, markdown: bool = False) -> Iter
 
 def published_lines(
     tables: Sequence[PublishedTable], boards: Sequence[RankedBoard]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Line]:
     """Yield a line for each published row; `rank` where it is ranked with runs."""
     ranks = {
         (row.table.name, row.model): row.rank
@@ -88,37 +89,33 @@ def published_lines(
     }
     for table in tables:
         for row in table.models:
-            line: dict[str, Any] = {
+            line: Line = {
                 "suite": table.suite, "table": table.name, "images": table.image_title,
                 "baseline": table.baseline, "source": table.source, "model": row.model,
                 "corruption": row.corruption, "rank": ranks.get((table.name, row.model)),
             }  # fmt: skip
-            yield line | {name: _rounded(row.scores.get(name)) for name in COLUMNS}
+            yield line | {name: rounded(row.scores.get(name)) for name in COLUMNS}
 
 
-def error_lines(tables: Sequence[PublishedTable]) -> Iterator[dict[str, Any]]:
+def error_lines(tables: Sequence[PublishedTable]) -> Iterator[Line]:
     """Yield a line for each published corruption error, as shares."""
     for table in tables:
         for row in table.models:
             for name in row.ce or row.relative_ce:
                 yield {
                     "table": table.name, "baseline": table.baseline, "model": row.model,
-                    "corruption": name, "ce": _rounded(row.ce.get(name)),
-                    "relative_ce": _rounded(row.relative_ce.get(name)),
+                    "corruption": name, "ce": rounded(row.ce.get(name)),
+                    "relative_ce": rounded(row.relative_ce.get(name)),
                 }  # fmt: skip
 
 
 def _cell(row: PublishedModel, name: str, is_computed: bool) -> str:
     """Return a score with as many digits as its source has, or two where it was computed."""
     if name not in row.scores:
-        return "–"
+        return MISSING
     value = row.scores[name]
     if name in SCORES and SCORES[name].is_percent:
         return f"{100 * value:.2f}" if is_computed else f"{round(100 * value, 2):g}"
     # human areas follow from numbers of three digits
     text = f"{value:.3f}" if name in AREAS else f"{value:.4f}"
     return text[:-1] if len(text) == 6 and text.endswith("0") else text
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)

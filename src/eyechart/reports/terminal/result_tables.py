@@ -1,13 +1,14 @@
 """What the terminal shows of an evaluation: a table for each model and label space."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from eyechart.pipeline.caveats import MARK
-from eyechart.reports.interval_text import interval_text
+from eyechart.reports.number_text import MISSING, estimate_texts
 from eyechart.reports.terminal.columns import stacked
-from eyechart.results.schema import CorruptionResults, Results, SpaceResults
-from eyechart.scores.registry import BASELINE, DECLARED, Score
+from eyechart.reports.words import NO_REFERENCE, human_source, short_space
+from eyechart.results.schema import CorruptionResults, ModelResults, Results, SpaceResults
+from eyechart.scores.registry import DECLARED, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -19,17 +20,38 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
     for model in results.models:
         for name, space in model.spaces.items():
             clean = space.clean_accuracy
-            title = f"{model.name}, {_space_title(name, space)}"
+            title = f"{model.name}, {short_space(name)} ({space.pictures} pictures)"
             title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
             if space.corruption_error is not None:
                 title += f", CE in percent of {space.corruption_error.baseline}'s errors"
             mean = f"mean {MARK}" if set(results.config.means_over) & set(model.marked) else "mean"
-            yield title, list(_tables(space, model.marked, mean, width))
+            yield title, list(_tables(model, space, mean, width))
 
 
-def _tables(
-    space: SpaceResults, marked: Collection[str], mean: str, width: int
-) -> Iterator["Table"]:
+def source_lines(results: Results) -> Iterator[str]:
+    """Yield a line for each human reference that was used, with the corruptions it stands for."""
+    by_source: dict[str, list[str]] = {}
+    corruptions = [
+        item for space in results.models[0].spaces.values() for item in space.corruptions.items()
+    ]
+    for corruption, score in corruptions:
+        people = [(letter, scored.people) for letter, scored in score.properties.items()]
+        if any(comparison is not None for _, comparison in people):
+            by_source.setdefault(human_source(people), []).append(corruption)
+    if not by_source:
+        return
+    order, more = results.config.human_names, ""
+    if len(order) > 1:
+        more = f" (precedence: {', '.join(order)}; a corruption's own responses before transferred)"
+    yield f"Human reference of each corruption{more}:"
+    known = {name for names in by_source.values() for name in names}
+    without = [name for name in dict(corruptions) if name not in known]
+    for source, names in (*by_source.items(), (NO_REFERENCE, without)):
+        if names:
+            yield f"  {', '.join(names)}: {source}"
+
+
+def _tables(model: ModelResults, space: SpaceResults, mean: str, width: int) -> Iterator["Table"]:
     from rich.markup import escape
 
     scores = _columns(space)
@@ -40,24 +62,21 @@ def _tables(
     )
     rows = [
         [
-            escape(corruption) + (f" {MARK}" if corruption in marked else ""),
-            *_cells(space, corruption, scores),
-            *([_verdict(space, space[corruption])] if has_verdict else []),
+            escape(corruption) + (f" {MARK}" if corruption in model.marked else ""),
+            *(_cell(find(space, score.path(corruption)), score, MISSING) for score in scores),
+            *([_verdict(space, results)] if has_verdict else []),
         ]
-        for corruption in space.corruptions
+        for corruption, results in space.corruptions.items()
     ]
     has_mean = len(space.corruptions) > 1 and bool(space.means)
     if has_mean:
-        verdict = [""] if has_verdict else []
-        rows.append([mean, *(_mean_cell(space, score) for score in scores), *verdict])
+        # the mean of CE is the mCE
+        paths = [(SCORES[score.mean] if score.mean else score).overall_path for score in scores]
+        means = (_cell(find(space, path), score) for path, score in zip(paths, scores, strict=True))
+        rows.append([mean, *means, *([""] if has_verdict else [])])
     head = ["corruption", *(score.title for score in scores), *(["verdict"] * has_verdict)]
     left = [0, len(scores) + 1] if has_verdict else [0]
     return stacked(head, rows, width=width, left=left, last_apart=has_mean)
-
-
-def _space_title(name: str, space: SpaceResults) -> str:
-    where = "16 categories" if name == "entry16" else "own classes"
-    return f"{where} ({space.pictures} pictures)"
 
 
 def _columns(space: SpaceResults) -> list[Score]:
@@ -76,34 +95,21 @@ def _columns(space: SpaceResults) -> list[Score]:
     return [score for score in DECLARED if score.is_main and score.name in present]
 
 
-def _mean_cell(space: SpaceResults, score: Score) -> str:
-    """Return the mean over corruptions: of CE, the mCE."""
-    errors = {} if space.corruption_error is None else space.corruption_error.means
-    mean = errors.get(score.mean) if score.mean else space.means.get(score.name)
-    return "" if mean is None else _number(mean, score)
-
-
-def _cells(space: SpaceResults, corruption: str, columns: list[Score]) -> Iterator[str]:
-    values = space[corruption].scores
-    for column in columns:
-        if BASELINE in column.needs and space.corruption_error is not None:
-            estimate = space.corruption_error.tables[column.name].get(corruption)
-        else:
-            estimate = values.get(column.name)
-        yield "–" if estimate is None else _number(estimate, column)
-
-
 def _verdict(space: SpaceResults, score: CorruptionResults) -> str:
-    collected = [
+    scenarios = [
         property_score.people.scenario
         for property_score in score.properties.values()
         if property_score.people is not None
     ]
-    if not collected:
-        return "no human reference"
-    return "too few photographs" if space.verdict else " / ".join(collected)
+    if not scenarios:
+        return NO_REFERENCE
+    return "too few photographs" if space.verdict else " / ".join(scenarios)
 
 
-def _number(estimate: Estimate, score: Score) -> str:
-    ends = interval_text(estimate.interval95, score.decimals - 1, score.scale)
-    return f"{score.scale * estimate.value:.{score.decimals}f} [dim]{ends}[/dim]"
+def _cell(estimate: Estimate | None, score: Score, missing: str = "") -> str:
+    return missing if estimate is None else score_with_interval(estimate, score)
+
+
+def score_with_interval(estimate: Estimate, score: Score) -> str:
+    """Return a score and its 95 % interval, which is dim."""
+    return "{} [dim]{}[/dim]".format(*estimate_texts(estimate, score))

@@ -23,8 +23,8 @@ from eyechart.reports.series.human_curves import (
     human_experiments,
     human_panels,
 )
-from eyechart.reports.series.palette import DASHES
-from eyechart.reports.series.report import COLOURS, Report
+from eyechart.reports.series.palette import COLOURS, DASHES
+from eyechart.reports.series.report import Report
 from eyechart.scores.registry import PROPERTIES
 
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from eyechart.reports.html.charts.chart import INK, MUTED, PAPER, Chart, Spec, escape, numbers
+from eyechart.reports.number_text import MISSING
 from eyechart.reports.series.overlap import OverlapPanel, overlap_in_words, overlap_labels
-from eyechart.reports.terminal.overlap_tables import UNKNOWN
 
 FEW = 16
 """Corruptions up to which each cell's score fits into it."""
@@ -73,7 +73,7 @@ def _unknown_cells(overlap: OverlapPanel, names: Sequence[str]) -> Spec:
         # plotly would choose a colour by that of the cell, and not see the page through it
         cells |= {"texttemplate": "%{text}", "textfont": {"size": 10, "color": INK}}
         # a text for all would be drawn over the numbers of the others
-        cells["text"] = [[UNKNOWN if math.isnan(n) else "" for n in row] for row in overlap.scores]
+        cells["text"] = [[MISSING if math.isnan(n) else "" for n in row] for row in overlap.scores]
     return cells
 
 

@@ -1,15 +1,32 @@
-"""Retrainings of several models in one table: Table 3 of the VCR paper, also as LaTeX."""
+"""What retraining changed, with tests: for the terminal, as CSV, and Table 3 of the VCR paper.
+
+A retraining writes retraining.csv; several of them are read back into one table, also as LaTeX.
+"""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
+from eyechart.core.files import write_text
+from eyechart.pipeline.caveats import MARK
 from eyechart.reports.figures.latex import lines_of_table, row, tex
-from eyechart.reports.words import corruption_title
+from eyechart.reports.number_text import p_value_text
+from eyechart.reports.terminal.columns import stacked
+from eyechart.reports.terminal.result_tables import score_with_interval
+from eyechart.reports.words import corruption_title, space_title
 from eyechart.scores.registry import CURVE_SCORES, SCORES, Score
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from eyechart.training.changes import ScoreChange
+    from eyechart.training.retrain import Retrained
+
+HEAD = ("corruption", "score", "before", "after", "after − before", "p, Holm", "95 % intervals")
 COLUMNS = ("before", "after", "space", "corruption", "trained_on", "score", "p_corrected")
 LEVEL = 0.05
 CAPTION = (
@@ -17,6 +34,66 @@ CAPTION = (
     " test with Holm's correction."
 )
 CLEAN = "clean"
+
+
+def retraining_tables(retrained: "Retrained", width: int) -> Iterator[tuple[str, list["Table"]]]:
+    """Yield a title and tables no wider than `width` for each label space."""
+    before, after = retrained.evaluation.models
+    for space in dict.fromkeys(change.space for change in retrained.changes):
+        scores = before.space(space)
+        rows = [
+            _change_row(change, change.corruption in after.marked, scores.verdict)
+            for change in retrained.changes
+            if change.space == space
+        ]
+        title = f"Before and after retraining, {space_title(space)} ({scores.pictures} pictures)"
+        yield title, list(stacked(HEAD, rows, width=width, kept=2, left=(0, 1, 6)))
+
+
+def _change_row(change: "ScoreChange", is_marked: bool, verdict: str) -> list[str]:
+    from rich.markup import escape
+
+    low, high = change.difference.interval
+    score = SCORES[change.score]
+    return [
+        escape(change.corruption or CLEAN) + (f" {MARK}" if is_marked else ""),
+        score.title,
+        score_with_interval(change.before, score),
+        score_with_interval(change.after, score),
+        f"{change.difference.difference:+.3f} [dim]{low:+.2f} to {high:+.2f}[/dim]",
+        "no claim" if verdict else p_value_text(change.corrected),
+        "no claim" if verdict else "apart" if change.is_apart else "overlap",
+    ]
+
+
+def write_changes(retrained: "Retrained", path: Path) -> Path:
+    """Write one line per label space, corruption and score, and return the path."""
+    return write_text(path, csv_text(_line(retrained, change) for change in retrained.changes))
+
+
+def _line(retrained: "Retrained", change: "ScoreChange") -> dict[str, object]:
+    before, after = retrained.evaluation.models
+    numbers = {}
+    for when, estimate in (("before", change.before), ("after", change.after)):
+        numbers[f"{when}_value"] = estimate.value
+        numbers[f"{when}_low95"], numbers[f"{when}_high95"] = estimate.interval95
+    numbers["difference"] = change.difference.difference
+    numbers["low95"], numbers["high95"] = change.difference.interval
+    numbers |= {"p_value": change.difference.p_value, "p_corrected": change.corrected}
+    return {
+        "before": before.name,
+        "after": after.name,
+        "space": change.space,
+        "corruption": change.corruption or CLEAN,
+        "trained_on": "yes" if change.corruption in after.marked else "no",
+        "score": change.score,
+        **{name: round(number, 6) for name, number in numbers.items()},
+        "intervals_overlap": "no" if change.is_apart else "yes",
+        "note": before.spaces[change.space].verdict,
+    }
+
+
+# Several retrainings
 
 
 @dataclass(frozen=True)
