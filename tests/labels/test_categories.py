@@ -1,4 +1,4 @@
-"""The 16 categories of people's answers, and the four rules that lead to them."""
+"""The 16 categories of people's answers, and the classes that belong to them."""
 
 import pytest
 import torch
@@ -6,24 +6,13 @@ import torch
 import eyechart as ec
 from eyechart.labels.categories import (
     CATEGORIES,
-    RULES,
+    category_maxima,
     category_of,
-    category_scores,
+    category_sums,
     members,
-    to_categories,
 )
 
-DOG, KNIFE, CAT = (CATEGORIES.index(name) for name in ("dog", "knife", "cat"))
-
-
-def probabilities(**given):
-    """One row of 1,000: what is given by class index, the rest shared out evenly."""
-    row = torch.zeros(1000, dtype=torch.float64)
-    for name, value in given.items():
-        row[int(name[1:])] = value
-    rest = row == 0
-    row[rest] = (1 - row.sum()) / rest.sum()
-    return row[None]
+DOG = CATEGORIES.index("dog")
 
 
 def test_207_classes_have_a_category_and_none_has_two():
@@ -44,41 +33,14 @@ def test_a_class_knows_its_category():
     assert category_of(classes).tolist() == [[CATEGORIES.index("airplane"), -1], [-1, DOG]]
 
 
-def test_rules_agree_where_one_class_has_nearly_all():
-    row = probabilities(_281=0.999)
-    assert {rule: int(to_categories(row, rule)) for rule in RULES} == dict.fromkeys(RULES, CAT)
+def test_maxima_and_sums_are_over_the_classes_of_a_category():
+    rows = torch.rand(50, 1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for place, category in enumerate(CATEGORIES):
+        classes = rows[:, list(members(category))]
+        assert torch.equal(category_maxima(rows)[:, place], classes.amax(dim=1))
+        torch.testing.assert_close(category_sums(rows)[:, place], classes.sum(dim=1))
 
 
-def test_the_mean_puts_dogs_at_a_disadvantage():
-    row = probabilities(_200=0.98, _499=0.01)
-    assert int(to_categories(row, "max")) == int(to_categories(row, "sum")) == DOG
-    assert int(to_categories(row, "mean")) == KNIFE
-    assert category_scores(row, "mean")[0, DOG] == pytest.approx(0.009, abs=0.0001)
-
-
-def test_the_sum_lets_many_small_chances_win():
-    row = probabilities(_499=0.05)
-    assert int(to_categories(row, "sum")) == DOG
-    assert int(to_categories(row, "max")) == KNIFE
-
-
-def test_a_class_without_a_category_is_passed_over_by_max_and_wrong_by_top1():
-    row = probabilities(_0=0.6, _281=0.3)
-    assert int(to_categories(row, "max")) == CAT
-    assert int(to_categories(row, "top1")) == -1
-
-
-def test_max_is_the_likeliest_of_the_207_classes():
-    rows = torch.rand(50, 1000, generator=torch.Generator().manual_seed(0))
-    own = torch.tensor([index for category in CATEGORIES for index in members(category)])
-    best = own[rows[:, own].argmax(dim=1)]
-    assert torch.equal(to_categories(rows), category_of(best))
-
-
-def test_what_cannot_be_mapped_is_refused():
-    with pytest.raises(ec.UsageError, match=r"\(B, 1000\)"):
-        to_categories(torch.rand(2, 10))
-    with pytest.raises(ec.UsageError, match="Unknown rule"):
-        to_categories(torch.rand(2, 1000), "median")
+def test_a_category_that_is_none_is_refused():
     with pytest.raises(ec.UsageError, match="Did you mean 'truck'"):
         members("trucks")

@@ -16,7 +16,7 @@ import pytest
 import eyechart
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.humans.importers import FORMATS
-from eyechart.labels.categories import RULES
+from eyechart.labels.rules import RULES
 from eyechart.predictions.engines import ENGINES
 from eyechart.scores.registry import SCORES
 from eyechart.suites.catalogue import list_corruptions
@@ -61,20 +61,12 @@ REGISTRIES = {
     "importers": Declared(
         list(FORMATS),
         {"humans/importers/"},
-        {
-            "experiment/server/routes.py": "counts of trials",
-            "humans/placement.py": "trials by the ruler of the VCR study",
-        },
+        {"experiment/server/routes.py": "counts of trials"},
     ),
     "label rules": Declared(
-        RULES,
-        {"labels/categories.py"},
-        {
-            "humans/human_settings.py": "help, which does not wait for torch",
-            "models/card.py": "the mean of a model's channels, its published accuracy",
-            "predictions/reading.py": "rules applied to what is recorded",
-            "predictions/record.py": "what is recorded, so that every rule can be applied",
-        },
+        list(RULES),
+        {"labels/rules.py"},
+        {"models/card.py": "the mean of a model's channels, its published accuracy"},
     ),
     "suites": Declared(
         PUBLISHED,

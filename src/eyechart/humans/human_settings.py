@@ -11,6 +11,8 @@ from typing import Annotated, TypeAlias
 from eyechart.core.arguments import FilePath, as_paths
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.registry import one_of
+from eyechart.labels.rules import DEFAULT_RULE, RULES
 
 Paths: TypeAlias = FilePath | Sequence[FilePath]
 
@@ -39,10 +41,10 @@ class ComparisonSettings(HumanSettings):
     rule: Annotated[
         str,
         Option(
-            help="From 1,000 classes to 16 categories: max, mean, sum or top1.",
+            help=f"From 1,000 classes to 16 categories: {one_of(RULES)}.",
             group="Human reference",
         ),
-    ] = "max"
+    ] = DEFAULT_RULE
     humans: Annotated[
         Paths | None,
         Option(

@@ -1,11 +1,10 @@
-"""The 16 everyday categories that people answer in, and how a model's 1,000 classes become them."""
+"""The 16 everyday categories that people answer in, and which of 1,000 classes belong to them."""
 
 from functools import cache
 
 import torch
 from torch import Tensor
 
-from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 
 CLASSES = 1000
@@ -34,9 +33,6 @@ _INDICES = {
 CATEGORIES = tuple(_INDICES)
 """In alphabetical order; a category is known by its place here."""
 
-RULES = ("max", "mean", "sum", "top1")
-"""How classes become categories: see `to_categories`."""
-
 NONE = -1
 """No category: a class outside the 207 that have one."""
 
@@ -58,40 +54,16 @@ def category_of(classes: Tensor) -> Tensor:
     return _table().to(classes.device)[classes]
 
 
-def category_scores(probabilities: Tensor, rule: str = "max") -> Tensor:
-    """Return one score per category, (B, 16), from the probabilities of all classes, (B, 1000).
-
-    "max": of its likeliest class. "mean" and "sum": over its classes. "top1": 1 for the category of
-    the likeliest class of all, if it has one.
-    """
-    if rule not in RULES:
-        raise unknown_name("rule", str(rule), RULES)
-    if probabilities.ndim != 2 or probabilities.shape[1] != CLASSES:
-        raise UsageError(
-            f"probabilities must be (B, {CLASSES}), got {tuple(probabilities.shape)}:"
-            " the 16 categories are made of ImageNet's classes."
-        )
-    if rule == "top1":
-        best = category_of(probabilities.argmax(dim=1))
-        return (best[:, None] == torch.arange(16, device=best.device)).to(probabilities.dtype)
-    indices, inside = _padded(probabilities.device)
-    member_scores = probabilities[:, indices]
-    if rule == "max":
-        return member_scores.masked_fill(~inside, -torch.inf).amax(dim=2)
-    total = member_scores.masked_fill(~inside, 0).sum(dim=2)
-    return total if rule == "sum" else total / inside.sum(dim=1)
+def category_maxima(values: Tensor) -> Tensor:
+    """Return the largest value among the classes of each category, (B, 16), of values (B, 1000)."""
+    indices, inside = _padded(values.device)
+    return values[:, indices].masked_fill(~inside, -torch.inf).amax(dim=2)
 
 
-def to_categories(probabilities: Tensor, rule: str = "max") -> Tensor:
-    """Return the category (B,) that a model's probabilities (B, 1000) stand for.
-
-    "max", the default: that of the likeliest of the 207 classes that have one. "mean": the largest
-    mean over a category's classes, which puts categories of many classes at a disadvantage. "sum":
-    the largest sum. "top1": that of the likeliest of all 1,000 classes, −1 if it has none.
-    """
-    scores = category_scores(probabilities, rule)
-    best = scores.argmax(dim=1)
-    return torch.where(scores.amax(dim=1) > 0, best, NONE) if rule == "top1" else best
+def category_sums(values: Tensor) -> Tensor:
+    """Return the sum over the classes of each category, (B, 16), of values (B, 1000)."""
+    indices, inside = _padded(values.device)
+    return values[:, indices].masked_fill(~inside, 0).sum(dim=2)
 
 
 @cache

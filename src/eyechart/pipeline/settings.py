@@ -305,7 +305,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     def checked(self) -> Self:
         """Return the settings, or raise a UsageError unless they make sense together."""
         from eyechart.humans.consistency import check_rule
-        from eyechart.labels.categories import RULES
+        from eyechart.labels.rules import RULES
 
         if self.testset is not None:
             as_path(self.testset, "testset", "the path of a file")

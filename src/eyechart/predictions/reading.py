@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.core.parts import Parts
-from eyechart.core.registry import unknown_name
 from eyechart.images.imageset import Damaged
-from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, RULES, category_of, members
+from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of, members
+from eyechart.labels.rules import RULES
 from eyechart.predictions.destroyed import DESTROYED
 from eyechart.predictions.record import rank_of
 from eyechart.predictions.unreadable import left_out, without
@@ -35,7 +35,7 @@ class Predictions:
     those without an answer here, so that every corruption sees the same draws. `row`: of the test
     set. `answer`: in the label space, −1 for none. `confidence`: the probability it was given.
     `rank`: of the label among all answers by their scores, 1 for the answer itself, NaN for none;
-    among the 16 categories by the scores that the rule gives them, none by the rule "top1".
+    among the 16 categories by the scores that the rule gives them, none if it gives none.
     """
 
     delta_v: FloatArray
@@ -168,34 +168,44 @@ class PredictionReader:
         """Return the rank of each label among the answers, NaN for none."""
         if self.rule is None:
             rank = table["rank"].to_numpy().astype(np.float64)
-        elif self.rule == "top1":
+        elif (score := RULES[self.rule]) is None:
             rank = np.full(len(label), np.nan)
         else:
-            scores = torch.from_numpy(_category_scores(table, self.rule))
+            scores = torch.from_numpy(score(_RecordedCategories(table)))
             rank = rank_of(scores, torch.from_numpy(label)).numpy().astype(np.float64)
         return np.where(label == NONE, np.nan, rank)
 
 
 def categories_of(table: pa.Table, answer: IntArray, rule: str) -> IntArray:
-    """Return the category that each recorded answer stands for; −1 for none (rule "top1")."""
-    if rule not in RULES:
-        raise unknown_name("rule", rule, RULES)
+    """Return the category that each recorded answer stands for; −1 for none."""
+    score = RULES[rule]
     if table["category_max"].null_count:
         raise UsageError(
             f"The 16 categories are made of ImageNet's {CLASSES} classes, and the model has others:"
             " use --labels native."
         )
-    if rule == "top1":
+    if score is None:
         return np.asarray(category_of(torch.from_numpy(answer)))
-    return np.asarray(_category_scores(table, rule).argmax(axis=1), dtype=np.int64)
+    return np.asarray(score(_RecordedCategories(table)).argmax(axis=1), dtype=np.int64)
 
 
-def _category_scores(table: pa.Table, rule: str) -> NDArray[np.floating]:
-    """Return the scores of the 16 categories by a rule other than "top1"."""
-    scores = _sixteen(table["category_max" if rule == "max" else "category_sum"])
-    if rule == "mean":
-        return scores - np.log([len(members(category)) for category in CATEGORIES])
-    return scores
+@dataclass(frozen=True, eq=False)
+class _RecordedCategories:
+    """What a table of predictions records of the categories: see `CategoryLogs`."""
+
+    table: pa.Table
+
+    @property
+    def maxima(self) -> NDArray[np.float32]:
+        return _sixteen(self.table["category_max"])
+
+    @property
+    def sums(self) -> NDArray[np.float32]:
+        return _sixteen(self.table["category_sum"])
+
+    @property
+    def sizes(self) -> FloatArray:
+        return np.log([len(members(category)) for category in CATEGORIES])
 
 
 def _sixteen(column: pa.ChunkedArray) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from eyechart.labels.categories import CATEGORIES, CLASSES, category_scores
+from eyechart.labels.categories import CATEGORIES, CLASSES, category_maxima, category_sums
 from eyechart.models.probabilities import log_probabilities
 from eyechart.testsets.manifest_rows import SCHEMA as ROWS
 
@@ -76,8 +76,8 @@ def record_scores(scores: Tensor, labels: Tensor | None = None) -> BatchRecord:
     has_categories = scores.shape[1] == CLASSES
     if has_categories:
         columns += [
-            category_scores(logs, "max"),
-            category_scores(logs.exp(), "sum").clamp_min(1e-30).log(),
+            category_maxima(logs),
+            category_sums(logs.exp()).clamp_min(1e-30).log(),
         ]
     return BatchRecord(torch.cat(columns, dim=1), has_categories)
 
