@@ -29,7 +29,12 @@ A 0 at the end adds nothing: (3, 0) is the seed 3."""
 
 
 def check_replicates(n_replicates: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
-    """Return the number of replicates and the seed as ints; raise a sentence for others."""
+    """Return the number of replicates and the seed as ints; raise a sentence for others.
+
+    Example:
+        >>> check_replicates(1000, seed=3)
+        (1000, 3)
+    """
     number = as_whole(n_replicates, "replicates", low, MAX_REPLICATES)
     return number, as_whole(seed, "seed", 0, MAX_SEED)
 
@@ -43,6 +48,10 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
 
     Yields:
         Whole numbers (n_units,) whose sum is `n_units`.
+
+    Example:
+        >>> next(draw_weights(4, seed=0))  # one unit is missing, another is there twice
+        array([0., 1., 2., 1.])
     """
     numbers = np.random.default_rng(seed)
     while True:
@@ -60,6 +69,10 @@ def weight_blocks(
 
     Yields:
         The place of the block's replicates, and their weights (rows, n_units).
+
+    Example:
+        >>> [block.shape for _, block in weight_blocks(4, n_replicates=3, seed=0, max_block=2)]
+        [(2, 4), (1, 4)]
     """
     weights = draw_weights(n_units, seed)
     rows = max(1, min(max_block, MAX_WEIGHTS // max(1, n_units)))
@@ -107,6 +120,10 @@ def resample_means(
     Returns:
         The means (n_replicates,); that of all units where a replicate has no observation, which
         says nothing new.
+
+    Example:
+        >>> resample_means([1, 0, 3], [1, 1, 3], n_replicates=3, seed=0)
+        array([0.6, 1. , 1. ])
     """
     unit_sums = np.array([totals, counts], dtype=np.float64).T
     sums, (total, count) = resample_sums(unit_sums, n_replicates, seed), unit_sums.sum(axis=0)
@@ -119,6 +136,11 @@ def draw_cell_counts(counts: IntArray, n_replicates: int, seed: Seed) -> IntArra
     """Return how many units of each replicate fall into each cell, (n_replicates, n_cells).
 
     For units of which nothing matters but their cell: the same as weighting them, far quicker.
+
+    Example:
+        >>> draw_cell_counts(np.array([5, 0, 5]), n_replicates=2, seed=0)
+        array([[6, 0, 4],
+               [4, 0, 6]])
     """
     total = int(counts.sum())
     return np.random.default_rng(seed).multinomial(total, counts / total, n_replicates)
@@ -128,6 +150,11 @@ def draw_units(n_units: int, n_taken: int, n_replicates: int, seed: Seed) -> Int
     """Return which units each replicate takes, (n_replicates, n_taken), for a few large ones.
 
     Taking one of several trainings less than there are gives means over them their variance.
+
+    Example:
+        >>> draw_units(3, 2, n_replicates=2, seed=0)
+        array([[2, 1],
+               [1, 0]])
     """
     return np.random.default_rng(seed).integers(0, n_units, (n_replicates, n_taken))
 
@@ -137,6 +164,10 @@ def shuffle_replicates(n_replicates: int, seed: Seed, n_orders: int = 1) -> list
 
     Two sides that were resampled with the same random numbers but must not be paired are put into
     different orders.
+
+    Example:
+        >>> shuffle_replicates(4, seed=0)
+        [array([2, 0, 1, 3])]
     """
     numbers = np.random.default_rng(seed)
     return [numbers.permutation(n_replicates) for _ in range(n_orders)]

@@ -1,6 +1,6 @@
 """Confidence intervals: percentiles of replicates, Wilson's, Korn and Graubard's, of sums.
 
-FloatArray in, ends out; what the numbers are scores of is the caller's.
+Numbers in, ends out; what the numbers are scores of is the caller's.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,12 @@ Interval = tuple[float, float]
 
 
 def check_level(level: float) -> float:
-    """Return the level of an interval as a float; refuse what is no share of replicates."""
+    """Return the level of an interval as a float; refuse what is no share of replicates.
+
+    Example:
+        >>> check_level(0.95)
+        0.95
+    """
     share = as_number(level, "level")
     if not 0 < share < 1:
         raise UsageError(f"level must be between 0 and 1, got {share:g}.")
@@ -32,8 +37,8 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
     them are than either tail holds, so is the interval: (NaN, NaN).
 
     Example:
-        >>> percentile_interval(np.arange(101.0), 0.9)
-        (5.0, 95.0)
+        >>> percentile_interval(np.arange(101.0), 0.5)
+        (25.0, 75.0)
     """
     tail = 50 * (1 - check_level(level))
     unknown = np.isnan(values)
@@ -49,7 +54,12 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
 
 
 def hull(first: Interval, second: Interval) -> Interval:
-    """Return the smallest interval that holds both."""
+    """Return the smallest interval that holds both.
+
+    Example:
+        >>> hull((0.2, 0.4), (0.3, 0.6))
+        (0.2, 0.6)
+    """
     return min(first[0], second[0]), max(first[1], second[1])
 
 
@@ -90,6 +100,11 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
         n_correct: Correct trials of each cluster.
         n_trials: All trials of each cluster.
         level: Of the interval, such as 0.95.
+
+    Example:
+        >>> n_correct, n_trials = np.array([8, 9, 7, 8, 8]), np.full(5, 10)
+        >>> tuple(round(end, 2) for end in clustered_interval(n_correct, n_trials, 0.95))
+        (0.6, 0.93)
     """
     n_clusters, total, hits = len(n_trials), int(n_trials.sum()), int(n_correct.sum())
     if n_clusters < 2:
@@ -115,6 +130,11 @@ def sum_interval(terms: Iterable[tuple[float, float, Interval]]) -> Interval:
 
     Args:
         terms: Of each score its weight, its value and its interval.
+
+    Example:
+        >>> difference = [(1, 0.5, (0.4, 0.6)), (-1, 0.2, (0.1, 0.3))]
+        >>> tuple(round(end, 3) for end in sum_interval(difference))
+        (0.159, 0.441)
     """
     total = below = above = 0.0
     for weight, value, interval in terms:

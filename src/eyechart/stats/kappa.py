@@ -14,6 +14,11 @@ def agreement(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     Args:
         table: Along its first axis the number of trials, the hits of the first observer, those of
             the second, and the trials in which they agree. The other axes are of any shape.
+
+    Example:
+        >>> observed, expected = agreement(np.array([10.0, 5.0, 5.0, 8.0]))
+        >>> float(observed), float(expected)
+        (0.8, 0.5)
     """
     trials = np.where(table[0] > 0, table[0], np.nan)
     first, second, observed = table[1:] / trials

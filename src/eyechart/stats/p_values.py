@@ -28,7 +28,12 @@ class PairedDifference:
 
 
 def bootstrap_p_value(as_extreme: NDArray[np.bool_]) -> float:
-    """Return the share of replicates that are as extreme as the score itself."""
+    """Return the share of replicates that are as extreme as the score itself.
+
+    Example:
+        >>> bootstrap_p_value(np.array([True, False, False]))
+        0.5
+    """
     # the data count as one of the sets that chance made, so that no p-value is 0
     return (1 + int(as_extreme.sum())) / (1 + len(as_extreme))
 
@@ -42,6 +47,10 @@ def sign_flip(sums: IntArray) -> float:
 
     Args:
         sums: A whole number for each unit.
+
+    Example:
+        >>> sign_flip(np.array([1, 1, 1, 1, 1]))  # 2 / 2**5
+        0.0625
     """
     sizes = np.abs(np.asarray(sums, dtype=np.int64))
     chances = np.ones(1)
@@ -82,6 +91,15 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     from none; the set found counts as one of them. An undetermined replicate (NaN) counts against
     it. Where no replicate is as far, it is the tail of a normal distribution with their spread:
     otherwise a thousand replicates could show nothing among more than 50 pairs.
+
+    Example:
+        >>> from eyechart.stats.estimate import make_estimate
+        >>> numbers = np.random.default_rng(0)
+        >>> first, second = (
+        ...     make_estimate(mean, numbers.normal(mean, 0.1, 1000)) for mean in (0.6, 0.5)
+        ... )
+        >>> 0.4 < paired_difference(first, second).p_value < 0.55
+        True
     """
     _check_pair(first, second)
     difference = first.value - second.value
@@ -105,6 +123,10 @@ def _check_pair(first: Estimate, second: Estimate) -> None:
 
 
 def check_comparable_value(value: float, name: str) -> None:
-    """Refuse a score that has no number."""
+    """Refuse a score that has no number.
+
+    Example:
+        >>> check_comparable_value(0.5, "resnet50")
+    """
     if not np.isfinite(value):
         raise UsageError(f"Models can be compared only by a number, got {value} for '{name}'.")

@@ -53,6 +53,15 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     """Return the ranks of models by a score, with intervals from ranking each replicate.
 
     In a replicate that leaves a score undetermined (NaN) every model may have any rank.
+
+    Example:
+        >>> from eyechart.stats.estimate import make_estimate
+        >>> scores = {
+        ...     name: make_estimate(value, np.full(100, value))
+        ...     for name, value in (("small", 0.6), ("large", 0.8))
+        ... }
+        >>> rank(scores, higher_is_better=True).ranks
+        {'small': 2.0, 'large': 1.0}
     """
     _check_scores(scores)
     sign = -1 if higher_is_better else 1
@@ -74,6 +83,11 @@ def kendall_tau(first: Ranking, second: Ranking) -> float:
     """Return Kendall's τ_b of two rankings of the same models: 1 equal, −1 reversed.
 
     NaN if one ranking holds all models to be equal.
+
+    Example:
+        >>> first = Ranking({"a": 1, "b": 2, "c": 3}, {})
+        >>> kendall_tau(first, Ranking({"a": 3, "b": 2, "c": 1}, {}))
+        -1.0
     """
     signs = [
         (_sign(first.ranks, *pair), _sign(second.ranks, *pair)) for pair in _pairs(first, second)
@@ -90,6 +104,13 @@ def swaps(
 
     Each is scores by model and whether higher is better. p-values are corrected by Holm's method
     for all pairs of models, in each ranking by itself.
+
+    Example:
+        >>> from eyechart.stats.estimate import make_estimate
+        >>> high, low = (make_estimate(value, np.full(100, value)) for value in (0.8, 0.6))
+        >>> accuracy, error = {"a": high, "b": low}, {"a": high, "b": low}
+        >>> [(swap.first, swap.second) for swap in swaps((accuracy, True), (error, False))]
+        [('a', 'b')]
     """
     ways = (first, second)
     rankings = [rank(*way) for way in ways]
