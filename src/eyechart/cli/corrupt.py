@@ -4,16 +4,16 @@ One corruption at one strength, or a whole benchmark in a published layout.
 """
 
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from eyechart.cli.shared.paths import folder, folder_or_file
+from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
 from eyechart.core.registry import one_of
 from eyechart.suites.published import WITH_LEVELS
 
@@ -21,71 +21,151 @@ if TYPE_CHECKING:
     from eyechart.suites.file_corruption import FileOutcome, Tally
     from eyechart.suites.folder import Settings
 
+LAYOUT_INSTEAD = {
+    "--severity": "all five severities are written",
+    "--set": "the published strengths are written",
+    "--variant": "the published corruptions are written",
+    "--overwrite": "delete what is to be made again",
+}
+"""The options that are for one corruption only, and why a whole benchmark has them not."""
 
-def corrupt(
+
+@dataclass(frozen=True, kw_only=True)
+class CorruptSettings:
+    """Which pictures are corrupted, how, and in which form they are written."""
+
     pictures: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PICTURE...", parser=folder_or_file, help="Picture files, or folders of them."
+        tuple[Path, ...],
+        Option(
+            help="Picture files, or folders of them.",
+            group="Data",
+            metavar="PICTURE...",
+            path="folder or file",
+            typed=list[Path],
+            is_argument=True,
         ),
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="PATH", parser=folder, help="The folder for the results."
-        ),
-    ],
-    corruption: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--corruption",
-            "-c",
-            help="Its name: fog, vcr/frost, noc/rain, …; with --layout it can be repeated.",
-        ),
-    ] = None,
-    severity: Annotated[
-        float | None, typer.Option("--severity", "-s", help="Any number from 0 (clean) to 5.")
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Give a parameter; can be repeated."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Another seed gives other random parts.")] = 0,
-    variant: Annotated[
-        str | None, typer.Option(help="Another source's version of the corruption.")
-    ] = None,
-    suite: Annotated[
-        str | None, typer.Option(help=f"All corruptions of {one_of(WITH_LEVELS)}.")
-    ] = None,
-    layout: Annotated[
-        str | None,
-        typer.Option(
-            help="Write all five severities as they are published: imagenet-c"
-            " (CORRUPTION/SEVERITY/CLASS/FILE) or cifar-c (CORRUPTION.npy)."
-        ),
-    ] = None,
+    ]
     stimulus: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="What images are brought to first: 224 or another side, WIDTHxHEIGHT (plain"
-            " resize), or native; 224 for --layout imagenet-c, otherwise their own size."
+            " resize), or native; 224 for --layout imagenet-c, otherwise their own size.",
+            group="Data",
         ),
-    ] = None,
+    ] = None
+    corruptions: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Its name: fog, vcr/frost, noc/rain, …; with --layout it can be repeated.",
+            group="Corruptions",
+            flags=("--corruption", "-c"),
+            typed=list[str],
+        ),
+    ] = ()
+    severity: Annotated[
+        float | None,
+        Option(
+            help="Any number from 0 (clean) to 5.",
+            group="Corruptions",
+            flags=("--severity", "-s"),
+        ),
+    ] = None
+    assignments: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Give a parameter; can be repeated.",
+            group="Corruptions",
+            flags=("--set",),
+            metavar="NAME=VALUE",
+            typed=list[str],
+        ),
+    ] = ()
+    variant: Annotated[
+        str | None,
+        Option(help="Another source's version of the corruption.", group="Corruptions"),
+    ] = None
+    suite: Annotated[
+        str | None,
+        Option(help=f"All corruptions of {one_of(WITH_LEVELS)}.", group="Corruptions"),
+    ] = None
+    frost_textures: Annotated[
+        Path | None,
+        Option(help="A folder of frost photographs to use for frost.", group="Corruptions"),
+    ] = None
+    seed: Annotated[int, Option(help="Another seed gives other random parts.", group="Compute")] = 0
+    device: Device = "cpu"
+    out: Annotated[
+        Path,
+        Option(
+            help="The folder for the results.",
+            group="Output",
+            flags=("--out", "-o"),
+            metavar="PATH",
+            path="folder",
+        ),
+    ]
+    layout: Annotated[
+        str | None,
+        Option(
+            help="Write all five severities as they are published: imagenet-c"
+            " (CORRUPTION/SEVERITY/CLASS/FILE) or cifar-c (CORRUPTION.npy).",
+            group="Output",
+        ),
+    ] = None
     format: Annotated[
-        str | None, typer.Option(help="png or jpeg; png unless --layout is imagenet-c.")
-    ] = None,
+        str | None,
+        Option(help="png or jpeg; png unless --layout is imagenet-c.", group="Output"),
+    ] = None
     jpeg_quality: Annotated[
         int | None,
-        typer.Option(help="1 to 100, for --format jpeg; by default 85, as ImageNet-C is stored."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-    frost_textures: Annotated[
-        Path | None, typer.Option(help="A folder of frost photographs to use for frost.")
-    ] = None,
+        Option(
+            help="1 to 100, for --format jpeg; by default 85, as ImageNet-C is stored.",
+            group="Output",
+        ),
+    ] = None
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace results of other settings.")
-    ] = False,
-) -> None:
+        bool, Option(help="Replace results of other settings.", group="Output")
+    ] = False
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The values that were given to parameters, by name."""
+        parameters = {}
+        for text in self.assignments:
+            name, _, value = text.partition("=")
+            try:
+                parameters[name.strip()] = float(value)
+            except ValueError:
+                raise UsageError(f"--set takes NAME=NUMBER, got '{text}'.") from None
+        return parameters
+
+    def check_layout(self) -> None:
+        """Raise a UsageError unless all that was given goes with the published layout."""
+        from eyechart.suites.layouts import ARRAYS, check_layout
+
+        check_layout(self.layout)
+        for_one_corruption = {
+            "--severity": self.severity is not None,
+            "--set": bool(self.assignments),
+            "--variant": self.variant is not None,
+            "--overwrite": self.overwrite,
+        }
+        for option, is_given in for_one_corruption.items():
+            if is_given:
+                raise UsageError(f"{option} is not for --layout: {LAYOUT_INSTEAD[option]}.")
+        for_files = {
+            "--format": self.format not in (None, "png"),
+            "--jpeg-quality": self.jpeg_quality is not None,
+        }
+        for option, is_given in for_files.items() if self.layout == ARRAYS else ():
+            if is_given:
+                raise UsageError(
+                    f"{option} is not for --layout cifar-c: arrays hold the pixels themselves."
+                )
+
+
+@derived_options
+def corrupt(options: CorruptSettings) -> None:
     """Corrupt pictures; folders keep their structure, and a run that was stopped goes on.
 
     With --layout, write a whole benchmark that loaders of ImageNet-C or CIFAR-10-C read.
@@ -93,52 +173,43 @@ def corrupt(
     from eyechart.core.devices import find_device
     from eyechart.suites.folder import Settings
 
+    textures = options.frost_textures
     settings = Settings(
         corruption="",
-        severity=severity,
-        parameters=_parse(assignments or []),
-        variant=variant,
-        seed=seed,
-        format=format or ("jpeg" if layout == "imagenet-c" else "png"),
-        jpeg_quality=jpeg_quality,
-        device=str(find_device(device)),
-        frost_textures=None if frost_textures is None else str(frost_textures),
-        stimulus=stimulus,
-        layout=layout,
+        severity=options.severity,
+        parameters=options.parameters,
+        variant=options.variant,
+        seed=options.seed,
+        format=options.format or ("jpeg" if options.layout == "imagenet-c" else "png"),
+        jpeg_quality=options.jpeg_quality,
+        device=str(find_device(options.device)),
+        frost_textures=None if textures is None else str(textures),
+        stimulus=options.stimulus,
+        layout=options.layout,
     )
-    if layout is None:
-        if suite is not None:
-            raise UsageError("--suite is for whole benchmarks: give --layout imagenet-c as well.")
-        _corrupt_one(pictures, corruption or [], settings, out, overwrite)
+    if options.layout is not None:
+        options.check_layout()
+        _corrupt_layout(options, settings)
+    elif options.suite is not None:
+        raise UsageError("--suite is for whole benchmarks: give --layout imagenet-c as well.")
     else:
-        from eyechart.suites.layouts import ARRAYS, check_layout
-
-        check_layout(layout)
-        given = {"--severity": severity, "--set": assignments, "--variant": variant}
-        _refuse_in_layout(given | {"--overwrite": overwrite or None})
-        if layout == ARRAYS:
-            stored = {"--format": format if format != "png" else None}
-            _refuse_in_arrays(stored | {"--jpeg-quality": jpeg_quality})
-        _corrupt_layout(pictures, suite, corruption or [], settings, out)
+        _corrupt_one(options, settings)
 
 
-def _corrupt_one(
-    pictures: list[Path], names: list[str], settings: "Settings", out: Path, overwrite: bool
-) -> None:
-    from dataclasses import replace
-
+def _corrupt_one(options: CorruptSettings, settings: "Settings") -> None:
     from eyechart.suites.file_corruption import Tally, corrupt_files
     from eyechart.suites.folder import check_settings, claim, complete, plan, search
 
+    names, out, overwrite = options.corruptions, options.out, options.overwrite
     if len(names) != 1:
         raise UsageError(
             f"Give one --corruption, got {len(names)}; several are written with --layout."
         )
     settings = check_settings(replace(settings, corruption=names[0]))
-    found, left_out = search(pictures, out)
-    jobs = plan(found, out, settings.format)
+    images, left_out = search(options.pictures, out)
+    jobs = plan(images, out, settings.format)
     replacing = claim(out, settings, jobs, overwrite)
-    _say_left_out(left_out, pictures, out)
+    _say_left_out(left_out, options)
     done = Tally()
     work = corrupt_files(jobs, settings, overwrite=overwrite, replacing=replacing, done=done)
     _work(work, done, settings.corruption, len(jobs), out)
@@ -147,52 +218,29 @@ def _corrupt_one(
         complete(out, settings)
 
 
-def _refuse_in_layout(given: Mapping[str, object]) -> None:
-    """Raise a UsageError if any of these options, which are for one corruption, was given."""
-    instead = {
-        "--severity": "all five severities are written",
-        "--set": "the published strengths are written",
-        "--variant": "the published corruptions are written",
-        "--overwrite": "delete what is to be made again",
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise UsageError(f"{option} is not for --layout: {instead[option]}.")
-
-
-def _refuse_in_arrays(given: Mapping[str, object]) -> None:
-    """Raise a UsageError if any of these options, which are for image files, was given."""
-    for option, value in given.items():
-        if value is not None:
-            raise UsageError(
-                f"{option} is not for --layout cifar-c: arrays hold the pixels themselves."
-            )
-
-
-def _corrupt_layout(
-    pictures: list[Path], suite: str | None, names: list[str], settings: "Settings", out: Path
-) -> None:
+def _corrupt_layout(options: CorruptSettings, settings: "Settings") -> None:
     from eyechart.suites import layouts
     from eyechart.suites.file_corruption import Tally
     from eyechart.suites.folder import search
 
-    corruptions, unready = layouts.corruptions_of(suite, names)
+    out = options.out
+    corruptions, unready = layouts.corruptions_of(options.suite, options.corruptions)
     parts = layouts.cells(settings, corruptions)
     for name in unready:
         print(f"Left out {name}, which needs a trained network.", file=sys.stderr)
     if settings.layout == layouts.ARRAYS:
-        _write_arrays(pictures, parts, out)
+        _write_arrays(options.pictures, parts, out)
         return
-    found, left_out = search(pictures, out)
-    layouts.check_classes(found)
+    images, left_out = search(options.pictures, out)
+    layouts.check_classes(images)
     layouts.claim_folders(out, parts)
-    _say_left_out(left_out, pictures, out)
+    _say_left_out(left_out, options)
     done = Tally()
-    work = layouts.corrupt_folders(found, parts, out, done)
-    _work(work, done, out.name, len(found) * len(parts), out)
+    work = layouts.corrupt_folders(images, parts, out, done)
+    _work(work, done, out.name, len(images) * len(parts), out)
 
 
-def _write_arrays(pictures: list[Path], parts: "Sequence[Settings]", out: Path) -> None:
+def _write_arrays(pictures: Sequence[Path], parts: "Sequence[Settings]", out: Path) -> None:
     from functools import partial
 
     from eyechart.cli.shared.progress import ProgressBars
@@ -219,25 +267,14 @@ def _write_arrays(pictures: list[Path], parts: "Sequence[Settings]", out: Path) 
     )
 
 
-def _say_left_out(left_out: dict[Path, int], pictures: list[Path], out: Path) -> None:
+def _say_left_out(left_out: dict[Path, int], options: CorruptSettings) -> None:
     from eyechart.images.image_files import unread_notes
 
-    for note in (note for path in pictures for note in unread_notes(path, out)):
-        print(note, file=sys.stderr)
-    for place, number in left_out.items():
-        print(f"Left out {_count(number)} in {place}, which eyechart made.", file=sys.stderr)
-
-
-def _parse(assignments: list[str]) -> dict[str, float]:
-    """Return {name: value} from "name=value" texts."""
-    parameters = {}
-    for text in assignments:
-        name, _, value = text.partition("=")
-        try:
-            parameters[name.strip()] = float(value)
-        except ValueError:
-            raise UsageError(f"--set takes NAME=NUMBER, got '{text}'.") from None
-    return parameters
+    for path in options.pictures:
+        for note in unread_notes(path, options.out):
+            print(note, file=sys.stderr)
+    for folder, number in left_out.items():
+        print(f"Left out {_count(number)} in {folder}, which eyechart made.", file=sys.stderr)
 
 
 def _work(work: "Generator[FileOutcome]", done: "Tally", title: str, total: int, out: Path) -> None:

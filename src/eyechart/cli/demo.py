@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.evaluate import run_evaluate
-from eyechart.cli.report import report
+from eyechart.cli.report import ReportSettings, report_runs
 from eyechart.cli.shared.paths import folder
 from eyechart.pipeline.settings import EvaluateSettings
 
@@ -19,4 +19,4 @@ def demo(
 ) -> None:
     """Rank three models on 20 photographs next to people, and write a report to open."""
     run_evaluate(EvaluateSettings(out=Path(out)), context.obj or ())
-    report([Path(out)])
+    report_runs(ReportSettings(runs=(Path(out),)))

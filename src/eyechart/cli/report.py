@@ -1,14 +1,16 @@
 """`eyechart report`: finished runs as one page to look at, as figures, or as a model card."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from eyechart.cli.shared.paths import check_file_to_write, folder, folder_or_file
+from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Option
+from eyechart.core.registry import unknown_name
 
 if TYPE_CHECKING:
     from eyechart.reports.html.structure_view import View
@@ -18,168 +20,207 @@ if TYPE_CHECKING:
 FORMATS = {"html": ".html", "md": ".md"}
 
 
-def report(
+@dataclass(frozen=True, kw_only=True)
+class ReportSettings:
+    """Which runs a report is on, what it shows besides, and in which form."""
+
     runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN...", parser=folder, help="Folders that eyechart evaluate wrote (--out)."
+        tuple[Path, ...],
+        Option(
+            help="Folders that eyechart evaluate wrote (--out).",
+            group="Data",
+            metavar="RUN...",
+            path="folder",
+            typed=list[Path],
+            is_argument=True,
         ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            parser=folder_or_file,
-            help="Where it goes; report.html or report.md, in the run's folder if it is one.",
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            help="html: a page that needs nothing beside itself; md: a model card with a"
-            " model-index block. From the ending of --out, or html."
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            parser=folder,
-            help="Also write every figure as SVG and PDF, in the layouts of the papers.",
-        ),
-    ] = None,
-    serve: Annotated[
-        bool,
-        typer.Option(
-            "--serve",
-            help="Show it on this machine in a browser, with all pictures of the test sets to"
-            " go through, until Ctrl-C; nothing is written.",
-        ),
-    ] = False,
-    port: Annotated[int, typer.Option(help="With --serve: the port, 0 for any free one.")] = 0,
-    images: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            parser=folder_or_file,
-            help="With --serve: where the pictures are now, if not where they were.",
-        ),
-    ] = None,
+    ]
     category: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="MODEL=CATEGORY",
+        tuple[str, ...],
+        Option(
             help="What kind a model is: supervised, ViT, adversarial, SWSL or CLIP; repeatable.",
+            group="Models",
+            metavar="MODEL=CATEGORY",
+            typed=list[str],
         ),
-    ] = None,
+    ] = ()
     overlap: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE.csv",
-            parser=folder_or_file,
+        Option(
             help="Overlaps between corruptions to show as a heat map: a CSV file, or a study's"
             " folder.",
+            group="Data",
+            metavar="FILE.csv",
+            path="folder or file",
         ),
-    ] = None,
+    ] = None
     structure: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            parser=folder,
+        tuple[Path, ...],
+        Option(
             help="A study of eyechart structure style, subclass or superclass to show too;"
             " repeatable; without a RUN: eyechart structure report.",
+            group="Data",
+            metavar="FOLDER",
+            path="folder",
+            typed=list[Path],
         ),
-    ] = None,
-) -> None:
+    ] = ()
+    images: Annotated[
+        Path | None,
+        Option(
+            help="With --serve: where the pictures are now, if not where they were.",
+            group="Data",
+            metavar="PATH",
+            path="folder or file",
+        ),
+    ] = None
+    out: Annotated[
+        Path | None,
+        Option(
+            help="Where it goes; report.html or report.md, in the run's folder if it is one.",
+            group="Output",
+            flags=("--out", "-o"),
+            metavar="FILE",
+            path="folder or file",
+        ),
+    ] = None
+    format: Annotated[
+        str | None,
+        Option(
+            help="html: a page that needs nothing beside itself; md: a model card with a"
+            " model-index block. From the ending of --out, or html.",
+            group="Output",
+        ),
+    ] = None
+    figures: Annotated[
+        Path | None,
+        Option(
+            help="Also write every figure as SVG and PDF, in the layouts of the papers.",
+            group="Output",
+            metavar="FOLDER",
+            path="folder",
+        ),
+    ] = None
+    serve: Annotated[
+        bool,
+        Option(
+            help="Show it on this machine in a browser, with all pictures of the test sets to"
+            " go through, until Ctrl-C; nothing is written.",
+            group="Output",
+        ),
+    ] = False
+    port: Annotated[
+        int, Option(help="With --serve: the port, 0 for any free one.", group="Output")
+    ] = 0
+
+    def check(self) -> None:
+        """Raise a UsageError unless the settings make sense together."""
+        if not self.serve and (self.images is not None or self.port):
+            raise UsageError("--images and --port are for --serve: add it, or leave them out.")
+        written = (self.out, self.figures, self.format, self.overlap)
+        if self.serve and (self.structure or any(option is not None for option in written)):
+            raise UsageError(
+                "--serve writes nothing: leave out --out, --figures, --format, --overlap and"
+                " --structure."
+            )
+        if not 0 <= self.port <= 65535:
+            raise UsageError(f"--port must be from 0 to 65535, got {self.port}.")
+        if self.kind == "md" and self.overlap is not None:
+            raise UsageError("--overlap is for html and figures: leave it out with --format md.")
+        if self.kind == "md" and self.structure:
+            raise UsageError("--structure is for html: leave it out with --format md.")
+
+    @property
+    def kind(self) -> str:
+        """The format: as asked for, or by the ending of the file."""
+        ending = None if self.out is None else self.out.suffix.lower()
+        if self.format is None:
+            by_ending = {suffix: name for name, suffix in FORMATS.items()}
+            if ending is not None and ending not in by_ending:
+                raise UsageError(f"--out must end in .html or .md, got {self.out}.")
+            return "html" if ending is None else by_ending[ending]
+        if self.format not in FORMATS:
+            raise unknown_name("format", self.format, FORMATS)
+        if ending not in (None, FORMATS[self.format]):
+            raise UsageError(
+                f"--format {self.format} goes into a file ending in {FORMATS[self.format]}, got"
+                f" {self.out}."
+            )
+        return self.format
+
+    @property
+    def target(self) -> Path:
+        """The file to write."""
+        if self.out is not None:
+            return self.out
+        name = f"report{FORMATS[self.kind]}"
+        return self.runs[0] / name if len(self.runs) == 1 else Path(name)
+
+    @property
+    def categories(self) -> dict[str, str]:
+        """The categories that models were given, by the models' names."""
+        from eyechart.models.published_study import CATEGORIES
+
+        known = {category.lower(): category for category in CATEGORIES}
+        by_model = {}
+        for text in self.category:
+            name, equals, category = text.rpartition("=")
+            if not equals or not name:
+                raise UsageError(
+                    f"--category must be MODEL=CATEGORY, such as mine=ViT, got '{text}'."
+                )
+            if category.lower() not in known:
+                raise unknown_name("category", category, CATEGORIES)
+            by_model[name] = known[category.lower()]
+        return by_model
+
+
+@derived_options
+def report(settings: ReportSettings) -> None:
     """Write a page on finished runs: good enough? where does it break? how sure? made how?
 
     Runs of the same test are put together; with runs of ImageNet-C and VCR, also how both rank the
     models.
     """
-    _check_served(serve, port, images, (out, figures, format, overlap, structure))
-    kind = _format(format, out)
-    if kind == "md" and overlap is not None:
-        raise UsageError("--overlap is for html and figures: leave it out with --format md.")
-    if kind == "md" and structure:
-        raise UsageError("--structure is for html: leave it out with --format md.")
+    report_runs(settings)
+
+
+def report_runs(settings: ReportSettings) -> None:
+    """Write a report on runs, or serve it until Ctrl-C."""
+    settings.check()
     from eyechart.reports.series.overlap import clustered, read_overlap
     from eyechart.reports.series.report import load_report
 
     studies: Sequence[View] = ()
-    if structure:
+    if settings.structure:
         from eyechart.reports.html.structure_view import structure_views
 
-        studies = structure_views([Path(each) for each in structure])
-    scores = overlap
+        studies = structure_views(list(settings.structure))
+    scores = settings.overlap
     if scores is not None and scores.is_dir():
         scores = scores / "overlap.csv"
-    table = None if scores is None else clustered(read_overlap(scores))
-    found = load_report([Path(run) for run in runs], _categories(category or ()))
-    if serve:
+    overlap = None if scores is None else clustered(read_overlap(scores))
+    loaded = load_report(list(settings.runs), settings.categories)
+    if settings.serve:
         from eyechart.reports.browse.server import serve_report
 
-        serve_report(found, port, None if images is None else Path(images), _say_address)
+        serve_report(loaded, settings.port, settings.images, _say_address)
         return
-    target = _target(out, runs, kind)
-    _check_target(target)
-    if figures is not None:
+    _check_target(settings.target)
+    figures: Sequence[Path] = ()
+    if settings.figures is not None:
         from eyechart.cli.shared.progress import ProgressBars
         from eyechart.reports.figures.figure_files import plan_figures, write_figures
 
         with ProgressBars() as bars:
-            made = write_figures(found, Path(figures), table, partial(bars.begin, "figures"))
-        for note in plan_figures(found, table).notes:
+            begin = partial(bars.begin, "figures")
+            figures = write_figures(loaded, settings.figures, overlap, begin)
+        for note in plan_figures(loaded, overlap).notes:
             print(f"Note: {note}")
-    page = _write(found, target, kind, table, studies)
+    page = _write(loaded, settings, overlap, studies)
     print(f"Written:\n  {page}")
-    if figures is not None:
-        print(f"  {figures}: {len(made)} files")
-
-
-def _check_served(
-    serve: bool,
-    port: int,
-    images: Path | None,
-    written: tuple[object, ...],
-) -> None:
-    """Refuse options of what is written with --serve, and those of --serve without it."""
-    if not serve and (images is not None or port):
-        raise UsageError("--images and --port are for --serve: add it, or leave them out.")
-    if serve and any(option is not None for option in written):
-        raise UsageError(
-            "--serve writes nothing: leave out --out, --figures, --format, --overlap and"
-            " --structure."
-        )
-    if not 0 <= port <= 65535:
-        raise UsageError(f"--port must be from 0 to 65535, got {port}.")
-
-
-def _format(given: str | None, out: Path | None) -> str:
-    endings = {ending: name for name, ending in FORMATS.items()}
-    if given is None:
-        if out is None:
-            return "html"
-        if Path(out).suffix.lower() not in endings:
-            raise UsageError(f"--out must end in .html or .md, got {out}.")
-        return endings[Path(out).suffix.lower()]
-    if given not in FORMATS:
-        from eyechart.core.registry import unknown_name
-
-        raise unknown_name("format", given, FORMATS)
-    if out is not None and Path(out).suffix.lower() != FORMATS[given]:
-        raise UsageError(
-            f"--format {given} goes into a file ending in {FORMATS[given]}, got {out}."
-        )
-    return given
-
-
-def _target(out: Path | None, runs: list[Path], kind: str) -> Path:
-    if out is not None:
-        return Path(out)
-    name = f"report{FORMATS[kind]}"
-    return Path(runs[0]) / name if len(runs) == 1 else Path(name)
+    if settings.figures is not None:
+        print(f"  {settings.figures}: {len(figures)} files")
 
 
 def _check_target(target: Path) -> None:
@@ -196,37 +237,21 @@ def _check_target(target: Path) -> None:
         )
 
 
-def _categories(given: "list[str] | tuple[str, ...]") -> dict[str, str]:
-    from eyechart.core.registry import unknown_name
-    from eyechart.models.published_study import CATEGORIES
-
-    found = {}
-    for text in given:
-        name, equals, category = text.rpartition("=")
-        if not equals or not name:
-            raise UsageError(f"--category must be MODEL=CATEGORY, such as mine=ViT, got '{text}'.")
-        known = {own.lower(): own for own in CATEGORIES}
-        if category.lower() not in known:
-            raise unknown_name("category", category, CATEGORIES)
-        found[name] = known[category.lower()]
-    return found
-
-
 def _write(
-    found: "Report",
-    target: Path,
-    kind: str,
+    loaded: "Report",
+    settings: ReportSettings,
     overlap: "OverlapPanel | None",
     structure: "Sequence[View]",
 ) -> Path:
+    target = settings.target
     try:
-        if kind == "md":
+        if settings.kind == "md":
             from eyechart.reports.terminal.model_card import write_card
 
-            return write_card(found, target)
+            return write_card(loaded, target)
         from eyechart.reports.html.report_page import write_report
 
-        return write_report(found, target, overlap, structure)
+        return write_report(loaded, target, overlap, structure)
     except OSError as error:
         raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
 
