@@ -19,21 +19,23 @@ if TYPE_CHECKING:
     from eyechart.results.standings import Standings
 
 
+Runs = Annotated[
+    tuple[Path, ...],
+    Option(
+        help="Folders that eyechart evaluate wrote (--out).",
+        group="Data",
+        metavar="RUN...",
+        path="folder",
+        is_argument=True,
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompareSettings:
     """What is compared, in which order, and how it is shown."""
 
-    runs: Annotated[
-        tuple[Path, ...],
-        Option(
-            help="Folders that eyechart evaluate wrote (--out).",
-            group="Data",
-            metavar="RUN...",
-            path="folder",
-            typed=list[Path],
-            is_argument=True,
-        ),
-    ] = ()
+    runs: Runs = ()
     published: Annotated[
         tuple[str, ...],
         Option(
@@ -42,7 +44,6 @@ class CompareSettings:
             " accuracies at each severity; repeatable.",
             group="Data",
             metavar="NAME",
-            typed=list[str],
         ),
     ] = ()
     labels: Annotated[

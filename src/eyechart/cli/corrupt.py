@@ -41,7 +41,6 @@ class CorruptSettings:
             group="Data",
             metavar="PICTURE...",
             path="folder or file",
-            typed=list[Path],
             is_argument=True,
         ),
     ]
@@ -59,7 +58,6 @@ class CorruptSettings:
             help="Its name: fog, vcr/frost, noc/rain, …; with --layout it can be repeated.",
             group="Corruptions",
             flags=("--corruption", "-c"),
-            typed=list[str],
         ),
     ] = ()
     severity: Annotated[
@@ -77,7 +75,6 @@ class CorruptSettings:
             group="Corruptions",
             flags=("--set",),
             metavar="NAME=VALUE",
-            typed=list[str],
         ),
     ] = ()
     variant: Annotated[

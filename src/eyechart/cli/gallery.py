@@ -32,7 +32,6 @@ class GallerySettings:
             help="gallery.png or gallery.html; can be repeated.",
             group="Output",
             flags=("--out", "-o"),
-            typed=list[Path],
         ),
     ] = (Path("gallery.png"),)
 

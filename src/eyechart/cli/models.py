@@ -39,7 +39,6 @@ class CheckedModels(LoadingSettings):
             help="Names, kind:name, module:attribute, files or cards (.yaml).",
             group="Models",
             metavar="MODEL...",
-            typed=list[str],
             is_argument=True,
         ),
     ]
@@ -61,7 +60,6 @@ class CheckedModels(LoadingSettings):
             group="Models",
             flags=("--label-map",),
             metavar="NAME|FILE",
-            typed=list[str],
         ),
     ] = ()
     device: Device = "cpu"

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from eyechart.cli.compare import Runs
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
@@ -24,24 +25,13 @@ FORMATS = {"html": ".html", "md": ".md"}
 class ReportSettings:
     """Which runs a report is on, what it shows besides, and in which form."""
 
-    runs: Annotated[
-        tuple[Path, ...],
-        Option(
-            help="Folders that eyechart evaluate wrote (--out).",
-            group="Data",
-            metavar="RUN...",
-            path="folder",
-            typed=list[Path],
-            is_argument=True,
-        ),
-    ]
+    runs: Runs
     category: Annotated[
         tuple[str, ...],
         Option(
             help="What kind a model is: supervised, ViT, adversarial, SWSL or CLIP; repeatable.",
             group="Models",
             metavar="MODEL=CATEGORY",
-            typed=list[str],
         ),
     ] = ()
     overlap: Annotated[
@@ -62,7 +52,6 @@ class ReportSettings:
             group="Data",
             metavar="FOLDER",
             path="folder",
-            typed=list[Path],
         ),
     ] = ()
     images: Annotated[

@@ -1,14 +1,16 @@
 """`eyechart testset`: drawing, looking at, and writing out test sets."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eyechart.cli.shared.derived_options import derived_options
-from eyechart.cli.shared.paths import check_file_to_write, folder, folder_or_file
+from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
+from eyechart.core.options import Device, Option
 from eyechart.testsets.testset_settings import LEAST, DrawSettings
 
 if TYPE_CHECKING:
@@ -151,23 +153,47 @@ def _bars(histogram: tuple[int, ...]) -> str:
     )
 
 
-@app.command("render")
-def render(
-    testset: Manifest,
+@dataclass(frozen=True, kw_only=True)
+class RenderSettings:
+    """A test set, the pictures that it was drawn from, and where those of the set go."""
+
+    testset: Annotated[
+        Path,
+        Option(
+            help="A test set.",
+            group="Data",
+            metavar="FILE",
+            path="folder or file",
+            is_argument=True,
+        ),
+    ]
     images: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[IMAGES]", parser=folder_or_file, help="The pictures it was drawn from."
+        Option(
+            help="The pictures it was drawn from.",
+            group="Data",
+            metavar="[IMAGES]",
+            path="folder or file",
+            is_argument=True,
         ),
-    ] = None,
+    ] = None
+    corruptions: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Only this corruption; repeatable.",
+            group="Corruptions",
+            flags=("--corruption",),
+        ),
+    ] = ()
+    device: Device = "cpu"
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", parser=folder, help="Where pictures go.")
-    ] = Path("rendered"),
-    corruption: Annotated[
-        list[str] | None, typer.Option(help="Only this corruption; repeatable.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
-) -> None:
+        Path, Option(help="Where pictures go.", group="Output", metavar="FOLDER", path="folder")
+    ] = Path("rendered")
+
+
+@app.command("render")
+@derived_options
+def render(settings: RenderSettings) -> None:
     """Write the pictures of a test set as PNG files, each checked against its digest."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
@@ -176,10 +202,10 @@ def render(
     from eyechart.testsets.render import render_testset
     from eyechart.testsets.testset import read_testset
 
-    chosen = read_testset(testset).only(corruption or ())
-    where = find_device(device)
+    chosen = read_testset(settings.testset).only(settings.corruptions)
+    where, out = find_device(settings.device), settings.out
     with ProgressBars() as bars:
-        pictures = find_source(images, chosen.header.stimulus).load(Plan(), bars)
+        pictures = find_source(settings.images, chosen.header.stimulus).load(Plan(), bars)
         step = bars.begin("pictures", len(chosen))
         try:
             count = render_testset(chosen, pictures, where, out, step)

@@ -48,8 +48,10 @@ class Option:
         python: what Python takes besides, for the documentation of the Python function.
         flags: the option's words, where they are not --name.
         metavar: what stands for the value in help, where it is not the type.
-        typed: the type on the command line, where Python takes more; a list is repeatable.
-        path: what a path may be of, for options that are paths; with `typed=list[Path]`, for each.
+        typed: the type on the command line, where Python takes more; a list is repeatable, as is a
+            field that is a tuple of any length.
+        path: what a path may be of, for options that are paths; where several
+            may be typed, for each.
         minimum: the smallest number that the command line takes.
         maximum: the largest one.
         read: turns what was typed into the field's value.

@@ -10,10 +10,16 @@ from types import MappingProxyType
 from typing import Annotated, Self
 
 from eyechart.core.errors import UsageError
-from eyechart.core.options import Option, fields_of
+from eyechart.core.options import Option, Seed, fields_of
 from eyechart.curves.curve_settings import REPLICATES
 from eyechart.training.recipe import Recipe
-from eyechart.training.training_settings import Every, OutFolder, Stimulus, images_option
+from eyechart.training.training_settings import (
+    ChosenCorruptions,
+    Every,
+    OutFolder,
+    Stimulus,
+    images_option,
+)
 
 GROUP = "Curves and statistics"
 
@@ -68,7 +74,7 @@ class CalibrationSettings:
     pictures: Annotated[
         int, Option(help="Pictures at most, as many of every class.", group="Data")
     ] = 2000
-    seed: Annotated[int, Option(help="Of all random numbers.", group="Compute")] = 0
+    seed: Seed = 0
     steps: int = 12
 
     def check(self) -> None:
@@ -100,18 +106,9 @@ class StudySettings:
             help="A suite's name or YAML file; repeatable.",
             group="Corruptions",
             flags=("--suite",),
-            typed=list[str],
         ),
     ] = (CANDIDATES,)
-    corruptions: Annotated[
-        tuple[str, ...],
-        Option(
-            help="Only this corruption of the suites; repeatable.",
-            group="Corruptions",
-            flags=("--corruption",),
-            typed=list[str],
-        ),
-    ] = ()
+    corruptions: ChosenCorruptions = ()
     together: Annotated[
         tuple[str, ...],
         Option(
@@ -119,7 +116,6 @@ class StudySettings:
             " coverage; repeatable.",
             group="Corruptions",
             metavar="SUITE",
-            typed=list[str],
         ),
     ] = ()
     arch: Annotated[

@@ -65,7 +65,6 @@ class StyleSettings(HoldoutSettings):
             help="Only this style; repeatable; without it each in turn.",
             group="Data",
             metavar="STYLE",
-            typed=list[str],
         ),
     ] = ()
     arch: Annotated[
@@ -136,7 +135,6 @@ class SubclassSettings(HoldoutSettings):
             help="Hold out this subclass, or those that a text file names; repeatable.",
             group="Data",
             metavar="NAME|FILE",
-            typed=list[str],
         ),
     ] = ()
     arch: Annotated[
@@ -235,7 +233,6 @@ class SuperclassSettings:
             " each must be a torch module that was trained on ImageNet-1K.",
             group="Models",
             metavar="MODEL…",
-            typed=list[str],
             is_argument=True,
         ),
     ]
@@ -290,7 +287,6 @@ class SuperclassSettings:
             " without it what is known of the model.",
             group="Models",
             metavar="MODEL=SHARE",
-            typed=list[str],
         ),
     ] = ()
     device: Device = "cpu"

@@ -67,7 +67,6 @@ class TestsetSettings:
             help="Only this corruption of the suite; repeatable.",
             group="Corruptions",
             flags=("--corruption",),
-            typed=list[str],
         ),
     ] = ()
     definition: Annotated[

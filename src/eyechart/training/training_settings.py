@@ -68,6 +68,14 @@ Every = Annotated[
     int,
     Option(help="Only every so-many-th class by name: 10 makes ImageNet-100 of it.", group="Data"),
 ]
+ChosenCorruptions = Annotated[
+    tuple[str, ...],
+    Option(
+        help="Only this corruption of the suites; repeatable.",
+        group="Corruptions",
+        flags=("--corruption",),
+    ),
+]
 OutFolder = Annotated[
     Path,
     Option(help="Where all that is made goes.", group="Output", metavar="FOLDER", path="folder"),
@@ -101,18 +109,9 @@ class NetworkSettings:
             help="Train on corruptions of this suite, a name or YAML file; repeatable.",
             group="Corruptions",
             flags=("--suite",),
-            typed=list[str],
         ),
     ] = ()
-    corruptions: Annotated[
-        tuple[str, ...],
-        Option(
-            help="Only this corruption of the suites; repeatable.",
-            group="Corruptions",
-            flags=("--corruption",),
-            typed=list[str],
-        ),
-    ] = ()
+    corruptions: ChosenCorruptions = ()
     severity: SeverityRange = None
     delta_v: ChangeRange = None
     device: Annotated[str, Option(help="cpu or cuda; with torchrun all GPUs.", group="Compute")] = (
@@ -170,7 +169,6 @@ class RetrainSettings:
             help="Train on this corruption of the suite; repeatable; without it on all.",
             group="Corruptions",
             flags=("--corruption",),
-            typed=list[str],
         ),
     ] = ()
     also: Annotated[
@@ -178,7 +176,6 @@ class RetrainSettings:
         Option(
             help="Test on this corruption too, without training on it; repeatable.",
             group="Corruptions",
-            typed=list[str],
         ),
     ] = ()
     severity: SeverityRange = None
@@ -231,7 +228,6 @@ class EnhancementSettings:
             help="Also train this other network, or with --pretrained test it; repeatable.",
             group="Models",
             metavar="ARCH",
-            typed=list[str],
         ),
     ] = ()
     baseline: Annotated[
@@ -253,7 +249,6 @@ class EnhancementSettings:
             help="Noise of stability training, ± of full scale; repeatable.",
             group="Training",
             flags=("--width",),
-            typed=list[float],
         ),
     ] = (0.05,)
     weights: Annotated[
@@ -262,7 +257,6 @@ class EnhancementSettings:
             help="Weight of stability training; repeatable.",
             group="Training",
             flags=("--weight",),
-            typed=list[float],
         ),
     ] = (0.05,)
     device: Device = "cpu"

@@ -51,7 +51,6 @@ class ServerSettings:
             help="For tests: another host that plays Mechanical Turk; repeatable.",
             group=GROUP,
             flags=("--submit-host",),
-            typed=list[str],
         ),
     ] = ()
 

@@ -52,7 +52,6 @@ class BalanceSettings:
             help="A benchmark, by its suite or suite file; repeatable. Without it all corruptions.",
             group="Corruptions",
             flags=("--suite",),
-            typed=list[str],
         ),
     ] = ()
     baseline: BaselineName = None

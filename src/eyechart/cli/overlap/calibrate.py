@@ -41,7 +41,6 @@ class CalibrationSource(LoadingSettings):
             " or a file with a line for each.",
             group="Models",
             flags=("--label-map",),
-            typed=list[str],
         ),
     ] = ()
     images: Annotated[
@@ -69,7 +68,6 @@ class CalibrationSource(LoadingSettings):
             " repeatable.",
             group="Corruptions",
             flags=("--suite",),
-            typed=list[str],
         ),
     ] = (CANDIDATES,)
     corruptions: Annotated[
@@ -78,7 +76,6 @@ class CalibrationSource(LoadingSettings):
             help="Only these corruptions; repeatable.",
             group="Corruptions",
             flags=("--corruption",),
-            typed=list[str],
         ),
     ] = ()
     device: Device = "cpu"

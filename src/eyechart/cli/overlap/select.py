@@ -63,7 +63,6 @@ class SelectSettings:
             help="Choose only among corruptions of this suite; repeatable.",
             group="Corruptions",
             metavar="SUITE",
-            typed=list[str],
         ),
     ] = ()
     suites: Annotated[
@@ -73,7 +72,6 @@ class SelectSettings:
             " Without it those of the study's folder, or the published ones.",
             group="Corruptions",
             flags=("--suite",),
-            typed=list[str],
         ),
     ] = ()
     out: Annotated[

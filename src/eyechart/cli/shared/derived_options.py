@@ -145,7 +145,7 @@ def _parameter(field: Field) -> inspect.Parameter:
     """Return the parameter from which Typer makes an option."""
     option = field.option
     default = field.default if option.typed_default is None else option.typed_default
-    kind = field.type if option.typed is None else option.typed
+    kind = _typed_kind(field)
     is_list = get_origin(kind) is list
     if option.path and not is_list:
         kind = Path if default is not None else Path | None
@@ -170,3 +170,13 @@ def _parameter(field: Field) -> inspect.Parameter:
         default=default,
         annotation=Annotated[kind, info],
     )
+
+
+def _typed_kind(field: Field) -> object:
+    """Return the type of an option; a tuple of any length is an option to be repeated."""
+    if field.option.typed is not None:
+        return field.option.typed
+    arguments = get_args(field.type)
+    if get_origin(field.type) is tuple and arguments[-1] is Ellipsis:
+        return list[arguments[0]]  # type: ignore[valid-type]
+    return field.type

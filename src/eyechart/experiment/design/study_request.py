@@ -49,7 +49,6 @@ class StudyRequest:
             group=TRIALS,
             flags=("--pair",),
             metavar="A:B",
-            typed=list[str],
         ),
     ] = ()
     per_pair: Annotated[
