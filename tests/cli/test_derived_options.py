@@ -15,11 +15,13 @@ from eyechart.cli.app import app, main
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options, read_typed
 from eyechart.core.options import GROUPS, Option, fields_of, signature_of
 from eyechart.curves.curve_settings import BINS, REPLICATES
+from eyechart.humans.import_settings import ImportSettings
+from eyechart.humans.importing import import_responses
 from eyechart.pipeline import settings as declared
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
-from eyechart.testsets.testset_settings import LEAST, N_SAMPLES
+from eyechart.testsets.testset_settings import LEAST, N_SAMPLES, DrawSettings
 
 DIFFERENT = {"out"}
 """The command writes into a folder where none is named; a function does not."""
@@ -44,6 +46,21 @@ def test_options_and_keywords_are_the_fields_of_the_settings(options):
     keywords = inspect.signature(ec.evaluate).parameters
     assert set(options) == set(keywords) == set(fields_of(EvaluateSettings))
     assert len(keywords) > 35
+
+
+@pytest.mark.parametrize(
+    ("group", "command", "function", "record"),
+    [
+        ("testset", "make", ec.draw, DrawSettings),
+        ("humans", "import", import_responses, ImportSettings),
+    ],
+    ids=["draw", "import_responses"],
+)
+def test_other_functions_have_the_options_of_their_commands(group, command, function, record):
+    found = typer.main.get_command(app).commands[group].commands[command]
+    keywords = inspect.signature(function).parameters
+    assert {option.name for option in found.params} == {*keywords, "out"}
+    assert list(keywords) == list(signature_of(record).parameters)
 
 
 def test_options_and_keywords_have_equal_defaults(options):
@@ -138,7 +155,6 @@ class CopySettings:
             group="Output",
             metavar="FILE...",
             path="folder or file",
-            typed=list[Path],
             is_argument=True,
         ),
     ]
