@@ -4,7 +4,7 @@ import random
 import threading
 from importlib import import_module
 from itertools import pairwise
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import ModuleType
 
 import numpy as np
@@ -188,7 +188,7 @@ def test_callers_on_several_threads_get_the_same_pixels(case: Case) -> None:
 
 
 def modules_that_use_opencv() -> list[ModuleType]:
-    names = (module.name for module in iter_modules(corruptions.__path__, "eyechart.corruptions."))
+    names = (module.name for module in walk_packages(corruptions.__path__, "eyechart.corruptions."))
     # Triton is for GPUs and need not be there
     modules = [import_module(name) for name in names if "triton" not in name]
     return [module for module in modules if hasattr(module, "opencv")]
