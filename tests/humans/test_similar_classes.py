@@ -20,7 +20,8 @@ from eyechart.humans.transfer import (
 )
 from eyechart.reports.html.charts.human_curve_chart import experiment_charts
 from eyechart.reports.series.human_curves import ReportExperiment
-from eyechart.results.schema import HumanCurve, HumanExperiment, SampledCurve
+from eyechart.results.curve_results import HumanCurve, SampledCurve
+from eyechart.results.schema import HumanExperiment
 from eyechart.scores.similar_pairs import compare_curves, find_similar
 from eyechart.stats.p_values import holm
 

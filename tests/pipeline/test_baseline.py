@@ -20,7 +20,7 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.baseline_choice import choose_baseline
 from eyechart.pipeline.normalise import Divisor, normalise
 from eyechart.predictions.reading import Predictions
-from eyechart.results.schema import ModelResults
+from eyechart.results.model_results import ModelResults
 from eyechart.scores.baseline_tables import find_baseline
 from eyechart.scores.human_relative import clean_expected_error, expected_error
 from eyechart.stats.estimate import Estimate, complement, make_estimate

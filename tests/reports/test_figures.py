@@ -55,7 +55,7 @@ from eyechart.reports.series.ranks import rank_panel
 from eyechart.reports.series.report import load_report
 from eyechart.reports.series.visual_change import spread_grids
 from eyechart.reports.words import groups_of
-from eyechart.results.schema import NormalizedErrors
+from eyechart.results.model_results import NormalizedErrors
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.ranking import Swap
 from nonempty import at_least_one

@@ -47,7 +47,7 @@ REGISTRIES = {
             "reports/series/model_errors.py": "the two means of corruption errors",
             "reports/terminal/published_tables.py": "columns of published corruption errors",
             "reports/terminal/result_tables.py": "two columns that a baseline brings",
-            "results/schema.py": "fields of the record of corruption errors",
+            "results/model_results.py": "fields of the record of corruption errors",
             "results/published_results.py": "columns of published tables",
         },
     ),

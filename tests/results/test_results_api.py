@@ -5,7 +5,7 @@ import pytest
 
 import eyechart as ec
 from eyechart.core.errors import UsageError
-from eyechart.results.schema import CorruptionResults, ModelResults, SpaceResults
+from eyechart.results.model_results import CorruptionResults, ModelResults, SpaceResults
 from eyechart.scores.registry import DECLARED, SCORES
 from report_runs import SHARP, levels_run, make_once, people_run
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from eyechart.results.schema import (
+from eyechart.results.model_results import (
     CorruptionResults,
     ModelResults,
     PropertyResults,

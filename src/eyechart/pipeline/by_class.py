@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.labels.categories import NONE
 from eyechart.predictions.reading import Predictions
-from eyechart.results.schema import ClassResults
+from eyechart.results.model_results import ClassResults
 from eyechart.stats.bootstrap import resample_sums
 from eyechart.stats.estimate import make_estimate
 

@@ -7,7 +7,7 @@ from eyechart.curves.density import UNIFORM, to_density
 from eyechart.pipeline.baseline_choice import BaselineChoice
 from eyechart.predictions.loop import PredictionTask
 from eyechart.results.human_caution import is_packaged, packaged_caution
-from eyechart.results.schema import ModelResults, NormalizedErrors, SpaceResults
+from eyechart.results.model_results import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 from eyechart.suites.suite import Entry, all_entries
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from eyechart.core.errors import UsageError
 from eyechart.predictions.recheck import Comparison
-from eyechart.results.schema import Results, SpaceResults
+from eyechart.results.model_results import SpaceResults
+from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES
 
 

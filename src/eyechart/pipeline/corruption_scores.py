@@ -17,13 +17,8 @@ from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.predictions.reading import Predictions
-from eyechart.results.schema import (
-    CorruptionResults,
-    HumanComparison,
-    ModelCurve,
-    PropertyResults,
-    sample_curve,
-)
+from eyechart.results.curve_results import HumanComparison, ModelCurve, sample_curve
+from eyechart.results.model_results import CorruptionResults, PropertyResults
 from eyechart.scores.human_relative import (
     compared_areas,
     compared_replicates,

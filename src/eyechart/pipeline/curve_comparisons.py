@@ -4,12 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 from eyechart.humans.transfer import SimilarClasses
-from eyechart.results.schema import (
-    CorruptionResults,
-    ModelResults,
-    PairedComparison,
-    SimilarPair,
-)
+from eyechart.results.model_results import CorruptionResults, ModelResults, SimilarPair
+from eyechart.results.schema import PairedComparison
 from eyechart.scores.curve_significance import difference, intervals_overlap
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.similar import compare_corruptions

@@ -2,7 +2,8 @@
 
 from eyechart.humans.combined import References
 from eyechart.humans.reference import METRICS, Reference, title
-from eyechart.results.schema import HumanCurve, HumanExperiment, HumanPoint, sample_curve
+from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
+from eyechart.results.schema import HumanExperiment
 from eyechart.scores.scoring import Fit, human_curve
 
 

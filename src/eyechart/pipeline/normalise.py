@@ -10,7 +10,7 @@ from eyechart.humans.combined import References
 from eyechart.humans.reference import Reference
 from eyechart.pipeline.baseline_choice import HUMANS, BaselineChoice
 from eyechart.predictions.reading import Predictions
-from eyechart.results.schema import (
+from eyechart.results.model_results import (
     CorruptionResults,
     ModelResults,
     NormalizedErrors,

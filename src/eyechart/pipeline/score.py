@@ -23,15 +23,9 @@ from eyechart.pipeline.score_space import SpaceScorer
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader
 from eyechart.predictions.unreadable import left_out, read_rows
+from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.run_config import FitConfig, RunConfig
-from eyechart.results.schema import (
-    DamagedImage,
-    ImagesUsed,
-    ModelResults,
-    Results,
-    RunProvenance,
-    SpaceResults,
-)
+from eyechart.results.schema import DamagedImage, ImagesUsed, Results, RunProvenance
 from eyechart.testsets.coverage import CorruptionCoverage, coverage_of
 
 

@@ -22,7 +22,7 @@ from eyechart.pipeline.curve_comparisons import similar_corruptions
 from eyechart.pipeline.evaluation_run import EvaluationRun, LabelSpace
 from eyechart.pipeline.normalise import Divisor, human_error
 from eyechart.predictions.reading import PredictionReader, Predictions
-from eyechart.results.schema import CorruptionResults, SpaceResults
+from eyechart.results.model_results import CorruptionResults, SpaceResults
 from eyechart.scores.scoring import Fit, class_weights, estimate_mean, is_too_few
 from eyechart.stats.estimate import ENOUGH, Estimate, mean_estimate
 

@@ -7,7 +7,7 @@ from eyechart.core.errors import UsageError
 from eyechart.models.card import SUFFIXES
 from eyechart.models.defences.defended import split_name
 from eyechart.models.find import FILES
-from eyechart.results.schema import HumanComparison
+from eyechart.results.curve_results import HumanComparison
 from eyechart.scores.registry import PROPERTIES
 from eyechart.suites.published import TITLES
 from eyechart.suites.suite import load_suite, split_variant

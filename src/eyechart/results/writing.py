@@ -15,14 +15,8 @@ from typing import Any
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
-from eyechart.results.schema import (
-    RESULTS_FILE,
-    CorruptionResults,
-    PropertyResults,
-    Results,
-    SpaceResults,
-    check_results,
-)
+from eyechart.results.model_results import CorruptionResults, PropertyResults, SpaceResults
+from eyechart.results.schema import RESULTS_FILE, Results, check_results
 from eyechart.results.scores_file import SCORES_FILE, write_scores
 from eyechart.scores.registry import BASELINE, DECLARED, PROPERTIES, Score, find
 from eyechart.stats.estimate import Estimate

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from eyechart.results.schema import Results, SpaceResults
+from eyechart.results.model_results import SpaceResults
+from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.p_values import PairedDifference, holm, paired_difference

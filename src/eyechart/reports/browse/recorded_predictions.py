@@ -21,8 +21,8 @@ from eyechart.labels.spaces import ENTRY16, native_labels
 from eyechart.pipeline.prepare import PREDICTIONS
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.unreadable import left_out, without
+from eyechart.results.model_results import ModelResults
 from eyechart.results.runs import Run
-from eyechart.results.schema import ModelResults
 from eyechart.testsets.manifest_rows import SCHEMA
 from eyechart.testsets.plan import CLEAN
 

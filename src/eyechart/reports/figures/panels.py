@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, SMALL
 from eyechart.reports.series.palette import PEOPLE_COLOUR
-from eyechart.results.schema import SampledCurve
+from eyechart.results.curve_results import SampledCurve
 
 VISUAL_CHANGE = r"visual change $\Delta_v$"
 FEW = 3

@@ -6,7 +6,7 @@ from eyechart.reports.html.cells import NOTHING, Numbers, count, hundredths, per
 from eyechart.reports.html.html_table import MANY, Column, Shaded, Table, TableChoice, TableRow
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_title, space_title
-from eyechart.results.schema import ClassResults
+from eyechart.results.model_results import ClassResults
 
 MOST, FEWER = 20, 10
 """Classes that are shown of each model, and of each of many."""

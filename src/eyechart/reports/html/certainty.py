@@ -24,7 +24,7 @@ from eyechart.reports.words import (
     space_title,
     suite_title,
 )
-from eyechart.results.schema import SimilarPair
+from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
 
 LEVEL = 0.05

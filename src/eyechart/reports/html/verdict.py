@@ -24,8 +24,8 @@ from eyechart.reports.html.cells import (
 )
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.words import corruption_words, listed, plural
+from eyechart.results.curve_results import HumanComparison
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
-from eyechart.results.schema import HumanComparison
 from eyechart.scores.registry import PROPERTIES
 
 WIDE = 0.1

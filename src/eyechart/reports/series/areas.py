@@ -9,7 +9,7 @@ from eyechart.reports.number_text import known
 from eyechart.reports.series.curves import Range, curve_panel
 from eyechart.reports.series.report import ModelEntry, Part
 from eyechart.reports.words import corruption_title, listed, places
-from eyechart.results.schema import HumanComparison, SampledCurve
+from eyechart.results.curve_results import HumanComparison, SampledCurve
 from eyechart.scores.registry import PROPERTIES
 
 

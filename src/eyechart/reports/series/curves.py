@@ -15,13 +15,8 @@ from eyechart.reports.words import (
     places,
     space_title,
 )
-from eyechart.results.schema import (
-    HumanComparison,
-    ModelCurve,
-    Numbers,
-    PropertyResults,
-    SampledCurve,
-)
+from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers, SampledCurve
+from eyechart.results.model_results import PropertyResults
 from eyechart.scores.registry import PROPERTIES
 
 PROPERTY_TITLES = {"a": "share of answers right", "p": "share of answers unchanged"}

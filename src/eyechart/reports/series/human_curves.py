@@ -14,7 +14,8 @@ from eyechart.humans.reference import Reference, title
 from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
 from eyechart.reports.series.report import Report, pointer
 from eyechart.reports.words import listed
-from eyechart.results.schema import HumanExperiment, Numbers
+from eyechart.results.curve_results import Numbers
+from eyechart.results.schema import HumanExperiment
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
 

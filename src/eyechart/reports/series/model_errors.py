@@ -15,7 +15,7 @@ from eyechart.reports.words import (
     space_title,
     title_below,
 )
-from eyechart.results.schema import NormalizedErrors, SpaceResults
+from eyechart.results.model_results import NormalizedErrors, SpaceResults
 from eyechart.stats.estimate import Estimate
 
 Mean = Literal["mce", "relative_mce"]

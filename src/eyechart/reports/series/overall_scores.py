@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from eyechart.pipeline.caveats import MARK, MEANING
+from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.runs import Run
-from eyechart.results.schema import ModelResults, SpaceResults
 from eyechart.scores.registry import BASELINE, SCORES, find
 from eyechart.stats.estimate import Estimate
 

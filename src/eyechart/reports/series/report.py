@@ -8,6 +8,7 @@ from eyechart.core.errors import UsageError
 from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.series.palette import COLOURS
 from eyechart.reports.words import short_names
+from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.ranking_comparison import (
     Discrete,
     Rankings,
@@ -15,7 +16,7 @@ from eyechart.results.ranking_comparison import (
     two_benchmarks,
 )
 from eyechart.results.runs import Board, Run, make_boards, read_run
-from eyechart.results.schema import ModelResults, Results, SpaceResults
+from eyechart.results.schema import Results
 from eyechart.results.standings import Standings, stand
 
 

@@ -13,7 +13,7 @@ from eyechart.reports.series.overall_scores import (
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.terminal.markdown import escape, table
 from eyechart.reports.words import corruption_title, space_title, suite_title
-from eyechart.results.schema import SpaceResults
+from eyechart.results.model_results import SpaceResults
 from eyechart.scores.registry import DECLARED, LEADERBOARD, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
 

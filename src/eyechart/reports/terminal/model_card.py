@@ -15,8 +15,8 @@ from eyechart.reports.terminal.card_tables import by_corruption, heading, leader
 from eyechart.reports.terminal.markdown import block, bullets, code, escape, table
 from eyechart.reports.terminal.model_index import model_index
 from eyechart.reports.words import corruption_title, listed, short_names, suite_title
+from eyechart.results.model_results import SpaceResults
 from eyechart.results.runs import Run
-from eyechart.results.schema import SpaceResults
 from eyechart.scores.registry import OVERALL
 
 TAGS = ("eyechart", "robustness", "image-classification")

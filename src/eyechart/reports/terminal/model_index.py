@@ -10,8 +10,8 @@ from eyechart.reports.series.overall_scores import averaged, overall_scores
 from eyechart.reports.series.report import ModelEntry, Part, Report
 from eyechart.reports.terminal.markdown import one_line
 from eyechart.reports.words import space_title, suite_title
+from eyechart.results.model_results import SpaceResults
 from eyechart.results.runs import Run
-from eyechart.results.schema import SpaceResults
 from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 

@@ -7,7 +7,8 @@ from eyechart.pipeline.caveats import MARK
 from eyechart.reports.number_text import MISSING, estimate_texts
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.words import NO_REFERENCE, human_source, short_space
-from eyechart.results.schema import CorruptionResults, ModelResults, Results, SpaceResults
+from eyechart.results.model_results import CorruptionResults, ModelResults, SpaceResults
+from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
 

@@ -29,7 +29,7 @@ from eyechart.reports.series.curves import (
 )
 from eyechart.reports.series.report import Part
 from eyechart.reports.words import space_title
-from eyechart.results.schema import Numbers, SampledCurve
+from eyechart.results.curve_results import Numbers, SampledCurve
 from eyechart.scores.registry import PROPERTIES
 
 SCALE = 1000

@@ -1,0 +1,272 @@
+"""The results of one model, as results.json holds them: by label space and by corruption.
+
+What is of the whole run is in `schema`; what computes the numbers does not belong here.
+"""
+
+from collections.abc import Mapping
+
+from pydantic import Field, PrivateAttr
+
+from eyechart.core.records import Known, Record
+from eyechart.core.registry import unknown_name
+from eyechart.results.curve_results import Ends, HumanComparison, ModelCurve
+from eyechart.scores.registry import OVERALL, SCORES, Score, find, values_of
+from eyechart.scores.similar import SimilarDifference
+from eyechart.stats.estimate import Estimate
+
+
+class PropertyResults(Record):
+    """Accuracy or consistency of one model under one corruption, in one label space."""
+
+    rate: Estimate
+    """Share of correct (or consistent) predictions over all samples."""
+    answers: int
+    """Number of samples."""
+    robustness: Estimate | None = None
+    """Area below the curve, R_a or R_p; null where there is no curve."""
+    bounds: Ends | None = None
+    """Between which the area lies whatever the curve does where nothing was observed."""
+    observed: tuple[tuple[float, float], ...] = ()
+    """Ranges of Δv with enough samples."""
+    note: str = ""
+    """Why there is no curve, "" if there is one."""
+    people: HumanComparison | None = None
+    """The comparison with humans; null where there is none."""
+    people_note: str = ""
+    """Why there is no comparison with humans, "" if there is one."""
+    curve: ModelCurve | None = None
+    """The curve over visual change; null where there is none."""
+
+
+class Scored(Record):
+    """A record whose scores are attributes too, by the names that `scores.registry` declares."""
+
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores that exist, by name."""
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Estimate:
+        # pydantic keeps private attributes behind its own __getattr__; theirs begin with _
+        if name.startswith("_"):
+            return super().__getattr__(name)  # type: ignore[misc,no-any-return]
+        scores = self.scores
+        if name in scores:
+            return scores[name]
+        if name in SCORES:
+            raise AttributeError(self._why_missing(SCORES[name]))
+        known = [*SCORES, *type(self).model_fields]
+        raise AttributeError(str(unknown_name("attribute", name, known)))
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.scores]
+
+    def _why_missing(self, score: Score) -> str:
+        return f"There is no {score.name} here: it needs {', '.join(score.needs)}."
+
+
+class CorruptionResults(Scored):
+    """One model under one corruption, in one label space.
+
+    Every score is an attribute: `results["resnet50"]["gaussian_noise"].r_a`.
+    """
+
+    unmeasurable: int
+    """Number of samples without a visual change."""
+    error: Estimate | None
+    """Error rate over all samples; null without labels."""
+    clean_error: Estimate | None
+    """Error rate on the clean images, each counted as often as it is among the samples."""
+    computed_scores: Mapping[str, Estimate] = Field(default_factory=dict)
+    """Scores that the registry computes from the predictions, by name: top5_accuracy, ece."""
+    error_by_severity: Mapping[str, float]
+    """Error rate at each published severity, where there are such levels."""
+    accuracy: PropertyResults | None
+    """Whether predictions are correct; null without labels."""
+    consistency: PropertyResults | None
+    """Whether predictions are those for the clean image; null without clean images."""
+
+    @property
+    def properties(self) -> dict[str, PropertyResults]:
+        """Accuracy and consistency, where they exist, by the letter of their scores: a, p."""
+        both = {"a": self.accuracy, "p": self.consistency}
+        return {letter: score for letter, score in both.items() if score is not None}
+
+    _baseline_scores: Mapping[str, Estimate] = PrivateAttr(default_factory=dict)
+    """CE and relative CE, which the file keeps by baseline and not by corruption."""
+
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores that exist, by name: r_a, r_p, hmri_a, mrsi_a, error, ce."""
+        return values_of(self) | dict(self._baseline_scores)
+
+    def with_baseline_scores(self, scores: Mapping[str, Estimate]) -> "CorruptionResults":
+        """Return the results of the corruption with CE and relative CE among its scores."""
+        results = self.model_copy()
+        results._baseline_scores = scores
+        return results
+
+    def _why_missing(self, score: Score) -> str:
+        results = self.properties.get(score.letter)
+        note = "" if results is None else results.note or results.people_note
+        return f"There is no {score.name} here: {note}." if note else super()._why_missing(score)
+
+
+class NormalizedErrors(Record):
+    """A model's errors divided by a baseline's: CE and relative CE, as shares of 1."""
+
+    baseline: str
+    """Whose errors were divided by."""
+    ce: Mapping[str, Estimate]
+    """Corruption error of each corruption that the baseline has."""
+    mce: Estimate | None
+    """Mean CE over all corruptions of the suite; null where one is missing."""
+    relative_ce: Mapping[str, Estimate]
+    """Relative CE, what corruption adds to the clean error, of each corruption."""
+    relative_mce: Estimate | None
+    """Mean relative CE over all corruptions of the suite; null where one is missing."""
+    note: str = ""
+    """Why a mean is missing, "" if none is."""
+
+    @property
+    def tables(self) -> dict[str, Mapping[str, Estimate]]:
+        """Both scores of all corruptions, by name."""
+        return {"ce": self.ce, "relative_ce": self.relative_ce}
+
+    @property
+    def means(self) -> dict[str, Estimate]:
+        """The means that exist, by name."""
+        both = {"mce": self.mce, "relative_mce": self.relative_mce}
+        return {name: mean for name, mean in both.items() if mean is not None}
+
+
+class SimilarPair(SimilarDifference):
+    """How a model's scores differ between two visually similar corruptions."""
+
+    first: str
+    """The first corruption."""
+    second: str
+    """The second corruption."""
+    property: str
+    """"a" for accuracy, "p" for consistency."""
+
+
+class ClassResults(Record):
+    """One class of images: how often a model is correct, clean and corrupted."""
+
+    label: int
+    """Index of the class."""
+    name: str
+    """Name of the class."""
+    pictures: int
+    """Number of images."""
+    answers: int
+    """Number of corrupted samples."""
+    clean: Known
+    """Accuracy on clean images; null without any."""
+    corrupted: Estimate
+    """Accuracy over all corrupted samples."""
+    worst: str
+    """The corruption with the lowest accuracy."""
+    worst_rate: Known
+    """The accuracy under that corruption."""
+    instead: str
+    """The most frequent incorrect prediction, "" if there is none."""
+    instead_share: float | None
+    """Its share of all incorrect predictions for this class; null if there are none."""
+
+
+class SpaceResults(Scored):
+    """One model in one label space: "native", or "entry16" for the 16 categories of humans.
+
+    Every score is an attribute, as the mean over corruptions or of the whole test: `.r_a`, `.mce`.
+    """
+
+    pictures: int
+    """Number of images."""
+    classes: int
+    """Number of classes among them."""
+    left_out: int
+    """Number of images without a label in this space."""
+    verdict: str
+    """That there is insufficient data, or ""."""
+    clean_accuracy: Estimate | None
+    """Accuracy on clean images; null without labels or clean images."""
+    means: Mapping[str, Estimate]
+    """Mean over corruptions of each score, by its name: r_a, r_p, hmri_a, mrsi_a, error, …"""
+    corruptions: Mapping[str, CorruptionResults]
+    """The scores by corruption."""
+    corruption_error: NormalizedErrors | None
+    """CE and relative CE; null without a baseline."""
+    similar: tuple[SimilarPair, ...]
+    """Differences between visually similar corruptions."""
+    by_class: tuple[ClassResults, ...]
+    """Each class of images."""
+
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores over all corruptions that exist, by name: clean_accuracy, r_a, mce."""
+        values = {score.name: find(self, score.overall_path) for score in OVERALL}
+        return {name: estimate for name, estimate in values.items() if estimate is not None}
+
+    def find(self, corruption: str) -> str:
+        """Return a corruption's name as it is here; `fog` is vcr/fog where no other fog is."""
+        if corruption in self.corruptions:
+            return corruption
+        same = [name for name in self.corruptions if name.rpartition("/")[2] == corruption]
+        if len(same) != 1:
+            raise unknown_name("corruption", corruption, self.corruptions)
+        return same[0]
+
+    def __getitem__(self, corruption: str) -> CorruptionResults:
+        corruption = self.find(corruption)
+        results = self.corruptions[corruption]
+        if self.corruption_error is None:
+            return results
+        tables = self.corruption_error.tables.items()
+        return results.with_baseline_scores(
+            {name: table[corruption] for name, table in tables if corruption in table}
+        )
+
+
+class ModelResults(Scored):
+    """One model, in every label space that was asked for or that the human data need.
+
+    Its scores are those of the primary label space: `results["resnet50"].r_a`.
+    """
+
+    name: str
+    """Name of the model."""
+    identity: str
+    """Digest of the weights, and what else tells two models of one name apart."""
+    classes: int
+    """Number of classes that it predicts."""
+    category: str
+    """Category of models, as studies group them, "" if unknown."""
+    outputs: tuple[str, ...]
+    """Names of its classes, none if they are those of ImageNet."""
+    spaces: Mapping[str, SpaceResults]
+    """The scores by label space; the first is the primary one."""
+    trained_on: tuple[str, ...] = ()
+    """Corruptions that it was trained on, as its file says."""
+    marked: tuple[str, ...] = ()
+    """Corruptions of this test that count as trained on."""
+
+    @property
+    def primary(self) -> SpaceResults:
+        """The scores in the primary label space: the images' own classes, where they are scored."""
+        return next(iter(self.spaces.values()))
+
+    @property
+    def scores(self) -> dict[str, Estimate]:
+        """The scores over all corruptions in the primary label space, by name."""
+        return self.primary.scores
+
+    def space(self, name: str) -> SpaceResults:
+        """Return the scores in a label space: "native" or "entry16"."""
+        if name not in self.spaces:
+            raise unknown_name("label space", name, self.spaces)
+        return self.spaces[name]
+
+    def __getitem__(self, corruption: str) -> CorruptionResults:
+        return self.primary[corruption]
