@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from eyechart.models.find import load_model
     from eyechart.overlap.matrix import OverlapMatrix, overlap_matrix
     from eyechart.overlap.selection import Selection, select_non_overlapping
-    from eyechart.pipeline.python_evaluate import evaluate
+    from eyechart.pipeline.evaluate import evaluate
     from eyechart.reports.figures.curve_plot import draw_curves
     from eyechart.results.published_results import PublishedTable, published_tables
     from eyechart.results.schema import Results
@@ -128,7 +128,7 @@ _HOMES = {
     "error_consistency": "eyechart.scores.error_consistency",
     "error_consistency_of_people": "eyechart.scores.error_consistency",
     "error_consistency_with_people": "eyechart.scores.error_consistency",
-    "evaluate": "eyechart.pipeline.python_evaluate",
+    "evaluate": "eyechart.pipeline.evaluate",
     "fit_curve": "eyechart.curves.curve",
     "hmri": "eyechart.scores.human_relative",
     "list_corruptions": "eyechart.suites.catalogue",

@@ -10,7 +10,7 @@ from torch import nn
 from eyechart.core.errors import UsageError
 from eyechart.models.networks import NETWORKS, build_network
 from eyechart.models.preprocessing import Preprocessing
-from eyechart.training.loop import new_network
+from eyechart.training.training_loop import new_network
 
 
 def count(module):

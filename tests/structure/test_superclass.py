@@ -41,8 +41,8 @@ from eyechart.structure.superclasses import (
     sort_pictures,
     with_seen_test,
 )
-from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import Recipe
+from eyechart.training.training_loop import Start, Training, train
 from trainable import CPU, SIDE
 
 MODEL = "tinted_contrasts:untrained_thousand"

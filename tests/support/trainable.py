@@ -16,8 +16,8 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.suites.suite import find_entry
 from eyechart.training import image_blocks, loop, state
+from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data
-from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 
 CPU = torch.device("cpu")

@@ -21,8 +21,8 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.training import enhancements
 from eyechart.training.data import Transform, training_data
 from eyechart.training.enhancements import Enhancement, EnhancementStudy, usual_enhancements
-from eyechart.training.loop import Training, train
 from eyechart.training.recipe import Recipe
+from eyechart.training.training_loop import Training, train
 from textures import save_textures
 
 CPU = torch.device("cpu")

@@ -38,9 +38,9 @@ from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import ScoreChange
 from eyechart.training.data import training_data
-from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import RETRAINING, Recipe
 from eyechart.training.retrain import data_for, on_clean
+from eyechart.training.training_loop import Start, Training, train
 from interrupting import stopping
 from small_models import save_pictures
 from tinted_contrasts import save_contrasts

@@ -25,8 +25,8 @@ from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry
 from eyechart.training import image_blocks, loop
 from eyechart.training.augment import mirror, mixing_weights, shift
+from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data
-from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 from photographs import photographs
 from places import SUPPORT

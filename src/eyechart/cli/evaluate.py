@@ -32,14 +32,14 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
     """Evaluate, print and write; `typed`: the words of the command, which results hold."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.pipeline.checks import check_sentence, failures
-    from eyechart.pipeline.evaluate import evaluate as run
+    from eyechart.pipeline.evaluate import run_evaluation
 
     assert settings.out is not None, "the command has a folder for its results"
     out = Path(settings.out)
     floors = settings.floors
     with ProgressBars() as bars:
         try:
-            finished = run(settings, bars)
+            finished = run_evaluation(settings, bars)
         except KeyboardInterrupt:
             raise stopped(out, "what was predicted") from None
     # as it was typed, to be typed again

@@ -87,7 +87,7 @@ class CalibrationSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudySettings:
+class OverlapSettings:
     """What an overlap study trains and tests, and with which images; how, is in its recipe."""
 
     images: Annotated[
@@ -203,7 +203,7 @@ PRESETS: Mapping[str, Mapping[str, PresetValue]] = MappingProxyType(
 
 def preset_line(name: str, values: Mapping[str, PresetValue]) -> str:
     """Return the options that a preset stands for, as they would be typed."""
-    fields = {**fields_of(StudySettings), **fields_of(Recipe)}
+    fields = {**fields_of(OverlapSettings), **fields_of(Recipe)}
     words = []
     for field, value in values.items():
         flag = fields[field].flags[0]

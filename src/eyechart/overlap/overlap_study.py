@@ -24,12 +24,12 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.overlap.accuracy_table import ALL, CLEAN, STANDARD
 from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
-from eyechart.training.data import Held, Labelled, mean_and_deviation
+from eyechart.training.corruption_mixture import Mixture
+from eyechart.training.data import Held, LabelledImages, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
-from eyechart.training.loop import Start, Training, new_network, train
-from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 from eyechart.training.state import is_finished
+from eyechart.training.training_loop import Start, Training, new_network, train
 
 MODELS, TESTS = "models", "tests"
 
@@ -129,7 +129,7 @@ class OverlapStudy:
             for entry in (None, *self.entries):
                 yield TestJob(seed, entry)
 
-    def settings(self, train_data: Labelled, test_data: Labelled) -> dict[str, Any]:
+    def settings(self, train_data: LabelledImages, test_data: LabelledImages) -> dict[str, Any]:
         """Return all that decides the results, as plain values.
 
         Networks trained on whole benchmarks may be added later, so they are none of it.
@@ -158,7 +158,7 @@ class Trainer:
     """Makes the trainings of a study on a device."""
 
     def __init__(
-        self, study: OverlapStudy, data: Labelled, device: torch.device, out: Path
+        self, study: OverlapStudy, data: LabelledImages, device: torch.device, out: Path
     ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
         self.held: Held | None = None
@@ -194,7 +194,7 @@ class Trainer:
         return replace(self.begun, module=deepcopy(self.begun.module))
 
 
-def start_from(path: str, data: Labelled, trust: bool = False) -> Start:
+def start_from(path: str, data: LabelledImages, trust: bool = False) -> Start:
     """Return the network in a checkpoint, to be tuned; it must know the classes of the data."""
     checkpoint = read_checkpoint(Path(path))
     if checkpoint.class_names != data.class_names:
@@ -223,7 +223,7 @@ class Tester:
     """Makes the tests of a study on a device; the models of a seed stay loaded."""
 
     def __init__(
-        self, study: OverlapStudy, data: Labelled, device: torch.device, out: Path
+        self, study: OverlapStudy, data: LabelledImages, device: torch.device, out: Path
     ) -> None:
         self.study, self.data, self.device, self.out = study, data, device, out
         self.held: Held | None = None

@@ -30,7 +30,7 @@ from eyechart.overlap.overlap_study import (
 )
 from eyechart.suites.suite import Suite
 from eyechart.suites.suite_file import write_suite
-from eyechart.training.data import Labelled, training_data
+from eyechart.training.data import LabelledImages, training_data
 from eyechart.training.sources import TrainingSources
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run_study(
     return collect(study, out)
 
 
-def _load(sources: TrainingSources, progress: Progress) -> tuple[Labelled, Labelled]:
+def _load(sources: TrainingSources, progress: Progress) -> tuple[LabelledImages, LabelledImages]:
     train, test = sources.load(progress)
     train_data = training_data(train)
     test_data = training_data(test, train_data.class_names, least=1)
@@ -130,8 +130,8 @@ class _OpenStudy:
     """A study with its data, loaded, and the folder that holds its results."""
 
     study: OverlapStudy
-    train_data: Labelled
-    test_data: Labelled
+    train_data: LabelledImages
+    test_data: LabelledImages
     out: Path
 
 

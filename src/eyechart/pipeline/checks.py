@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from eyechart.core.errors import UsageError
 from eyechart.predictions.recheck import Comparison
-from eyechart.results.model_results import SpaceResults
 from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES
 
@@ -24,8 +23,11 @@ def failures(results: Results, floors: Sequence[tuple[str, float]]) -> list[str]
 def _below(results: Results, name: str, floor: float) -> list[str]:
     sentences = []
     for model in results.models:
-        means = {label: _mean(space, name) for label, space in model.spaces.items()}
-        known = {space: mean for space, mean in means.items() if mean is not None}
+        known = {
+            label: float(space.scores[name])
+            for label, space in model.spaces.items()
+            if name in space.scores
+        }
         if not known:
             raise UsageError(
                 f"--fail-under {name}: {model.name} has no {name}, see the notes above; results"
@@ -37,13 +39,6 @@ def _below(results: Results, name: str, floor: float) -> list[str]:
             side = "over" if is_high else "under"
             sentences.append(f"{model.name}: {name} {mean:.3f} ({space}) is {side} {floor:g}.")
     return sentences
-
-
-def _mean(space: SpaceResults, name: str) -> float | None:
-    if name == "clean_accuracy":
-        return None if space.clean_accuracy is None else space.clean_accuracy.value
-    mean = space.means.get(name)
-    return None if mean is None else mean.value
 
 
 def check_sentence(comparison: Comparison) -> str:

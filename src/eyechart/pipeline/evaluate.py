@@ -1,6 +1,6 @@
 """`evaluate`: from models and images to R_a, R_p, HMRI and MRSI per corruption.
 
-The command line and `ec.evaluate` both come here; what each says of the results is theirs.
+`ec.evaluate` has the settings as keywords; the command line calls `run_evaluation` as it does.
 """
 
 import tempfile
@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.core.devices import find_device
+from eyechart.core.errors import CheckFailed
+from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.models.defences.defended import apply_defences, crop_of_crop_note, read_defences
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import with_baseline
+from eyechart.pipeline.checks import check_sentence, failures
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
 from eyechart.pipeline.image_source import find_source
@@ -38,7 +41,26 @@ class Finished:
     comparison: Comparison | None
 
 
-def evaluate(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Finished:
+@takes_fields_of(EvaluateSettings)
+def evaluate(settings: EvaluateSettings) -> Results:
+    """Return how robust models are: R_a, R_p, and HMRI and MRSI next to people, per corruption.
+
+    Every argument is an option of `eyechart evaluate` too, with the same default, but for `out`.
+
+    Raises:
+        UsageError: if something that was given cannot be used.
+        CheckFailed: if `check` or `fail_under` finds something; its `results` are those of the run.
+    """
+    finished = run_evaluation(settings)
+    failed = failures(finished.results, settings.floors)
+    if finished.comparison is not None and not finished.comparison.passed:
+        failed = [check_sentence(finished.comparison), *failed]
+    if failed:
+        raise CheckFailed(" ".join(failed), finished.results)
+    return finished.results
+
+
+def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS) -> Finished:
     """Do what the settings say: load models and images, predict, score and check."""
     source = find_source(settings.images, settings.stimulus, settings.clean, settings.out)
     settings = source.settings(settings).checked()

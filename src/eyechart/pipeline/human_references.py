@@ -1,16 +1,18 @@
-"""The human references of an evaluation: those that were asked for, or why there are none."""
+"""The human references of an evaluation: which there are, or why none, and their experiments."""
 
 from dataclasses import replace
 
 from eyechart.core.errors import UsageError
 from eyechart.humans.combined import References, check_names
 from eyechart.humans.placement import HUMAN_DEFINITION
-from eyechart.humans.reference import Reference, find_reference
+from eyechart.humans.reference import METRICS, Reference, find_reference, title
 from eyechart.humans.transfer import find_classes
 from eyechart.labels.categories import CATEGORIES
 from eyechart.labels.spaces import ENTRY16
 from eyechart.pipeline.settings import EvaluateSettings
-from eyechart.scores.scoring import OTHER_DEFINITION
+from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
+from eyechart.results.schema import HumanExperiment
+from eyechart.scores.scoring import OTHER_DEFINITION, Fit, human_curve
 
 
 def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
@@ -62,3 +64,52 @@ def _find(settings: EvaluateSettings, name: str) -> tuple[Reference | None, str]
             " the 16 categories: give another --humans, or none."
         )
     return reference, ""
+
+
+def experiments_of(references: References | Reference, fit: Fit) -> tuple[HumanExperiment, ...]:
+    """Return the experiments with humans, fitted as they are when models are compared with them."""
+    return tuple(
+        _experiment(reference, name, fit, names_reference=len(references.parts) > 1)
+        for reference in references.parts
+        for name in reference.experiments
+    )
+
+
+def _experiment(
+    reference: Reference, name: str, fit: Fit, *, names_reference: bool
+) -> HumanExperiment:
+    similar = reference.similar.find(name)
+    accuracy, consistency = (_human_curve(reference, name, metric, fit) for metric in METRICS)
+    return HumanExperiment(
+        name=name,
+        title=f"{title(name)} ({reference.name})" if names_reference else title(name),
+        kind="" if similar is None else similar.name,
+        members=reference.similar.members_of(name),
+        size=reference.size_in_words(name),
+        accuracy=accuracy,
+        consistency=consistency,
+        tested=reference.similar.is_tested(name),
+        evidence="" if similar is None else similar.evidence,
+        reference=reference.name,
+    )
+
+
+def _human_curve(reference: Reference, name: str, metric: str, fit: Fit) -> HumanCurve | None:
+    curve, _ = human_curve(reference, name, metric, fit)
+    if curve is None:
+        return None
+    # rates of conditions are not corrected for chance
+    points = () if reference.corrected else reference.points(name, metric)
+    return HumanCurve(
+        line=sample_curve(curve),
+        points=tuple(
+            HumanPoint(
+                delta_v=point.delta_v,
+                answers=point.n_responses,
+                rate=point.rate,
+                interval95=point.interval(0.95),
+                interval83=point.interval(0.83),
+            )
+            for point in points
+        ),
+    )

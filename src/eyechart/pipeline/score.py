@@ -17,7 +17,7 @@ from eyechart.pipeline.caveats import caveats_of, met_in_training
 from eyechart.pipeline.curve_comparisons import paired_models
 from eyechart.pipeline.error_agreement import agreements
 from eyechart.pipeline.evaluation_run import EvaluationRun
-from eyechart.pipeline.human_experiments import experiments_of
+from eyechart.pipeline.human_references import experiments_of
 from eyechart.pipeline.normalise import Divisor, normalise
 from eyechart.pipeline.score_space import SpaceScorer
 from eyechart.predictions.loop import PredictionTask

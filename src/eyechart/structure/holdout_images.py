@@ -14,7 +14,7 @@ from eyechart.core.progress import NO_PROGRESS, Progress
 from eyechart.images.image_list import Picture, find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.structure.duplicates import as_small, near_duplicates
-from eyechart.training.data import Labelled, pictures_have, training_data
+from eyechart.training.data import LabelledImages, pictures_have, training_data
 
 Trait = Literal["style", "subclass"]
 AT_ONCE = 2048
@@ -29,7 +29,7 @@ class HoldoutImages:
     otherwise none. `progress`: who is told how far the search for copies is.
     """
 
-    data: Labelled
+    data: LabelledImages
     to_test: NDArray[np.bool_]
     progress: Progress = NO_PROGRESS
 

@@ -21,10 +21,10 @@ from eyechart.models.preprocessing import Preprocessing
 from eyechart.structure.folds import Fold
 from eyechart.structure.holdout_images import HoldoutImages, Trait
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
-from eyechart.training.data import Held, Labelled, mean_and_deviation
+from eyechart.training.data import Held, LabelledImages, mean_and_deviation
 from eyechart.training.image_blocks import predict_held
-from eyechart.training.loop import Training, new_network, train
 from eyechart.training.recipe import Recipe
+from eyechart.training.training_loop import Training, new_network, train
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _train_and_test(
     write_parquet(_answers(path, job.fold, kinds.data, device), predictions)
 
 
-def _answers(path: Path, fold: Fold, data: Labelled, device: torch.device) -> pa.Table:
+def _answers(path: Path, fold: Fold, data: LabelledImages, device: torch.device) -> pa.Table:
     """Return what a network says to the pictures of a fold's two tests."""
     # trained here, so its code was called before
     model = load_model(str(path), device, trust=True)

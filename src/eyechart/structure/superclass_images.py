@@ -7,7 +7,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.progress import Progress
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.structure.superclasses import Sorted, Superclass
-from eyechart.training.data import Labelled, split, training_data
+from eyechart.training.data import LabelledImages, split, training_data
 
 HELD_OUT = 0.2
 """Of the pictures of every seen synset, to test with where no others are given."""
@@ -21,9 +21,9 @@ class Split:
     """
 
     superclasses: tuple[Superclass, ...]
-    train: Labelled
-    seen: Labelled
-    unseen: Labelled
+    train: LabelledImages
+    seen: LabelledImages
+    unseen: LabelledImages
     notes: tuple[str, ...] = ()
 
     @property

@@ -22,11 +22,11 @@ from eyechart.models.last_layer import find_last_layer, replace_layer
 from eyechart.models.model import Model, lay_out, prepared
 from eyechart.structure.study_results import MODELS, TESTS, open_study_folder
 from eyechart.structure.superclass_images import Split
-from eyechart.training.data import Held, Labelled
+from eyechart.training.data import Held, LabelledImages
 from eyechart.training.image_blocks import predict_held
-from eyechart.training.loop import Start, Training, train
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, start_of, trainable
+from eyechart.training.training_loop import Start, Training, train
 
 ANSWERS = "answers"
 AT_ONCE = 8192
@@ -114,7 +114,7 @@ def checkpoint_of(spec: str, out: Path) -> Path:
     return out / MODELS / f"{file_of(spec)}.pt"
 
 
-def superclass_start(model: Model, spec: str, data: Labelled, seed: int) -> Start:
+def superclass_start(model: Model, spec: str, data: LabelledImages, seed: int) -> Start:
     """Return a copy of a model with a new last layer, for the classes of the data."""
     trainable(model)
     start = start_of(model, spec)

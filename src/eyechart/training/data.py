@@ -39,7 +39,7 @@ class Transform:
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledImages:
     """Pictures of one size with their classes.
 
     `labels`: numbers of classes, (N,) int64. `keys`: (N,) int64, one per picture, from its digest.
@@ -67,7 +67,7 @@ class Labelled:
         """Return pictures, uint8 (B, 3, H, W), at these places, as they were read."""
         return self.images.batch(places) if self.pixels is None else self.pixels[list(places)]
 
-    def take(self, places: Sequence[int]) -> "Labelled":
+    def take(self, places: Sequence[int]) -> "LabelledImages":
         """Return some of the pictures, with all class names."""
         positions = torch.tensor(list(places), dtype=torch.int64)
         pixels = None if self.pixels is None else self.pixels[positions]
@@ -88,7 +88,7 @@ class Labelled:
 class Held:
     """The pictures on a device, all of them where they fit, otherwise as they are asked for."""
 
-    def __init__(self, data: Labelled, device: torch.device) -> None:
+    def __init__(self, data: LabelledImages, device: torch.device) -> None:
         self.data, self.device = data, device
         self.labels, self.keys = data.labels.to(device), data.keys.to(device)
         height, width = data.size
@@ -113,7 +113,7 @@ class Held:
 
 def training_data(
     images: ImageSet, class_names: Sequence[str] | None = None, least: int = LEAST
-) -> Labelled:
+) -> LabelledImages:
     """Return the pictures ready to train with; every class needs at least two, or `least`.
 
     `class_names`: the classes in their order; without them the labels that occur, sorted.
@@ -130,7 +130,7 @@ def training_data(
     places = torch.from_numpy(native_labels(labels, len(names), names))
     keys = named_keys(images.digests, len(images))
     kept, pixels = _gathered(images)
-    return Labelled(kept, places, keys, names, pixels)
+    return LabelledImages(kept, places, keys, names, pixels)
 
 
 def _gathered(images: ImageSet) -> tuple[ImageSet, Tensor | None]:
@@ -245,7 +245,7 @@ def every_class(pictures: Sequence[Picture], step: int = 10) -> list[Picture]:
     return [picture for picture in pictures if picture.label in kept]
 
 
-def mean_and_deviation(data: Labelled, most: int = 10_000) -> tuple[Channels, Channels]:
+def mean_and_deviation(data: LabelledImages, most: int = 10_000) -> tuple[Channels, Channels]:
     """Return mean and standard deviation of red, green and blue, as fractions of full scale.
 
     Taken over up to `most` pictures, spread evenly, and rounded to three digits.

@@ -29,11 +29,11 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.stats.estimate import Estimate, complement
 from eyechart.testsets.samples import choose_pictures
-from eyechart.training.data import Labelled, Transform, mean_and_deviation, training_data
-from eyechart.training.loop import Start, Training, new_network, train
+from eyechart.training.data import LabelledImages, Transform, mean_and_deviation, training_data
 from eyechart.training.recipe import Recipe
 from eyechart.training.retrain import Load, data_for, refuse_softmax, start_of, trainable
 from eyechart.training.sources import TrainingSources, load_labelled
+from eyechart.training.training_loop import Start, Training, new_network, train
 
 STANDARD, TUNED = "standard", "trained on"
 EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
@@ -217,7 +217,7 @@ def _baseline(
     return _Baseline(name)
 
 
-def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -> Labelled:
+def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -> LabelledImages:
     """Return what networks are trained with, if they can be."""
     data = training_data(pictures)
     # rather now than after everything is trained
@@ -235,7 +235,7 @@ def _from_scratch(asked: EnhancementStudy, pictures: ImageSet, test: ImageSet) -
 
 def _pretrained(
     asked: EnhancementStudy, pictures: ImageSet, test: ImageSet, load: Load, device: torch.device
-) -> tuple[Model, Labelled]:
+) -> tuple[Model, LabelledImages]:
     """Return the standard network, and what it is trained further with, if that can be done."""
     model = load(asked.network, half=False)
     trainable(model)
@@ -258,7 +258,7 @@ def _chosen(test: ImageSet, settings: EvaluateSettings) -> ImageSet:
 def _train_all(
     asked: EnhancementStudy,
     model: Model | None,
-    data: Labelled,
+    data: LabelledImages,
     device: torch.device,
     progress: Progress,
 ) -> None:
@@ -280,7 +280,7 @@ def _train_all(
             train(Training(other, data, asked.recipe), device, path, progress)
 
 
-def _tuned_start(asked: EnhancementStudy, model: Model | None, data: Labelled) -> Start:
+def _tuned_start(asked: EnhancementStudy, model: Model | None, data: LabelledImages) -> Start:
     """Return the standard network to be trained further, a copy of its own."""
     if model is not None:
         return start_of(model, asked.network)

@@ -12,9 +12,9 @@ from eyechart.core.errors import UsageError
 from eyechart.models.model import Model
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.training.augment import generator, mirror, shift
+from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import Held
 from eyechart.training.distributed import World
-from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 
 BLOCK_PIXELS = {"cpu": 4096 * 32 * 32, "cuda": 16_384 * 32 * 32}

@@ -30,11 +30,11 @@ from eyechart.results.schema import Results
 from eyechart.testsets.plan import Plan
 from eyechart.testsets.samples import choose_pictures
 from eyechart.training.changes import CLEAN_ACCURACY, ScoreChange, changes_of
-from eyechart.training.data import Labelled, refuse_shared, training_data
+from eyechart.training.corruption_mixture import Mixture
+from eyechart.training.data import LabelledImages, refuse_shared, training_data
 from eyechart.training.distributed import is_first_process
-from eyechart.training.loop import Start, Training, train
-from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
+from eyechart.training.training_loop import Start, Training, train
 
 CHECKPOINT, EVALUATION, TABLE = "retrained.pt", "evaluation", "retraining.csv"
 """What is written into the folder."""
@@ -149,7 +149,7 @@ def training_pictures(asked: Retraining, test: ImageSet, progress: Progress) -> 
     return load_pictures(chosen, str(asked.train_images), test.stimulus.name, step, notes)
 
 
-def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()) -> Labelled:
+def data_for(model: Model, pictures: ImageSet, beside: Sequence[str | None] = ()) -> LabelledImages:
     """Return pictures with the outputs of a model as their classes, found as evaluations do.
 
     `beside`: the labels of the test, which must mean the same outputs.
@@ -203,7 +203,7 @@ def refuse_softmax(model: Model, images: ImageSet) -> None:
         refuse_probabilities(trainable(model)(model.preprocessing(pictures)), model.name)
 
 
-def _on_number(asked: Retraining, data: Labelled) -> list[str]:
+def _on_number(asked: Retraining, data: LabelledImages) -> list[str]:
     if len(data) >= asked.pictures:
         return []
     return [

@@ -13,8 +13,8 @@ from eyechart.core.registry import unknown_name
 from eyechart.overlap.overlap_settings import (
     IMAGENET_CLASSES,
     PRESETS,
+    OverlapSettings,
     PresetValue,
-    StudySettings,
     preset_line,
 )
 from eyechart.training.recipe import Recipe
@@ -36,7 +36,7 @@ def take_preset(context: typer.Context, name: str | None) -> str | None:
 @derived_options
 def run(
     context: typer.Context,
-    settings: StudySettings,
+    settings: OverlapSettings,
     recipe: Annotated[
         Recipe,
         Only(

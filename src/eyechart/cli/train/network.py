@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from eyechart.core.progress import Progress
     from eyechart.images.imageset import ImageSet
-    from eyechart.training.data import Labelled
+    from eyechart.training.data import LabelledImages
 
 
 @derived_options
@@ -29,10 +29,10 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
     from eyechart.core.locks import lock_file
     from eyechart.core.progress import NoProgress
     from eyechart.models.preprocessing import Preprocessing
+    from eyechart.training.corruption_mixture import Mixture
     from eyechart.training.data import mean_and_deviation, training_data
     from eyechart.training.distributed import for_first, is_first_process, own_device
-    from eyechart.training.loop import Training, new_network, train
-    from eyechart.training.mixture import Mixture
+    from eyechart.training.training_loop import Training, new_network, train
 
     out = settings.out
     check_file_to_write(out)
@@ -72,7 +72,7 @@ def _load(settings: NetworkSettings, progress: "Progress") -> "tuple[ImageSet, I
     return TrainingSources(settings.images, where, stimulus, every).load(progress)
 
 
-def _accuracy(out: Path, test: "Labelled", device: "torch.device") -> str:
+def _accuracy(out: Path, test: "LabelledImages", device: "torch.device") -> str:
     """Return a sentence that says how often the network is right on clean pictures."""
     from eyechart.models.find import load_model
     from eyechart.stats.intervals import wilson_interval

@@ -43,8 +43,8 @@ def retrain(
     from eyechart.core.devices import find_device
     from eyechart.models.find import load_model
     from eyechart.pipeline.image_source import find_source
+    from eyechart.training.corruption_mixture import Mixture
     from eyechart.training.distributed import own_device
-    from eyechart.training.mixture import Mixture
     from eyechart.training.retrain import CHECKPOINT, Retraining
 
     test = replace(

@@ -25,10 +25,10 @@ from eyechart.models.model import identity_of, in_one_line, is_out_of_memory, la
 from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.augment import mixing_weights
-from eyechart.training.data import Held, Labelled
+from eyechart.training.corruption_mixture import Mixture
+from eyechart.training.data import Held, LabelledImages
 from eyechart.training.distributed import World, joined
 from eyechart.training.image_blocks import Blocks
-from eyechart.training.mixture import Mixture
 from eyechart.training.recipe import Recipe
 from eyechart.training.state import TrainingState, is_finished, state_path
 
@@ -49,7 +49,7 @@ class Start:
     trained_on: tuple[str, ...] = ()
 
 
-def new_network(name: str, data: Labelled, seed: int, steps: Preprocessing) -> Start:
+def new_network(name: str, data: LabelledImages, seed: int, steps: Preprocessing) -> Start:
     """Return an untrained network for the classes of the data; its weights follow from the seed."""
     with torch.random.fork_rng(devices=[]):
         # what is imported with it may draw random numbers itself, but only the first time
@@ -67,7 +67,7 @@ class Training:
     """
 
     start: Start
-    data: Labelled
+    data: LabelledImages
     recipe: Recipe
     mixture: Mixture = field(default_factory=Mixture)
 
