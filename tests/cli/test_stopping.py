@@ -64,16 +64,16 @@ TRAINING = """
     import sys, time
     from pathlib import Path
     from eyechart.cli.app import main
-    from eyechart.training import loop
+    from eyechart.training import training_loop
 
-    learn, mark = loop._Run._learn, Path(sys.argv.pop(1))
+    learn, mark = training_loop._Run._learn, Path(sys.argv.pop(1))
 
     def slowly(self, *given):
         mark.touch()
         time.sleep(0.05)
         return learn(self, *given)
 
-    loop._Run._learn = slowly
+    training_loop._Run._learn = slowly
     main()
 """
 

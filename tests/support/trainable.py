@@ -15,7 +15,7 @@ from eyechart.core.progress import NoProgress
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.suites.suite import find_entry
-from eyechart.training import image_blocks, loop, state
+from eyechart.training import image_blocks, state, training_loop
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data
 from eyechart.training.recipe import Recipe
@@ -54,9 +54,9 @@ def data_of(folder):
 def train(data, path, network="small", mixture=NOISE, progress=None, steps=STEPS, **recipe):
     """Return the weights at the end of a training; what is not said is as usual here."""
     own = Recipe(**{**USUAL, **recipe})
-    start = loop.new_network(f"trainable:{network}", data, 0, steps)
-    training = loop.Training(start, data, own, mixture)
-    loop.train(training, CPU, Path(path), progress or NoProgress())
+    start = training_loop.new_network(f"trainable:{network}", data, 0, steps)
+    training = training_loop.Training(start, data, own, mixture)
+    training_loop.train(training, CPU, Path(path), progress or NoProgress())
     return read_checkpoint(Path(path)).weights
 
 

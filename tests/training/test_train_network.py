@@ -313,7 +313,7 @@ AT_WORK = """
 """
 
 
-def while_another_trains(words, folder, second, module="loop", owner="_Run"):
+def while_another_trains(words, folder, second, module="training_loop", owner="_Run"):
     """Start a command in a process of its own, and call `second` while it trains."""
     at_work, go_on = folder / "at-work", folder / "go-on"
     code = textwrap.dedent(AT_WORK.format(module=module, owner=owner))

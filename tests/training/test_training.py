@@ -23,7 +23,7 @@ from eyechart.suites.apply import draw_random
 from eyechart.suites.assets import VARIABLE
 from eyechart.suites.strength import draw_from_domain
 from eyechart.suites.suite import find_entry
-from eyechart.training import image_blocks, loop
+from eyechart.training import image_blocks, training_loop
 from eyechart.training.augment import mirror, mixing_weights, shift
 from eyechart.training.corruption_mixture import Mixture
 from eyechart.training.data import training_data
@@ -87,14 +87,14 @@ def press_ctrl_c():
 @pytest.fixture
 def seen(monkeypatch):
     """Every batch that the network learns from: pictures, classes and the rate."""
-    batches, learn = [], loop._Run._learn
+    batches, learn = [], training_loop._Run._learn
 
     def note(run, module, pictures, labels):
         learn(run, module, pictures, labels)
         rate = run.optimiser.param_groups[0]["lr"]
         batches.append((pictures.clone(), labels.clone(), rate))
 
-    monkeypatch.setattr(loop._Run, "_learn", note)
+    monkeypatch.setattr(training_loop._Run, "_learn", note)
     return batches
 
 
@@ -412,7 +412,7 @@ def test_a_linear_network_learns_what_a_loop_by_hand_does(
     data, tmp_path, seen, momentum, nesterov, decay
 ):
     asked = {"momentum": momentum, "nesterov": nesterov, "weight_decay": decay}
-    start = loop.new_network("trainable:linear", data, 0, STEPS).module[1]
+    start = training_loop.new_network("trainable:linear", data, 0, STEPS).module[1]
     found = train(data, tmp_path / "net.pt", "linear", schedule="cosine", **asked)
     weights = torch.cat([start.weight, start.bias[:, None]], dim=1).detach().double()
     velocity = torch.zeros_like(weights)
@@ -434,7 +434,7 @@ def test_a_linear_network_learns_what_a_loop_by_hand_does(
 @pytest.fixture
 def losses(monkeypatch):
     """What goes into the network and comes out of it at every step, and the loss."""
-    steps, plain = [], loop._Run._loss
+    steps, plain = [], training_loop._Run._loss
 
     def note(run, module, unit, labels, own):
         inputs, outputs = [], []
@@ -448,7 +448,7 @@ def losses(monkeypatch):
         steps.append((unit, labels, inputs, [each.detach() for each in outputs], loss.detach()))
         return loss
 
-    monkeypatch.setattr(loop._Run, "_loss", note)
+    monkeypatch.setattr(training_loop._Run, "_loss", note)
     return steps
 
 
@@ -541,9 +541,11 @@ def test_training_teaches(data, tmp_path):
 
 def test_a_checkpoint_is_a_model_that_answers_as_the_trained_network_did(data, tmp_path):
     path = tmp_path / "net.pt"
-    start = loop.new_network("trainable:small", data, 0, STEPS)
+    start = training_loop.new_network("trainable:small", data, 0, STEPS)
     recipe = Recipe(epochs=2, batch=8)
-    loop.train(loop.Training(start, data, recipe, NOISE), CPU, path, loop_silent())
+    training_loop.train(
+        training_loop.Training(start, data, recipe, NOISE), CPU, path, loop_silent()
+    )
     model = load_model(str(path), CPU, trust=True)
     assert model.class_names == data.class_names == ("blue", "green", "grey", "red")
     assert model.trained_on == (NOISE_NAME,)
@@ -566,10 +568,10 @@ def test_training_goes_on_with_a_checkpoint_and_remembers_all_it_met(data, tmp_p
     path = tmp_path / "net.pt"
     train(data, path)
     base = load_model(str(path), CPU, trust=True)
-    start = loop.Start(base.module, "", str(path), (), base.preprocessing, base.trained_on)
+    start = training_loop.Start(base.module, "", str(path), (), base.preprocessing, base.trained_on)
     more = Mixture((find_entry("contrast", None),))
-    training = loop.Training(start, data, Recipe(epochs=1, batch=8), more)
-    loop.train(training, CPU, tmp_path / "b.pt", loop_silent())
+    training = training_loop.Training(start, data, Recipe(epochs=1, batch=8), more)
+    training_loop.train(training, CPU, tmp_path / "b.pt", loop_silent())
     found = load_model(str(tmp_path / "b.pt"), CPU, trust=True)
     assert found.trained_on == (NOISE_NAME, "contrast")
     assert found.class_names == base.class_names

@@ -82,12 +82,12 @@ def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:
 def _on_packaged(spaces: Spaces, fit: Fit) -> Iterator[str]:
     """Yield how the packaged human reference compares with the published crowd, where used."""
     areas = {
-        name: people.areas.human
+        name: comparison.areas.human
         for _, space in spaces
         for name, score in space.corruptions.items()
         if score.accuracy is not None
-        and (people := score.accuracy.people) is not None
-        and is_packaged(people.reference)
+        and (comparison := score.accuracy.people) is not None
+        and is_packaged(comparison.reference)
     }
     if areas:
         # the paper's areas are over Δv with equal weight, and of rates as they are

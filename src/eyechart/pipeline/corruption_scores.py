@@ -121,15 +121,15 @@ class CorruptionScorer:
             notes = {"note": f"no curve: {error}", "people_note": "no curve"}
             return without_curve.model_copy(update=notes)
         n_images = len(np.unique(predictions.picture))
-        people, people_note = self._compare(metric, curve, n_images)
+        comparison, why_none = self._compare(metric, curve, n_images)
         return PropertyResults(
             rate=without_curve.rate,
             answers=len(hits),
             robustness=make_estimate(curve.area, curve.areas, n_images),
             bounds=curve.bounds,
             observed=tuple(curve.observed),
-            people=people,
-            people_note=people_note,
+            people=comparison,
+            people_note=why_none,
             curve=ModelCurve.of(curve),
         )
 
@@ -228,14 +228,14 @@ def _corrected(scores: Sequence[PropertyResults | None]) -> list[PropertyResults
         for index, score in enumerate(scores)
         if score is not None and score.people is not None
     ]
-    p_people = holm([people.p_people for _, _, people in compared])
-    p_model = holm([people.p_model for _, _, people in compared])
-    for (index, score, people), p_human, p_of_model in zip(
-        compared, p_people, p_model, strict=True
+    p_human = holm([comparison.p_people for _, _, comparison in compared])
+    p_model = holm([comparison.p_model for _, _, comparison in compared])
+    for (index, score, comparison), of_human, of_model in zip(
+        compared, p_human, p_model, strict=True
     ):
-        changes = {"p_people": float(p_human), "p_model": float(p_of_model)}
-        people = people.model_copy(update=changes)
-        corrected[index] = score.model_copy(update={"people": people})
+        changes = {"p_people": float(of_human), "p_model": float(of_model)}
+        changed = comparison.model_copy(update=changes)
+        corrected[index] = score.model_copy(update={"people": changed})
     return corrected
 
 
@@ -244,6 +244,6 @@ def without_claim(score: CorruptionResults, verdict: str) -> CorruptionResults:
     changes = {}
     for letter, results in score.properties.items():
         if results.people is not None:
-            people = results.people.model_copy(update={"scenario": verdict})
-            changes[PROPERTIES[letter]] = results.model_copy(update={"people": people})
+            comparison = results.people.model_copy(update={"scenario": verdict})
+            changes[PROPERTIES[letter]] = results.model_copy(update={"people": comparison})
     return score.model_copy(update=changes)
