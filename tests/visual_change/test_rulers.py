@@ -102,6 +102,13 @@ def test_a_ruler_gives_what_delta_v_gives(name):
     )
 
 
+def test_from_its_full_side_on_a_ruler_uses_as_many_scales_as_on_any_image(ruler):
+    side, most = ruler.full_side, ruler.describe(clean_images(200)).n_scales
+    assert ruler.describe(clean_images(side)).n_scales == most
+    # below it there are fewer, or none can be measured
+    assert side == ruler.smallest_side or ruler.describe(clean_images(side - 1)).n_scales < most
+
+
 def test_the_name_is_known_with_its_limits_and_version(ruler):
     assert RULERS[ruler.name] is ruler
     assert ruler.limits.endswith(".") and ruler.version >= 1
@@ -134,7 +141,8 @@ class Levels:
 class MeanDifference:
     """The mean absolute difference, as a share of full scale."""
 
-    name, version, smallest_side, limits = "mean-difference", 1, 1, "Sees grey levels alone."
+    name, version, limits = "mean-difference", 1, "Sees grey levels alone."
+    smallest_side = full_side = 1
 
     def describe(self, clean):
         return Levels(clean)
@@ -158,6 +166,14 @@ def test_another_ruler_needs_only_its_registration(monkeypatch, tmp_path):
     path = tmp_path / "testset.parquet"
     testset.save(path)
     assert ec.read_testset(path).plan.definition == "mean-difference"
+    images = clean_images()
+    change = ec.delta_v(images, noisy(images), definition="mean-difference")
+    expected = (noisy(images).double() - images.double()).abs().mean(dim=(1, 2, 3)) / 255
+    torch.testing.assert_close(change, expected)
+    pair = [image.permute(1, 2, 0).numpy() for image in (images[0], noisy(images)[0])]
+    assert ec.delta_v(*pair, definition="mean-difference") == float(change[0])
+    with pytest.raises(UsageError, match="same size"):
+        ec.delta_v(images, noisy(images)[:, :, 1:], definition="mean-difference")
     # the clean images come first
     clean, corrupted = np.split(np.array(testset.table["delta_v"]), 2)
     assert len(clean) == len(corrupted) == 16

@@ -10,6 +10,7 @@ from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.model_results import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 from eyechart.suites.suite import Entry, all_entries
+from eyechart.visual_change.registry import find_ruler
 
 MARK = "†"
 """Beside every score under a corruption that a model was trained on, and every mean over one."""
@@ -32,9 +33,12 @@ def caveats_of(
     if task.images.damaged:
         names = ", ".join(image.name for image in task.images.damaged[:3])
         yield f"{len(task.images.damaged)} damaged pictures were left out: {names}."
-    scales = {min(size) for size in task.images.sizes}
-    if min(scales) < 72 and task.images.has_clean:
-        yield "Pictures under 72 px have fewer scales: their Δv is another ruler than others have."
+    full_side = find_ruler(task.plan.definition).full_side
+    if min(min(size) for size in task.images.sizes) < full_side and task.images.has_clean:
+        yield (
+            f"Pictures under {full_side} px have fewer scales: their Δv is another ruler than"
+            " others have."
+        )
     if task.plan.labels == "native" and any(label is None for label in task.images.labels):
         count = sum(label is None for label in task.images.labels)
         yield f"{count} of {len(task.images)} pictures have no label: accuracy is without them."

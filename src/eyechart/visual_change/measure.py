@@ -15,10 +15,11 @@ from torch import Tensor
 from eyechart.core.arguments import as_flag, brief
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import one_of
-from eyechart.images.image_types import Images, to_batch
+from eyechart.images.image_types import Images, to_batch, to_rgb_levels
 from eyechart.visual_change.grey import to_grey, to_grey_with_gradient
 from eyechart.visual_change.measure_settings import DTYPE
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS, find_ruler
+from eyechart.visual_change.ruler import Ruler
 from eyechart.visual_change.vif.pixel import PixelStatistics
 from eyechart.visual_change.vif.rulers import VifRuler, lost
 from eyechart.visual_change.vif.statistics import CleanStatistics
@@ -88,11 +89,29 @@ def delta_v(
     """Return the visual change Δv = max(0, 1 − VIF) in 0…1, one number per picture.
 
     The arguments and the kind of the result are those of `vif`. Where the clean picture is constant
-    or holds next to no information, Δv is NaN, and a warning says how often.
+    or holds next to no information, Δv is NaN, and a warning says how often. Rulers that are not
+    made of VIF have no `dtype` and no gradient.
     """
+    ruler = find_ruler(definition)
+    if not isinstance(ruler, VifRuler):
+        return _plain(_change_by(ruler, clean, corrupted), corrupted)
     change = _measure(clean, corrupted, definition, dtype, differentiable)
     _warn(change.measurable)
     return _plain(change.delta_v, corrupted)
+
+
+def _change_by(ruler: Ruler, clean: Images | Statistics, corrupted: Images) -> Values:
+    """Return Δv by any ruler: it sees 8-bit images in color."""
+    before, after = to_rgb_levels(clean), to_rgb_levels(corrupted)
+    if len(before) not in (1, len(after)) or before.shape[2:] != after.shape[2:]:
+        raise UsageError(
+            f"Images must have the same size, and as many of each or one clean for all: clean is"
+            f" {tuple(before.shape)}, corrupted {tuple(after.shape)}."
+        )
+    description = ruler.describe(before)
+    _warn(description.measurable)
+    change = ruler.compare(description, after)
+    return change if isinstance(corrupted, Tensor) else change.cpu().numpy()
 
 
 def measure_change(

@@ -46,6 +46,10 @@ class Ruler(Protocol):
         """The smallest width and height of images it can measure, in pixels."""
 
     @property
+    def full_side(self) -> int:
+        """From this shorter side on it uses all its scales; Δv of smaller images is another."""
+
+    @property
     def limits(self) -> str:
         """What it cannot measure, as a sentence."""
 

@@ -15,6 +15,8 @@ SMALLEST_SIDE = 18
 """Two scales, the second of which has one inner block: less would say nothing."""
 
 MOST_SCALES = 4
+FULL_SIDE = len(LOW) << (MOST_SCALES - 1)
+"""From this shorter side on there are so many scales: 72 px."""
 
 PHASES = ((0, 0), (0, 1), (1, 0), (1, 1))
 """Even or odd rows, even or odd columns."""

@@ -38,6 +38,11 @@ class VifRuler(ABC):
         """The smallest width and height, in pixels."""
 
     @property
+    @abstractmethod
+    def full_side(self) -> int:
+        """The shorter side from which all scales are used, in pixels."""
+
+    @property
     def limits(self) -> str:
         """What it cannot measure."""
         return (
@@ -84,6 +89,11 @@ class SubbandRuler(VifRuler):
         """The smallest width and height, in pixels."""
         return pyramid.SMALLEST_SIDE
 
+    @property
+    def full_side(self) -> int:
+        """The shorter side from which all scales are used, in pixels."""
+        return pyramid.FULL_SIDE
+
     def describe_grey(self, grey: Tensor, dtype: torch.dtype = torch.float64) -> CleanStatistics:
         """Return the statistics of clean grey images (B, H, W)."""
         return describe_clean(grey, self.definition, dtype)
@@ -100,6 +110,11 @@ class PixelRuler(VifRuler):
     @property
     def smallest_side(self) -> int:
         """The smallest width and height, in pixels."""
+        return pixel.SMALLEST_SIDE
+
+    @property
+    def full_side(self) -> int:
+        """All scales are used at any side that can be measured."""
         return pixel.SMALLEST_SIDE
 
     def describe_grey(self, grey: Tensor, dtype: torch.dtype = torch.float64) -> PixelStatistics:
