@@ -1,17 +1,16 @@
 """What a calibration has found so far, beside the suite that it is for: a JSON file and a table."""
 
-import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from eyechart.core.csv_table import write_cells
 from eyechart.core.errors import UsageError
-from eyechart.core.files import atomic_file
+from eyechart.core.files import write_text
 from eyechart.core.randomness import hash64
 from eyechart.overlap.calibrate import (
     Calibrated,
@@ -71,9 +70,8 @@ class CalibrationRecord:
         row = CalibratedRow(published=_stand_in(entry), **range_values(calibrated))
         rows = {**self.content.corruptions, entry.name: row}
         self.content = replace(self.content, corruptions=rows)
-        with _writing(self.path) as temporary:
-            content = {"schema": SCHEMA, **asdict(self.content)}
-            temporary.write_text(json.dumps(content, indent=1), encoding="utf-8")
+        content = {"schema": SCHEMA, **asdict(self.content)}
+        write_text(self.path, json.dumps(content, indent=1))
 
 
 def record_path(out: Path) -> Path:
@@ -110,15 +108,13 @@ def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> dict[s
 
 def write_table(calibrated: Sequence[Calibrated], path: Path) -> None:
     """Write a row for each corruption as CSV."""
-    with _writing(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for corruption in calibrated:
-            reach = "" if corruption.reach is None else f"{corruption.reach:.4f}"
-            ends = (*_cells(corruption.lower), *_cells(corruption.upper))
-            writer.writerow(
-                [corruption.name, *ends, reach, corruption.evaluations, corruption.note]
-            )
+    rows: list[Sequence[str]] = [COLUMNS]
+    for corruption in calibrated:
+        reach = "" if corruption.reach is None else f"{corruption.reach:.4f}"
+        ends = (*_cells(corruption.lower), *_cells(corruption.upper))
+        count = str(corruption.evaluations)
+        rows.append([corruption.name, *ends, reach, count, corruption.note])
+    write_cells(path, rows)
 
 
 def _cells(end: RangeEnd) -> list[str]:
@@ -156,12 +152,3 @@ def _check_same(path: Path, known: Mapping[str, Any], asked: Mapping[str, Any]) 
                 f"{path} is of a calibration with another {name} ({known.get(name)}, not {value}):"
                 " choose another --out, or delete it."
             )
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[Path]:
-    try:
-        with atomic_file(path) as temporary:
-            yield temporary
-    except OSError as error:
-        raise UsageError(f"Cannot write {path}: {error.strerror or error}.") from None
