@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -26,6 +25,9 @@ from eyechart.suites.assets import entry_mark
 from eyechart.suites.suite import Entry
 from eyechart.suites.suite_file import check_suite_path
 
+CalibrationFacts = Mapping[str, str | int | float]
+"""What the numbers of a calibration rest on, by name."""
+
 SCHEMA = 1
 COLUMNS = (
     "corruption", "lower", "lower_robustness", "lower_low", "lower_high",
@@ -44,14 +46,14 @@ class CalibratedRow(CalibratedRange):
 class CalibrationContent:
     """All that the file holds."""
 
-    settings: Mapping[str, Any]
+    settings: CalibrationFacts
     corruptions: Mapping[str, CalibratedRow]
 
 
 class CalibrationRecord:
     """The file, which grows by a corruption at a time; `settings` are what its numbers rest on."""
 
-    def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, settings: CalibrationFacts) -> None:
         self.path = record_path(out)
         self.content = CalibrationContent(settings, {})
         if self.path.exists():
@@ -93,7 +95,7 @@ def check_out(out: Path) -> None:
             )
 
 
-def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> dict[str, Any]:
+def settings_of(judge: RobustnessProbe, settings: CalibrationSettings) -> CalibrationFacts:
     """Return what decides a calibration, besides the corruptions."""
     return {
         "model": f"{judge.model.name} {judge.model.identity} {judge.model.dtype}",
@@ -145,7 +147,7 @@ def _read(path: Path) -> CalibrationContent:
         ) from None
 
 
-def _check_same(path: Path, known: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+def _check_same(path: Path, known: CalibrationFacts, asked: CalibrationFacts) -> None:
     for name, value in asked.items():
         if known.get(name) != value:
             raise UsageError(

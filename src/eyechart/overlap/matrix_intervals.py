@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
@@ -51,7 +50,7 @@ class OverlapIntervals:
 
 
 def overlap_intervals(
-    hits: Any,
+    hits: ArrayLike,
     names: Sequence[str] | None = None,
     *,
     level: float = 0.95,
@@ -144,7 +143,7 @@ def _ends(drawn: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
     return low, high
 
 
-def _checked(hits: Any) -> Hits:
+def _checked(hits: ArrayLike) -> Hits:
     array = np.asarray(hits)
     if array.dtype != np.bool_:
         if array.dtype.kind not in "iuf" or not np.isin(array, (0, 1)).all():

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import torch
@@ -129,7 +128,7 @@ class OverlapStudy:
             for entry in (None, *self.entries):
                 yield TestJob(seed, entry)
 
-    def settings(self, train_data: LabelledImages, test_data: LabelledImages) -> dict[str, Any]:
+    def settings(self, train_data: LabelledImages, test_data: LabelledImages) -> dict[str, object]:
         """Return all that decides the results, as plain values.
 
         Networks trained on whole benchmarks may be added later, so they are none of it.

@@ -66,7 +66,7 @@ class FitConfig(CurveSettings):
         return cls(**shared, seed=fit.seed, human_bins=asked if has_humans else None)
 
     @property
-    def comparable(self) -> dict[str, Any]:
+    def comparable(self) -> dict[str, object]:
         """The settings by which curves of two runs are compared."""
         # older runs, and those without humans, do not say what was asked for
         asked = AUTO if self.bins == BINS else self.bins

@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import combinations, pairwise
 from pathlib import Path, PurePath
-from typing import Any
 
 from eyechart.core.errors import UsageError
 from eyechart.results.model_results import ModelResults
@@ -52,7 +51,7 @@ class Run:
         return self.config.baseline
 
     @property
-    def test(self) -> dict[str, Any]:
+    def test(self) -> dict[str, object]:
         """All of the settings that two runs must share for their models to be compared."""
         # what only some runs are told comes last: another difference says more
         names = sorted((option.name for option in fields(RunConfig)), key=OMITTED.__contains__)
@@ -273,7 +272,7 @@ def _check_same_definition(runs: Sequence[Run]) -> None:
 
 
 def _other_curves(first: Run, second: Run) -> UsageError:
-    one, two = (run.test["fit"] for run in (first, second))
+    one, two = (run.config.fit.comparable for run in (first, second))
     name = next(key for key in one | two if one.get(key) != two.get(key))
     return UsageError(
         f"Areas of curves that were fitted differently cannot be compared: {name} is"

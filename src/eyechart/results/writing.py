@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from io import StringIO
 from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 from eyechart.core.arguments import as_folder
 from eyechart.core.files import file_in
@@ -22,6 +22,9 @@ from eyechart.scores.registry import BASELINE, DECLARED, PROPERTIES, Score, find
 from eyechart.stats.estimate import Estimate
 
 CSV_FILE = "results.csv"
+Cell: TypeAlias = str | int | float
+"""Of a line of results.csv; an undetermined number is NaN."""
+
 NUMBERS = re.compile(r"\[\n[-+.\deEnul,\s]*\]")
 """A list of numbers over several lines; in JSON no string has a line's end."""
 
@@ -87,7 +90,7 @@ def to_csv(results: Results) -> str:
     return file.getvalue()
 
 
-def lines_of(results: Results) -> Iterator[dict[str, Any]]:
+def lines_of(results: Results) -> Iterator[dict[str, Cell]]:
     """Yield the lines of results.csv by the names of columns; what is missing is left out."""
     for model in results.models:
         for name, space in model.spaces.items():
@@ -104,8 +107,8 @@ def lines_of(results: Results) -> Iterator[dict[str, Any]]:
 
 def _line(
     space: SpaceResults, corruption: str, letter: str, results: PropertyResults
-) -> dict[str, Any]:
-    line: dict[str, Any] = {
+) -> dict[str, Cell]:
+    line: dict[str, Cell] = {
         "property": PROPERTIES[letter],
         "answers": results.answers,
         "rate": results.rate.value,
@@ -133,7 +136,7 @@ def _score_cells(score: Score, estimate: Estimate, record: CorruptionResults) ->
     return dict(zip(_score_columns(score), numbers, strict=True))
 
 
-def _csv_cell(value: Any) -> Any:
+def _csv_cell(value: Cell) -> Cell:
     """Return a value as the file has it: an undetermined end of an interval is empty."""
     if not isinstance(value, float):
         return value
