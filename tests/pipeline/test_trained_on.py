@@ -14,7 +14,7 @@ import yaml
 from eyechart.cli.app import main
 from eyechart.models.checkpoint import Checkpoint, write_checkpoint
 from eyechart.pipeline.caveats import MARK, MEANING, met_in_training
-from eyechart.reports.figures.error_latex import plan_tables
+from eyechart.reports.figures.error_figure import plan_error_tables
 from eyechart.reports.html.report_page import render_report
 from eyechart.reports.series.report import load_report
 from eyechart.reports.terminal.model_card import card_of
@@ -226,7 +226,7 @@ def test_the_model_card_marks_rows_and_means_and_tells_other_tools(report):
 
 
 def test_latex_tables_carry_a_dagger(report):
-    for plan in plan_tables(report).drawings:
+    for plan in plan_error_tables(report).drawings:
         lines = plan.make().splitlines()
         (row,) = [line for line in lines if line.startswith("trained &")]
         assert row.count(r"$^\dagger$") == 2

@@ -25,7 +25,6 @@ from eyechart.reports.figures import (
     area_figure,
     curve_figure,
     error_figure,
-    error_latex,
     example_figure,
     human_curve_figure,
     human_index_figure,
@@ -550,7 +549,7 @@ def test_panels_fill_their_rows(count, columns):
 
 def test_tables_are_grouped_as_published_and_hold_the_scores(report):
     part = whole_errors(report)
-    text = error_latex.make_table("imagenet-c", errors_of(part), False)
+    text = error_figure.error_table("imagenet-c", errors_of(part), False)
     rows = [line for line in text.splitlines() if line.endswith(r"\\")]
     groups, head, *body = rows
     assert re.findall(r"\{c\}\{(\w+)\}", groups) == ["Noise", "Blur", "Weather", "Digital"]
@@ -562,7 +561,7 @@ def test_tables_are_grouped_as_published_and_hold_the_scores(report):
     clean = 100 * (1 - part.models[0].space("native").clean_accuracy.value)
     cells = body[0].removesuffix(r" \\").split(" & ")
     assert cells[1:] == [f"{clean:.1f}", "76.7", "77", "97", "87", "107"]
-    relative = error_latex.make_table("imagenet-c", errors_of(part), True)
+    relative = error_figure.error_table("imagenet-c", errors_of(part), True)
     assert "Rel. mCE" in relative and "106.7" in relative
 
 
@@ -572,7 +571,7 @@ def test_names_are_escaped_for_latex(report):
     own = errors_of(replace(part, models=(strange, *part.models[1:])))
     row = next(
         line
-        for line in error_latex.make_table("imagenet-c", own, False).splitlines()
+        for line in error_figure.error_table("imagenet-c", own, False).splitlines()
         if "100" in line
     )
     assert row.startswith(
@@ -591,7 +590,7 @@ def test_no_text_ends_a_cell_or_a_comment(text):
 
 def test_corruptions_without_a_known_group_are_in_one_table_without_groups():
     assert groups_of("somebody's", ["b", "a"]) == [("", ["b", "a"])]
-    assert error_latex._group_lines([("", 2)]) == []
+    assert error_figure._group_lines([("", 2)]) == []
 
 
 # Files

@@ -119,7 +119,7 @@ def balance(settings: BalanceSettings) -> None:
         rows = [balance_cells(name, errors) for name, errors in balances]
         write_cells(settings.out, [BALANCE_HEAD, *(row for part in rows for row in part)])
     if settings.picture is not None:
-        from eyechart.reports.figures.overlap_plot import draw_balance
+        from eyechart.reports.figures.overlap_figure import draw_balance
 
         draw_balance(forms[relative], settings.picture)
     if settings.latex is not None:

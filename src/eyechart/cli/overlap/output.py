@@ -77,7 +77,7 @@ def check_picture(path: Path | None) -> None:
     """Refuse what is no PNG file, or a picture that is somebody else's."""
     if path is None:
         return
-    from eyechart.reports.figures.overlap_plot import is_drawn
+    from eyechart.reports.figures.overlap_figure import is_drawn
 
     check_file_to_write(path)
     if path.suffix.lower() != ".png":

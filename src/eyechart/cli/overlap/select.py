@@ -226,7 +226,7 @@ def _draw_selection(
     steps: "Sequence[ThresholdRange[str]]",
     picture: Path,
 ) -> None:
-    from eyechart.reports.figures.overlap_plot import draw_overlap, draw_sizes
+    from eyechart.reports.figures.overlap_figure import draw_overlap, draw_sizes
     from eyechart.reports.series.overlap import as_overlap
 
     if steps:

@@ -123,7 +123,7 @@ def _make(files: MatrixFiles, settings: MatrixSettings) -> None:
 
         write_cells(files.intervals, interval_cells(sure))
     if files.picture is not None:
-        from eyechart.reports.figures.overlap_plot import draw_overlap
+        from eyechart.reports.figures.overlap_figure import draw_overlap
         from eyechart.reports.series.overlap import as_overlap
 
         draw_overlap(as_overlap(overlaps), files.picture)

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
+from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import (
     VISUAL_CHANGE,
     key,
@@ -30,23 +30,20 @@ TINTS = {"people": "#fbe9c6", "model": "#cfe4f1"}
 HATCHES = {"people": "/" * 5, "model": "\\" * 5}
 
 
-def plan_areas(report: Report) -> Drawings:
+@planned
+def plan_areas(report: Report) -> Planned:
     """Return a figure for each model that stands next to people."""
-    drawings, notes = [], []
     for part in report.parts:
         for model in part.models:
             series = area_panels_of(part, model)
             if not series:
-                notes.append(
-                    f"No areas of {suite_title(part.suite)}: there are no people to compare with."
-                )
+                yield f"No areas of {suite_title(part.suite)}: there are no people to compare with."
                 continue
             words = ("areas", *suite_words(report, part), model.short)
             caption = (
                 f"{model.short} next to people: areas below both curves, and where one is ahead."
             )
-            drawings.append(Drawing(words, caption, partial(draw_areas, series)))
-    return Drawings(tuple(drawings), tuple(notes))
+            yield Drawing(words, caption, partial(draw_areas, series))
 
 
 def draw_areas(series: list[AreaPanel]) -> Figure:

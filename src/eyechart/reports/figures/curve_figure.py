@@ -1,13 +1,13 @@
 """All curves of a test at a glance: a panel per corruption, with 83 % bands and people's curve."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
+from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import (
     FEW,
     MARK,
@@ -20,7 +20,7 @@ from eyechart.reports.figures.panels import (
     say,
     unit_square,
 )
-from eyechart.reports.figures.paper_style import Look, drawable, legend, looks_of
+from eyechart.reports.figures.paper_style import Dash, Look, drawable, legend, looks_of
 from eyechart.reports.series.curves import CurvePanel, curve_panels
 from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.reports.series.report import Part, Report
@@ -28,14 +28,14 @@ from eyechart.reports.words import short_space, suite_title
 from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.35
-STYLES = {"a": "-", "p": (0, (4, 1.5))}
+STYLES: Mapping[str, Dash] = {"a": "-", "p": (0, (4, 1.5))}
 MANY = 7
 """Models from which on bands would hide each other."""
 
 
-def plan_curves(report: Report) -> Drawings:
+@planned
+def plan_curves(report: Report) -> Planned:
     """Return an overview for each test and label space; two of them where models are many."""
-    drawings, notes = [], []
     for part in report.parts:
         for index, space in enumerate(part.spaces):
             fitted = [
@@ -44,15 +44,14 @@ def plan_curves(report: Report) -> Drawings:
                 if any(panel.curves for panel in curve_panels(part, space, letter))
             ]
             if not fitted:
-                notes.append(f"No curves of {suite_title(part.suite)}: none could be fitted.")
+                yield f"No curves of {suite_title(part.suite)}: none could be fitted."
                 continue
             words = ("curves", *suite_words(report, part), *((space,) if index else ()))
             together = len(part.models) <= FEW
             for letters in [tuple(fitted)] if together else [(letter,) for letter in fitted]:
                 stem = words if together else (*words, PROPERTIES[letters[0]])
                 make = partial(draw_overview, part, space, letters)
-                drawings.append(Drawing(stem, caption(part, space, letters), make))
-    return Drawings(tuple(drawings), tuple(notes))
+                yield Drawing(stem, caption(part, space, letters), make)
 
 
 def caption(part: Part, space: str, letters: tuple[str, ...]) -> str:

@@ -1,8 +1,10 @@
 """What is to be drawn: a figure or a table each, its name, its caption, and how it is made."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec
 
 from matplotlib.figure import Figure
 
@@ -28,6 +30,26 @@ class Drawings:
 
     drawings: tuple[Drawing, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+Planned = Iterator[Drawing | str]
+"""Drawings, and sentences on what cannot be drawn."""
+
+Arguments = ParamSpec("Arguments")
+
+
+def planned(plan: Callable[Arguments, Planned]) -> Callable[Arguments, Drawings]:
+    """Let a function that yields drawings and notes return both."""
+
+    @wraps(plan)
+    def collect(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawings:
+        items = list(plan(*arguments, **named))
+        return Drawings(
+            tuple(item for item in items if isinstance(item, Drawing)),
+            tuple(item for item in items if isinstance(item, str)),
+        )
+
+    return collect
 
 
 def joined(several: Iterable[Drawings]) -> Drawings:

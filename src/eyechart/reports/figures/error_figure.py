@@ -1,7 +1,11 @@
-"""Errors at fixed severities: mCE against clean error, CE by corruption, errors by severity."""
+"""Errors at fixed severities: mCE against clean error, CE by corruption, errors by severity.
+
+CE also as LaTeX tables, grouped noise, blur, weather, digital.
+"""
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -11,7 +15,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.transforms import ScaledTranslation
 
-from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
+from eyechart.pipeline.caveats import MEANING
+from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
+from eyechart.reports.figures.latex import MADE, plain, table_line, tabular, tex, upright
 from eyechart.reports.figures.panels import key, label_outer, panels
 from eyechart.reports.figures.paper_style import (
     COLUMN,
@@ -47,10 +53,13 @@ WIDTH = 0.8
 
 MEAN = ErrorColumn("", "mean", "mCE")
 
+QUERY = "$^?$"
+UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
 
-def plan_errors(report: Report) -> Drawings:
+
+@planned
+def plan_errors(report: Report) -> Planned:
     """Return mCE and errors by severity of each test that has them."""
-    drawings, notes = [], []
     for part in report.parts:
         words, rows = suite_words(report, part), errors_of(part)
         suite = suite_title(part.suite)
@@ -59,22 +68,21 @@ def plan_errors(report: Report) -> Drawings:
                 f"mCE and relative mCE against the error on clean pictures, {suite}, next to"
                 f" {rows[0].errors.baseline}; error bars: 95 %."
             )
-            drawings.append(Drawing(("mce", *words), caption, partial(draw_mce, rows)))
+            yield Drawing(("mce", *words), caption, partial(draw_mce, rows))
         else:
-            notes.append(f"{suite}: {why_no_mce(part)}")
+            yield f"{suite}: {why_no_mce(part)}"
         series = severity_panels(part, part.standings.space)
         if series:
             caption = f"Error by severity under the corruptions of {suite}."
             make = partial(draw_severity, series, part.models)
-            drawings.append(Drawing(("severity", *words), caption, make))
+            yield Drawing(("severity", *words), caption, make)
         else:
-            notes.append(f"No errors by severity of {suite}: its severities are continuous.")
-    return Drawings(tuple(drawings), tuple(notes))
+            yield f"No errors by severity of {suite}: its severities are continuous."
 
 
-def plan_error_bars(report: Report) -> Drawings:
+@planned
+def plan_error_bars(report: Report) -> Planned:
     """Return the bars of each test whose errors are divided by a baseline's."""
-    drawings = []
     for part in report.parts:
         rows = errors_of(part)
         if rows:
@@ -83,8 +91,7 @@ def plan_error_bars(report: Report) -> Drawings:
                 f" {rows[0].errors.baseline}; error bars: 95 %."
             )
             make = partial(draw_error_bars, part.suite, rows)
-            drawings.append(Drawing(("ce-bars", *suite_words(report, part)), caption, make))
-    return Drawings(tuple(drawings))
+            yield Drawing(("ce-bars", *suite_words(report, part)), caption, make)
 
 
 def draw_mce(rows: Sequence[ErrorScores]) -> Figure:
@@ -200,3 +207,91 @@ def _draw_bar(axes: Axes, index: float, score: Estimate, look: dict[str, Any]) -
     axes.bar(index, value, edgecolor="white", linewidth=0, **look)
     ends = [100 * end if np.isfinite(end) else value for end in score.interval95]
     axes.plot([index, index], ends, color="black", linewidth=0.6)
+
+
+@planned
+def plan_error_tables(report: Report) -> Planned:
+    """Return the tables of CE and of relative CE of each test that has them."""
+    for part in report.parts:
+        rows = errors_of(part)
+        for relative, name in ((False, "corruption-errors"), (True, "relative-corruption-errors")):
+            if any(row.by_corruption(relative) for row in rows):
+                make = partial(error_table, part.suite, rows, relative)
+                words = (name, *suite_words(report, part))
+                yield Drawing(words, _table_caption(rows, relative), make, (".tex",))
+
+
+def _table_caption(rows: Sequence[ErrorScores], relative: bool) -> str:
+    title = "Relative corruption errors" if relative else "Corruption errors"
+    return f"{title} and their mean, in percent of those of {rows[0].errors.baseline}."
+
+
+def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
+    """Return a LaTeX table with a row for each model, best first; numbers are percent."""
+    columns = error_columns(suite, rows, relative)
+    names = [column.corruption for column in columns]
+    groups = _groups(columns)
+    head = ["Model", "Error", "Rel. mCE" if relative else "mCE"]
+    lines = []
+    for errors in rows:
+        trained_on = [name for name in names if name in errors.model.results.marked]
+        scores = errors.by_corruption(relative)
+        cells = [_cell(errors.clean_error, 1), _number(errors.mean(relative), 1, bool(trained_on))]
+        cells += [_number(scores.get(name), 0, name in trained_on) for name in names]
+        lines.append([tex(errors.model.short), *cells])
+    has_marks = any(row.model.results.marked for row in rows)
+    return "\n".join(
+        [
+            f"{MADE} {plain(_table_caption(rows, relative))}",
+            r"% It needs \usepackage{booktabs} and \usepackage{graphicx}.",
+            *([rf"% $^\dagger$: {MEANING}."] if has_marks else []),
+            *([f"% {QUERY}: {UNSURE}."] if _has_undetermined(rows, relative) else []),
+            *tabular(
+                " ".join(["lrr", *("r" * count for _, count in groups)]),
+                [*_group_lines(groups), table_line([*head, *(upright(c.title) for c in columns)])],
+                lines,
+            ),
+            "",
+        ]
+    )
+
+
+def _groups(columns: Sequence[ErrorColumn]) -> list[tuple[str, int]]:
+    """Return the groups of neighbouring columns, and how many columns each spans."""
+    groups = groupby(columns, key=lambda column: column.group)
+    return [(group, len(list(members))) for group, members in groups]
+
+
+def _group_lines(groups: Sequence[tuple[str, int]]) -> list[str]:
+    """Return the row of the groups' names and the rules below them; none if there is no group."""
+    if not any(group for group, _ in groups):
+        return []
+    cells, rules, start = ["", "", ""], [], 4
+    for group, count in groups:
+        end = start + count - 1
+        cells.append(rf"\multicolumn{{{count}}}{{c}}{{{tex(group.capitalize())}}}")
+        rules.append(rf"\cmidrule(lr){{{start}-{end}}}")
+        start = end + 1
+    return [table_line(cells), "".join(rules)]
+
+
+def _cell(share: float | None, decimals: int, is_marked: bool = False) -> str:
+    if share is None:
+        return "--"
+    return f"{100 * share:.{decimals}f}" + (r"$^\dagger$" if is_marked else "")
+
+
+def _number(number: Estimate | None, decimals: int, is_marked: bool) -> str:
+    if number is None or not number.is_known:
+        return _cell(None, decimals)
+    return _cell(number.value, decimals, is_marked) + (QUERY if _is_undetermined(number) else "")
+
+
+def _is_undetermined(number: Estimate | None) -> bool:
+    return number is not None and not number.has_interval
+
+
+def _has_undetermined(rows: Sequence[ErrorScores], relative: bool) -> bool:
+    means = (row.mean(relative) for row in rows)
+    scores = (score for row in rows for score in row.by_corruption(relative).values())
+    return any(map(_is_undetermined, (*means, *scores)))

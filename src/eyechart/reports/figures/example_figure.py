@@ -12,7 +12,7 @@ from PIL import Image
 
 from eyechart.humans.transfer import bare_name
 from eyechart.images.image_files import UNREADABLE
-from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
+from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.paper_style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
 from eyechart.reports.series.image_strips import (
     ImageStrip,
@@ -40,20 +40,19 @@ LEGEND = (
 )
 
 
-def plan_examples(report: Report) -> Drawings:
+@planned
+def plan_examples(report: Report) -> Planned:
     """Return a strip for each corruption whose pictures were kept."""
-    drawings, notes = [], []
     for part in report.parts:
         suite = suite_title(part.suite)
         for corruption in part.corruptions:
             strip = image_strip(report, part, corruption).spread_over(MOST)
             if not strip.images:
-                notes.append(f"No example pictures of {corruption} ({suite}): none are kept.")
+                yield f"No example pictures of {corruption} ({suite}): none are kept."
                 continue
             caption = f"{corruption_title(corruption)}: {LEGEND}"
             words = ("examples", *suite_words(report, part), bare_name(corruption))
-            drawings.append(Drawing(words, caption, partial(draw_examples, part.models, strip)))
-    return Drawings(tuple(drawings), tuple(notes))
+            yield Drawing(words, caption, partial(draw_examples, part.models, strip))
 
 
 def in_two_lines(name: str) -> str:

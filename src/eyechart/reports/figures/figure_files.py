@@ -17,8 +17,7 @@ from eyechart.core.progress import Advance, no_advance
 from eyechart.reports.figures.area_figure import plan_areas
 from eyechart.reports.figures.curve_figure import plan_curves
 from eyechart.reports.figures.drawings import Drawing, Drawings, file_stems, joined
-from eyechart.reports.figures.error_figure import plan_error_bars, plan_errors
-from eyechart.reports.figures.error_latex import plan_tables
+from eyechart.reports.figures.error_figure import plan_error_bars, plan_error_tables, plan_errors
 from eyechart.reports.figures.example_figure import plan_examples
 from eyechart.reports.figures.human_curve_figure import plan_people
 from eyechart.reports.figures.human_index_figure import plan_people_index
@@ -58,7 +57,7 @@ def plan_figures(report: Report, overlap: OverlapPanel | None = None) -> Drawing
             plan_people(report),
             plan_errors(report),
             plan_error_bars(report),
-            plan_tables(report),
+            plan_error_tables(report),
             plan_overlap(overlap),
             plan_examples(report),
         ]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from eyechart.humans.reference import Reference, title
-from eyechart.reports.figures.drawings import Drawing, Drawings
+from eyechart.reports.figures.drawings import Drawing, Planned, planned
 from eyechart.reports.figures.panels import VISUAL_CHANGE, letters, real, unit_square
 from eyechart.reports.figures.paper_style import COLUMN, DASHES, MARKERS, PAGE, drawable
 from eyechart.reports.series.human_curves import (
@@ -36,23 +36,21 @@ WIDTH, TALL = 4.2, 4.1
 """Sides of a panel of one experiment, in inches."""
 
 
-def plan_people(report: Report) -> Drawings:
+@planned
+def plan_people(report: Report) -> Planned:
     """Return human accuracy and consistency, as far as humans were asked."""
     experiments = human_experiments(report)
     if not experiments:
-        return Drawings(notes=("No curves of people: no run has answers of people.",))
-    drawings, notes = [], []
+        yield "No curves of people: no run has answers of people."
+        return
     for letter, name in PROPERTIES.items():
         series = human_panels(experiments, letter)
         if not series:
-            notes.append(f"No {name} of people: their answers do not tell it.")
+            yield f"No {name} of people: their answers do not tell it."
             continue
         caption = f"People's {name} over visual change, similar and dissimilar; bands: 83 %."
         label = f"people's {name} $s_{letter}^h$"
-        drawings.append(
-            Drawing(("people", name), caption, partial(draw_human_panels, series, label))
-        )
-    return Drawings(tuple(drawings), tuple(notes))
+        yield Drawing(("people", name), caption, partial(draw_human_panels, series, label))
 
 
 def draw_by_class(

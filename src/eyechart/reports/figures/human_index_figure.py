@@ -13,10 +13,11 @@ from matplotlib.lines import Line2D
 
 from eyechart.humans.transfer import bare_name
 from eyechart.reports.figures.curve_figure import size
-from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
+from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.panels import (
     FEW,
     VISUAL_CHANGE,
+    draw_bars,
     draw_line,
     draw_people,
     key,
@@ -27,7 +28,6 @@ from eyechart.reports.figures.panels import (
 from eyechart.reports.figures.paper_style import (
     INK,
     PAGE,
-    SMALL,
     Look,
     category_patches,
     legend,
@@ -52,30 +52,28 @@ BARE = 0.62
 """Height of a row's title and axis, in inches."""
 
 
-def plan_people_index(report: Report) -> Drawings:
+@planned
+def plan_people_index(report: Report) -> Planned:
     """Return a figure for each corruption under which a curve could be fitted."""
-    drawings, notes = [], []
     for part in report.parts:
         alone = []
         for corruption in part.corruptions:
             space = best_space(part, corruption)
             if space is None:
-                notes.append(
-                    f"No curves of {corruption} ({suite_title(part.suite)}): none could be fitted."
-                )
+                suite = suite_title(part.suite)
+                yield f"No curves of {corruption} ({suite}): none could be fitted."
                 continue
             if not has_humans(part, space, corruption):
                 alone.append(corruption)
             words = ("curves", *suite_words(report, part), bare_name(corruption))
             make = partial(draw_people_index, part, space, corruption)
-            drawings.append(Drawing(words, _caption(part, space, corruption), make))
+            yield Drawing(words, _caption(part, space, corruption), make)
         if alone:
-            notes.append(
+            yield (
                 f"Drawn without people, whose answers do not speak for them, or too few:"
                 f" {'all' if alone == list(part.corruptions) else ', '.join(alone)} of"
                 f" {suite_title(part.suite)}."
             )
-    return Drawings(tuple(drawings), tuple(notes))
 
 
 def _caption(part: Part, space: str, corruption: str) -> str:
@@ -141,35 +139,13 @@ def _draw_bars(
     values = real([bar.value for bar in bars])
     low = real([bar.interval95[0] for bar in bars])
     high = real([bar.interval95[1] for bar in bars])
-    places = np.arange(len(bars))
-    axes.barh(
-        places,
-        np.nan_to_num(values),
-        height=thickness(len(bars)),
-        color=[look.colour for look in in_order],
-        hatch=[look.hatch for look in in_order],
-        edgecolor="white",
-        linewidth=0,
-    )
-    axes.hlines(places, low, high, color=INK, linewidth=0.8)
+    labels = ["–" if np.isnan(value) else f"{value:.2f}" for value in values]
+    draw_bars(axes, in_order, np.nan_to_num(values), (low, high), labels)
     top = np.nanmax(np.r_[high, values, 0.05])
     axes.set_xlim(0, 1 if is_share else min(1, 1.25 * top))
-    axes.set_ylim(len(bars) - 0.4, -0.6)
-    axes.set_yticks(places, [look.name for look in in_order])
-    axes.tick_params(axis="y", length=0, pad=26)
-    axes.grid(axis="y", visible=False)
-    for index, value in enumerate(values):
-        axes.text(
-            1.02, index, "–" if np.isnan(value) else f"{value:.2f}",
-            transform=axes.get_yaxis_transform(), fontsize=SMALL, va="center",
-        )  # fmt: skip
+    axes.tick_params(axis="y", pad=26)
     if is_share:
         _draw_keys(axes, in_order)
-
-
-def thickness(bars: int) -> float:
-    """Return how thick bars are, in rows: fewer are thinner, as their rows are higher."""
-    return 0.72 * min(1.0, (bars + 2) / 8)
 
 
 def _draw_keys(axes: Axes, looks: Sequence[Look]) -> None:

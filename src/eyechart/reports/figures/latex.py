@@ -22,7 +22,7 @@ def latex_table(
     return lines_of_table(
         caption,
         columns,
-        [row([tex(cell) for cell in head])],
+        [table_line([tex(cell) for cell in head])],
         [[tex(cell) for cell in r] for r in rows],
     )
 
@@ -31,20 +31,21 @@ def lines_of_table(
     caption: str, columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
     """Return a table of rows of LaTeX under lines of LaTeX, to be included as it is."""
-    return "\n".join(
-        [
-            f"{MADE} {plain(caption)}",
-            r"% It needs \usepackage{booktabs}.",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            *heads,
-            r"\midrule",
-            *(row(list(line)) for line in rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    needs = r"% It needs \usepackage{booktabs}."
+    return "\n".join([f"{MADE} {plain(caption)}", needs, *tabular(columns, heads, rows), ""])
+
+
+def tabular(columns: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of the table alone."""
+    return [
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        *heads,
+        r"\midrule",
+        *map(table_line, rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
 
 
 def upright(text: str) -> str:
@@ -52,7 +53,7 @@ def upright(text: str) -> str:
     return rf"\rotatebox{{90}}{{{tex(text)}}}"
 
 
-def row(cells: Sequence[str]) -> str:
+def table_line(cells: Sequence[str]) -> str:
     """Return one line of a table."""
     return " & ".join(cells) + r" \\"
 

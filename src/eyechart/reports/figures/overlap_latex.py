@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eyechart.overlap.balance import Balance
 from eyechart.overlap.benchmark_coverage import DirectTest
-from eyechart.reports.figures.latex import MADE, plain, row, tex, upright
+from eyechart.reports.figures.latex import MADE, plain, table_line, tabular, tex, upright
 from eyechart.reports.words import corruption_title
 
 Named = Sequence[tuple[str, Balance]]
@@ -84,17 +84,8 @@ def _heads(corruptions: Iterable[str]) -> list[str]:
 
 
 def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [
-        f"% {plain(caption)}",
-        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
-        r"\toprule",
-        row(head),
-        r"\midrule",
-        *map(row, rows),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines)
+    columns = "l" + "r" * (len(head) - 1)
+    return "\n".join([f"% {plain(caption)}", *tabular(columns, [table_line(head)], rows)])
 
 
 def _file(parts: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, SMALL
+from eyechart.reports.figures.paper_style import COLUMN, INK, MUTED, PAGE, SMALL, Dash, Look
 from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.results.curve_results import SampledCurve
 
@@ -34,13 +34,13 @@ def draw_line(
     line: SampledCurve,
     *,
     colour: str,
-    dash: Any = "-",
+    dash: Dash = "-",
     observed: Sequence[tuple[float, float]] | None = None,
     band: float = 0.0,
     width: float = 1.2,
     marks: tuple[str, int] | None = None,
-) -> Line2D:
-    """Draw a curve, pale where nothing was observed, and return it.
+) -> None:
+    """Draw a curve, pale where nothing was observed.
 
     `band`: how dark its 83 % is. `marks`: a marker, and the point of the curve with the first one.
     """
@@ -54,23 +54,40 @@ def draw_line(
     if band:
         low, high = real(line.low83), real(line.high83)
         axes.fill_between(change, low, high, color=colour, alpha=band, linewidth=0)
-    if observed is None:
-        return _line(axes, change, values, colour, dash, width)
-    _line(axes, change, values, colour, dash, 0.7 * width).set_alpha(0.4)
-    seen = np.zeros(len(change), dtype=bool)
-    for start, end in observed:
-        seen |= (change >= start) & (change <= end)
-    return _line(axes, change, np.where(seen, values, np.nan), colour, dash, width)
+    if observed is not None:
+        axes.plot(change, values, color=colour, linestyle=dash, linewidth=0.7 * width, alpha=0.4)
+        seen = np.zeros(len(change), dtype=bool)
+        for start, end in observed:
+            seen |= (change >= start) & (change <= end)
+        values = np.where(seen, values, np.nan)
+    axes.plot(change, values, color=colour, linestyle=dash, linewidth=width)
 
 
-def _line(axes: Axes, x: Real, y: Real, colour: str, dash: Any, width: float) -> Line2D:
-    (drawn,) = axes.plot(x, y, color=colour, linestyle=dash, linewidth=width)
-    return drawn
-
-
-def draw_people(axes: Axes, line: SampledCurve, band: float = 0.2) -> Line2D:
+def draw_people(axes: Axes, line: SampledCurve) -> None:
     """Draw people's curve with its 83 % band."""
-    return draw_line(axes, line, colour=PEOPLE_COLOUR, band=band, width=1.8)
+    draw_line(axes, line, colour=PEOPLE_COLOUR, band=0.2, width=1.8)
+
+
+def draw_bars(
+    axes: Axes, looks: Sequence[Look], values: Real, ends: tuple[Real, Real], labels: Sequence[str]
+) -> None:
+    """Draw a bar for each model, the first on top, with its interval and, behind it, a label."""
+    count = len(looks)
+    axes.barh(
+        np.arange(count), values, color=[look.colour for look in looks],
+        # fewer are thinner, as their rows are higher
+        height=0.72 * min(1.0, (count + 2) / 8),
+        hatch=[look.hatch for look in looks], edgecolor="white", linewidth=0,
+    )  # fmt: skip
+    axes.hlines(np.arange(count), *ends, color=INK, linewidth=0.8)
+    axes.set_ylim(count - 0.4, -0.6)
+    axes.set_yticks(np.arange(count), [look.name for look in looks])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", visible=False)
+    for index, label in enumerate(labels):
+        axes.text(
+            1.02, index, label, transform=axes.get_yaxis_transform(), fontsize=SMALL, va="center"
+        )
 
 
 def unit_square(axes: Axes) -> None:

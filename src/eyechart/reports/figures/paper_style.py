@@ -38,7 +38,10 @@ LONGEST = 26
 BOX = "\N{WHITE SQUARE}"
 """Stands for a letter that the font lacks."""
 
-DASHES: tuple[Any, ...] = (
+Dash = str | tuple[int, tuple[float, ...]]
+"""A line's pattern as matplotlib takes it: its name, or an offset and the lengths of dashes."""
+
+DASHES: tuple[Dash, ...] = (
     "-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.2, 1.2, 1.2)), (0, (8, 2, 2, 2)),
     (0, (3, 1, 1, 1, 1, 1)), (0, (2.5, 2.5)), (0, (9, 2)), (0, (1, 3)), (0, (6, 1, 3, 1)),
 )  # fmt: skip
@@ -98,7 +101,7 @@ class Look:
 
     name: str
     colour: str
-    dash: Any
+    dash: Dash
     marker: str
     hatch: str
 

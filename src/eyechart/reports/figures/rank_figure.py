@@ -8,13 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.reports.figures.drawings import Drawing, Drawings
-from eyechart.reports.figures.human_index_figure import thickness
-from eyechart.reports.figures.panels import key, letters
+from eyechart.reports.figures.drawings import Drawing, Planned, planned
+from eyechart.reports.figures.panels import draw_bars, key, letters
 from eyechart.reports.figures.paper_style import (
     INK,
     PAGE,
-    SMALL,
     WRONG,
     Look,
     category_patches,
@@ -32,21 +30,19 @@ TRIANGLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def plan_ranks(report: Report) -> Drawings:
+@planned
+def plan_ranks(report: Report) -> Planned:
     """Return a figure for each corruption that ImageNet-C and VCR both have."""
     if report.discrete is None:
         usual = "No ranks: they need runs of imagenet-c and of vcr with the same models."
-        return Drawings(notes=report.notes or (usual,))
-    drawings = [
-        Drawing(
+        yield from report.notes or (usual,)
+    for panel in rank_panels(report):
+        yield Drawing(
             ("ranks", panel.corruption),
             f"{panel.title}: ImageNet-C against VCR; numbers: ranks; triangles:"
             " models that change places, full ones by more than chance; error bars: 95 %.",
             partial(draw_ranks, panel),
         )
-        for panel in rank_panels(report)
-    ]
-    return Drawings(tuple(drawings))
 
 
 def draw_ranks(panel: RankPanel) -> Figure:
@@ -66,27 +62,14 @@ def draw_ranks(panel: RankPanel) -> Figure:
 def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) -> None:
     scores = [panel.score(way, model) for model in panel.models]
     in_order = [looks[model.name] for model in panel.models]
-    places = np.arange(len(scores))
-    axes.barh(
-        places,
-        [score.value for score in scores],
-        height=thickness(len(scores)),
-        color=[look.colour for look in in_order],
-        hatch=[look.hatch for look in in_order],
-        edgecolor="white",
-        linewidth=0,
-    )
+    labels = [
+        f"{score.value:.3f} ({panel.rank(way, model):g})"
+        for model, score in zip(panel.models, scores, strict=True)
+    ]
     low, high = np.transpose([score.interval95 for score in scores])
-    axes.hlines(places, low, high, color=INK, linewidth=0.8)
-    axes.set(xlim=(0, 1), ylim=(len(scores) - 0.4, -0.6))
-    axes.set_yticks(places, [look.name for look in in_order])
-    axes.tick_params(axis="y", length=0, pad=10)
-    axes.grid(axis="y", visible=False)
-    for index, (model, score) in enumerate(zip(panel.models, scores, strict=True)):
-        axes.text(
-            1.02, index, f"{score.value:.3f} ({panel.rank(way, model):g})",
-            transform=axes.get_yaxis_transform(), fontsize=SMALL, va="center",
-        )  # fmt: skip
+    draw_bars(axes, in_order, np.array([score.value for score in scores]), (low, high), labels)
+    axes.set_xlim(0, 1)
+    axes.tick_params(axis="y", pad=10)
 
 
 def _mark(axes: Axes, panel: RankPanel) -> list[Line2D]:

@@ -9,7 +9,7 @@ from functools import partial
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from eyechart.reports.figures.drawings import Drawing, Drawings
+from eyechart.reports.figures.drawings import Drawing, Planned, planned
 from eyechart.reports.figures.panels import key
 from eyechart.reports.figures.paper_style import COLUMN, INK, MARKERS, drawable, legend
 from eyechart.reports.series.palette import COLOURS
@@ -26,13 +26,13 @@ FILLED, OPEN = (COLOURS[0], True), (COLOURS[1], False)
 """Colour of seen and of unseen kinds, and whether their marks are filled."""
 
 
-def plan_superclasses(results: Sequence[SuperclassResults]) -> Drawings:
+@planned
+def plan_superclasses(results: Sequence[SuperclassResults]) -> Planned:
     """Return a figure for each study, and a sentence on models whose place in it is not known."""
-    drawings, notes = [], []
     for number, study in enumerate(results, start=1):
         missing = [model.name for model in study.models if model.imagenet_accuracy is None]
         if missing:
-            notes.append(
+            yield (
                 f"Not in the figure, for their accuracy on ImageNet-1K is not known:"
                 f" {len(missing)} of {len(study.models)} models, such as"
                 f" {missing[0]}; give --imagenet-accuracy to structure superclass."
@@ -45,8 +45,7 @@ def plan_superclasses(results: Sequence[SuperclassResults]) -> Drawings:
                 f" (unseen), against accuracy on ImageNet-1K before tuning, of {len(scatter.seen)}"
                 " models. 95 % intervals, from resampled synsets."
             )
-            drawings.append(Drawing(words, caption, partial(draw_superclasses, scatter)))
-    return Drawings(tuple(drawings), tuple(notes))
+            yield Drawing(words, caption, partial(draw_superclasses, scatter))
 
 
 def draw_superclasses(scatter: SuperclassScatter) -> Figure:

@@ -8,7 +8,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from eyechart.reports.figures.drawings import Drawing, Drawings, suite_words
+from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.latex import latex_table
 from eyechart.reports.figures.panels import VISUAL_CHANGE, label_outer, panels
 from eyechart.reports.figures.paper_style import COLUMN, INK, SMALL, drawable, legend
@@ -22,34 +22,24 @@ LOOKS = (("#D55E00", "/////", 0.0), ("#0072B2", "", 0.45))
 """Colour, hatch and darkness of fixed severities and of continuous ones."""
 
 
-def plan_visual_change(report: Report) -> Drawings:
+@planned
+def plan_visual_change(report: Report) -> Planned:
     """Return histograms and coverage, ImageNet-C beside VCR where there are both."""
-    drawings, notes = [], []
     for grid in spread_grids(report):
         names = " and ".join(grid.suites)
         alone = len(grid.parts) == 1
         if not grid.corruptions:
             why = "it was not measured" if alone else "they have no corruption in common"
-            notes.append(f"No distribution of Δv of {names}: {why}.")
+            yield f"No distribution of Δv of {names}: {why}."
             continue
         words = suite_words(report, grid.parts[0]) if alone else ()
+        shares = f"Share of the pictures of {names} in 39 bins of visual change."
+        yield Drawing(("delta_v", *words), shares, partial(draw_histograms, grid))
         bins = f"Share of 39 bins of visual change with at least {grid.min_counts}"
-        caption = f"{bins} images, of {names}."
-        drawings += [
-            Drawing(
-                ("delta_v", *words),
-                f"Share of the pictures of {names} in 39 bins of visual change.",
-                partial(draw_histograms, grid),
-            ),
-            Drawing(
-                ("coverage", *words), f"{bins} pictures of {names}.", partial(draw_coverage, grid)
-            ),
-            Drawing(
-                ("coverage-table", *words), caption, partial(coverage_table, grid, caption),
-                (".tex",),
-            ),
-        ]  # fmt: skip
-    return Drawings(tuple(drawings), tuple(notes))
+        pictures, caption = f"{bins} pictures of {names}.", f"{bins} images, of {names}."
+        yield Drawing(("coverage", *words), pictures, partial(draw_coverage, grid))
+        make = partial(coverage_table, grid, caption)
+        yield Drawing(("coverage-table", *words), caption, make, (".tex",))
 
 
 def draw_histograms(grid: SpreadGrid) -> Figure:

@@ -18,6 +18,7 @@ from eyechart.reports.html.charts.chart import (
     axis,
     error_bar,
     escape,
+    make_chart,
     names_axis,
     rounded,
     slug,
@@ -47,8 +48,10 @@ MOST_GRIDS, MOST_CONFUSIONS = 8, 12
 MOST_MODELS = 4
 """Up to which superclasses are shown one by one; there is no room for more."""
 
-SHOWN = 128
+THUMBNAIL = 128
 """Px of held-out pictures on the page."""
+
+LEGEND: Spec = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
 
 
 @dataclass(frozen=True)
@@ -199,24 +202,15 @@ def _chart(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> 
         f"{fold.name}: {fold.held_out.value:.2f} held out, {fold.familiar.value:.2f} familiar"
         for fold in order
     )
-    return Chart(
-        slug("structure", number),
-        "structure",
-        -1,
-        "",
-        "",
-        "Right on what was held out, and on familiar pictures",
-        f"Share of right answers, {words}.",
-        {
-            "data": data,
-            "layout": {
-                "height": 130 + 34 * len(names),
-                "xaxis": axis("share of answers right", range=[0, 1.02]),
-                "yaxis": names_axis(automargin=True),
-                "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-            },
-        },
-    )
+    layout = {
+        "height": 130 + 34 * len(names),
+        "xaxis": axis("share of answers right", range=[0, 1.02]),
+        "yaxis": names_axis(automargin=True),
+        "legend": LEGEND,
+    }
+    title = "Right on what was held out, and on familiar pictures"
+    alt = f"Share of right answers, {words}."
+    return make_chart("structure", title, alt, data, layout, id=slug("structure", number))
 
 
 def _dots(
@@ -256,11 +250,11 @@ def _grid(fold: FoldScore, folder: Path, is_style: bool) -> Grid:
 def _thumbnail(path: Path) -> str:
     """Return a picture as a data URL, no larger than it is shown on a fine screen."""
     with Image.open(path) as picture:
-        if max(picture.size) <= SHOWN:
+        if max(picture.size) <= THUMBNAIL:
             content = path.read_bytes()
         else:
             small, file = picture.convert("RGB"), io.BytesIO()
-            small.thumbnail((SHOWN, SHOWN))
+            small.thumbnail((THUMBNAIL, THUMBNAIL))
             small.save(file, "png")
             content = file.getvalue()
     return f"data:image/png;base64,{b64encode(content).decode()}"
@@ -382,21 +376,12 @@ def _scatter_chart(scatter: SuperclassScatter, number: int) -> Chart:
                 "hovertemplate": "%{text}: %{y:.1f} %<extra>" + name + "</extra>",
             }
         )
-    return Chart(
-        slug("superclasses", number),
-        "structure",
-        -1,
-        "",
-        "",
-        "Seen and unseen kinds against accuracy on ImageNet-1K",
-        f"Share of right answers, {scatter.words}.",
-        {
-            "data": traces,
-            "layout": {
-                "height": 380,
-                "xaxis": axis(scatter.x_title),
-                "yaxis": axis(scatter.y_title, rangemode="normal"),
-                "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-            },
-        },
-    )
+    layout = {
+        "height": 380,
+        "xaxis": axis(scatter.x_title),
+        "yaxis": axis(scatter.y_title, rangemode="normal"),
+        "legend": LEGEND,
+    }
+    title = "Seen and unseen kinds against accuracy on ImageNet-1K"
+    alt = f"Share of right answers, {scatter.words}."
+    return make_chart("structure", title, alt, traces, layout, id=slug("superclasses", number))

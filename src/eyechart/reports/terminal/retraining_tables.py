@@ -13,7 +13,7 @@ from eyechart.core.csv_table import csv_text
 from eyechart.core.errors import UsageError
 from eyechart.core.files import write_text
 from eyechart.pipeline.caveats import MARK
-from eyechart.reports.figures.latex import lines_of_table, row, tex
+from eyechart.reports.figures.latex import lines_of_table, table_line, tex
 from eyechart.reports.number_text import p_value_text
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.terminal.result_tables import score_with_interval
@@ -181,10 +181,10 @@ def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
     names = [score.name for score in shown_scores(rows)]
     count = len(names)
     heads = [
-        row(["", "", *(rf"\multicolumn{{{count}}}{{c}}{{{when}}}"
+        table_line(["", "", *(rf"\multicolumn{{{count}}}{{c}}{{{when}}}"
                        for when in ("Before retraining", "After retraining"))]),
         rf"\cmidrule(lr){{3-{count + 2}}}\cmidrule(lr){{{count + 3}-{2 * count + 2}}}",
-        row(["Model", "Corruption", *[SCORES[name].latex for name in names] * 2]),
+        table_line(["Model", "Corruption", *[SCORES[name].latex for name in names] * 2]),
     ]  # fmt: skip
     cells = [
         [

@@ -6,6 +6,7 @@ names; a trace whose `meta.same` names another has that one's values.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from eyechart.reports.html.charts.chart import (
     INK,
@@ -14,10 +15,10 @@ from eyechart.reports.html.charts.chart import (
     Spec,
     axis,
     escape,
+    make_chart,
     note,
     numbers,
     shortened,
-    slug,
 )
 from eyechart.reports.html.charts.curve_chart import line_trace
 from eyechart.reports.series.areas import AreaPanel, area_panels
@@ -39,23 +40,15 @@ SURE = 1.04
 
 def area_charts(part: Part, index: int) -> Iterator[Chart]:
     """Yield a chart for each corruption and property that humans are compared in."""
-    for space in part.spaces:
-        for corruption in part.corruptions:
-            for letter in PROPERTIES:
-                panels = area_panels(part, space, corruption, letter)
-                if panels:
-                    first = panels[:MOST]
-                    yield Chart(
-                        slug("areas", index, space, corruption, letter),
-                        "areas",
-                        index,
-                        space,
-                        corruption,
-                        _title(first, len(panels)),
-                        _alt(first, len(panels)),
-                        {"data": _traces(first), "layout": _layout(first, letter)},
-                        letter,
-                    )
+    for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
+        panels = area_panels(part, space, corruption, letter)
+        if panels:
+            first, count = panels[:MOST], len(panels)
+            yield make_chart(
+                "areas", _title(first, count), _alt(first, count), _traces(first),
+                _layout(first, letter), part=index, space=space, corruption=corruption,
+                letter=letter,
+            )  # fmt: skip
 
 
 def _title(panels: Sequence[AreaPanel], n_models: int) -> str:

@@ -68,6 +68,25 @@ class Chart:
     property: str = ""
 
 
+def make_chart(
+    kind: str,
+    title: str,
+    alt: str,
+    data: Sequence[Spec],
+    layout: Spec,
+    *,
+    part: int = -1,
+    space: str = "",
+    corruption: str = "",
+    letter: str = "",
+    id: str = "",
+) -> Chart:
+    """Return a chart; its id says what it is about unless given."""
+    identity = id or slug(kind, part if part >= 0 else "", space, corruption, letter)
+    spec = {"data": list(data), "layout": layout}
+    return Chart(identity, kind, part, space, corruption, title, alt, spec, letter)
+
+
 def escape(text: str) -> str:
     """Return a name as plotly shows it literally: plotly reads some of HTML in every label."""
     return escape_html(text, quote=False)

@@ -5,7 +5,7 @@ A trace is a curve; what charts.js draws around it when it is looked at stands i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 
 from eyechart.reports.html.charts.chart import (
     INK,
@@ -16,9 +16,9 @@ from eyechart.reports.html.charts.chart import (
     axis,
     escape,
     grid,
+    make_chart,
     note,
     numbers,
-    slug,
 )
 from eyechart.reports.series.curves import (
     PROPERTY_TITLES,
@@ -43,22 +43,15 @@ WIDE = 0.06
 def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[Chart]:
     """Yield a chart for each label space, corruption and property that has a curve."""
     min_per_bin = part.runs[0].config.fit.least
-    for space in part.spaces:
-        for corruption in part.corruptions:
-            for letter in PROPERTIES:
-                panel = curve_panel(part.models, space, corruption, letter)
-                if panel.curves:
-                    yield Chart(
-                        slug("curves", index, space, corruption, letter),
-                        "curves",
-                        index,
-                        space,
-                        corruption,
-                        f"{panel.title}: {panel.property_name} among {space_title(space)}",
-                        panel.in_words(),
-                        {"data": _traces(panel, dashes), "layout": _layout(panel, min_per_bin)},
-                        letter,
-                    )
+    for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
+        panel = curve_panel(part.models, space, corruption, letter)
+        if panel.curves:
+            title = f"{panel.title}: {panel.property_name} among {space_title(space)}"
+            yield make_chart(
+                "curves", title, panel.in_words(), _traces(panel, dashes),
+                _layout(panel, min_per_bin), part=index, space=space, corruption=corruption,
+                letter=letter,
+            )  # fmt: skip
 
 
 def bands(ends: Mapping[str, tuple[Numbers, Numbers]]) -> Spec:

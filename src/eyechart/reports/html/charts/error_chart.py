@@ -10,10 +10,10 @@ from eyechart.reports.html.charts.chart import (
     error_bar,
     escape,
     interval_bar,
+    make_chart,
     numbers,
     rounded,
     shortened,
-    slug,
 )
 from eyechart.reports.series.model_errors import (
     MEANS,
@@ -28,6 +28,12 @@ from eyechart.reports.series.model_errors import (
 from eyechart.reports.series.palette import SYMBOLS
 from eyechart.reports.series.report import Part
 
+SEVERITY_LAYOUT: Spec = {
+    "height": 340,
+    "xaxis": axis("severity", dtick=1),
+    "yaxis": axis("share of answers wrong", range=[0, 1.02], tickformat=".0%"),
+}
+
 
 def mce_charts(part: Part, index: int) -> Iterator[Chart]:
     """Yield a chart for each label space in which models have an mCE."""
@@ -38,22 +44,18 @@ def mce_charts(part: Part, index: int) -> Iterator[Chart]:
             continue
         baseline = escape(shortened(part.standings.board.baseline))
         highest = max(_highest(point) for points in panels.values() for point in points)
-        yield Chart(
-            slug("mce", index, space),
+        yield make_chart(
             "mce",
-            index,
-            space,
-            "",
             "Errors under corruption against errors on clean pictures",
             mean_errors_in_words(part, panels),
-            {
-                "data": [
-                    _point(point, panel, number)
-                    for panel, points in enumerate(panels.values())
-                    for number, point in enumerate(points)
-                ],
-                "layout": _mce_layout(list(panels), baseline, highest),
-            },
+            [
+                _point(point, panel, number)
+                for panel, points in enumerate(panels.values())
+                for number, point in enumerate(points)
+            ],
+            _mce_layout(list(panels), baseline, highest),
+            part=index,
+            space=space,
         )
 
 
@@ -118,22 +120,14 @@ def severity_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterat
     """Yield a chart for each label space and corruption with levels."""
     for space in part.spaces:
         for panel in severity_panels(part, space):
-            yield Chart(
-                slug("severity", index, space, panel.corruption),
-                "severity",
-                index,
-                space,
-                panel.corruption,
-                f"{panel.title}: errors by severity",
-                panel.in_words(),
-                {
-                    "data": [
-                        _severity_trace(line, number, dashes[line.model.name])
-                        for number, line in enumerate(panel.lines)
-                    ],
-                    "layout": _severity_layout(),
-                },
-            )
+            traces = [
+                _severity_trace(line, number, dashes[line.model.name])
+                for number, line in enumerate(panel.lines)
+            ]
+            yield make_chart(
+                "severity", f"{panel.title}: errors by severity", panel.in_words(), traces,
+                SEVERITY_LAYOUT, part=index, space=space, corruption=panel.corruption,
+            )  # fmt: skip
 
 
 def _severity_trace(line: SeverityLine, number: int, dash: str) -> Spec:
@@ -148,12 +142,4 @@ def _severity_trace(line: SeverityLine, number: int, dash: str) -> Spec:
         "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8, "color": colour},
         "hovertemplate": "severity %{x}: %{y:.1%}<extra>%{fullData.name}</extra>",
         "meta": {"model": line.model.name, "each": list(line.at)},
-    }
-
-
-def _severity_layout() -> Spec:
-    return {
-        "height": 340,
-        "xaxis": axis("severity", dtick=1),
-        "yaxis": axis("share of answers wrong", range=[0, 1.02], tickformat=".0%"),
     }

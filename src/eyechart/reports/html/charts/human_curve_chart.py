@@ -11,6 +11,7 @@ from eyechart.reports.html.charts.chart import (
     axis,
     error_bar,
     escape,
+    make_chart,
     numbers,
     slug,
 )
@@ -18,7 +19,6 @@ from eyechart.reports.html.charts.curve_chart import bands, line_trace
 from eyechart.reports.series.curves import PROPERTY_TITLES
 from eyechart.reports.series.human_curves import (
     HumanLine,
-    HumanPanel,
     ReportExperiment,
     human_experiments,
     human_panels,
@@ -42,23 +42,20 @@ def experiment_charts(
     """Yield a chart for each property and class of corruptions that look alike."""
     for letter, name in PROPERTIES.items():
         for panel in human_panels(experiments, letter):
-            yield Chart(
-                slug("people", index, run, panel.key, letter),
-                "people",
-                index,
-                "",
-                "",
-                f"People under {panel.title}: {name}",
-                panel.in_words(),
-                {"data": _traces(panel), "layout": _layout(letter)},
-                letter,
-            )
-
-
-def _traces(panel: HumanPanel) -> list[Spec]:
-    return [
-        trace for number, line in enumerate(panel.lines) for trace in _line_traces(line, number)
-    ]
+            traces = [
+                trace
+                for number, line in enumerate(panel.lines)
+                for trace in _line_traces(line, number)
+            ]
+            layout = {
+                "height": 380,
+                "xaxis": axis("visual change Δv", range=[0, 1]),
+                "yaxis": axis(PROPERTY_TITLES[letter], range=[0, 1.02]),
+            }
+            yield make_chart(
+                "people", f"People under {panel.title}: {name}", panel.in_words(), traces, layout,
+                part=index, letter=letter, id=slug("people", index, run, panel.key, letter),
+            )  # fmt: skip
 
 
 def _line_traces(line: HumanLine, number: int) -> list[Spec]:
@@ -93,11 +90,3 @@ def _line_traces(line: HumanLine, number: int) -> list[Spec]:
         },
     }
     return [{**curve, "legendgroup": line.name}, dots]
-
-
-def _layout(letter: str) -> Spec:
-    return {
-        "height": 380,
-        "xaxis": axis("visual change Δv", range=[0, 1]),
-        "yaxis": axis(PROPERTY_TITLES[letter], range=[0, 1.02]),
-    }

@@ -1,6 +1,7 @@
 """How near models come to humans: bars of HMRI and MRSI, coloured by the kind of model."""
 
 from collections.abc import Iterator
+from itertools import product
 
 from eyechart.reports.html.charts.chart import (
     BARS,
@@ -11,6 +12,7 @@ from eyechart.reports.html.charts.chart import (
     escape,
     interval_bar,
     labels,
+    make_chart,
     names_axis,
     note,
     rounded,
@@ -28,12 +30,11 @@ ROW, AROUND = 30, 130
 
 def index_charts(part: Part, part_index: int) -> Iterator[Chart]:
     """Yield charts of the means over corruptions, then of each corruption."""
-    for space in part.spaces:
-        for letter in PROPERTIES:
-            for corruption in ("", *part.corruptions):
-                index = human_index(part, space, letter, corruption)
-                if index is not None:
-                    yield _chart(index, part_index, space)
+    for space, letter in product(part.spaces, PROPERTIES):
+        for corruption in ("", *part.corruptions):
+            index = human_index(part, space, letter, corruption)
+            if index is not None:
+                yield _chart(index, part_index, space)
 
 
 def _chart(index: HumanIndex, part_index: int, space: str) -> Chart:
@@ -46,17 +47,11 @@ def _chart(index: HumanIndex, part_index: int, space: str) -> Chart:
         for bar in bars
     ]
     layout = {**_layout(index.letter, len(index.hmri)), "showlegend": by_category}
-    return Chart(
-        slug("people-index", part_index, space, index.corruption or "mean", index.letter),
-        "people-index",
-        part_index,
-        space,
-        index.corruption,
-        index.title,
-        index.in_words(),
-        {"data": data, "layout": layout},
-        index.letter,
-    )
+    identity = slug("people-index", part_index, space, index.corruption or "mean", index.letter)
+    return make_chart(
+        "people-index", index.title, index.in_words(), data, layout, part=part_index, space=space,
+        corruption=index.corruption, letter=index.letter, id=identity,
+    )  # fmt: skip
 
 
 def _trace(bar: ScoreBar, panel: int, label: str, by_category: bool) -> Spec:

@@ -10,10 +10,10 @@ from eyechart.reports.html.charts.chart import (
     error_bar,
     escape,
     labels,
+    make_chart,
     names_axis,
     numbers,
     rounded,
-    slug,
     template,
 )
 from eyechart.reports.series.palette import CHANGE, WAYS
@@ -47,16 +47,9 @@ def _chart(panel: RankPanel) -> Chart:
     data += [
         _triangle(model, names[model.name]) for model in panel.models if model.name in panel.changed
     ]
-    return Chart(
-        slug("ranks", panel.corruption),
-        "ranks",
-        -1,
-        "",
-        panel.corruption,
-        f"{panel.title}: models by fixed and by continuous strengths",
-        panel.in_words(),
-        {"data": data, "layout": _layout(len(panel.models))},
-    )
+    title = f"{panel.title}: models by fixed and by continuous strengths"
+    layout = _layout(len(panel.models))
+    return make_chart("ranks", title, panel.in_words(), data, layout, corruption=panel.corruption)
 
 
 def _bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:

@@ -8,11 +8,11 @@ from eyechart.reports.html.charts.chart import (
     Spec,
     axis,
     escape,
+    make_chart,
     names_axis,
     note,
     numbers,
     rounded,
-    slug,
 )
 from eyechart.reports.series.palette import SUITE_COLOURS
 from eyechart.reports.series.report import Report
@@ -35,19 +35,15 @@ def histogram_charts(report: Report, index: int) -> Iterator[Chart]:
         if not spreads:
             continue
         words = "; ".join(spread.in_words() for spread in spreads)
-        yield Chart(
-            slug("histogram", index, corruption),
+        yield make_chart(
             "histogram",
-            index,
-            "",
-            corruption,
             f"{corruption_title(corruption)}: visual change in the test set",
             f"Shares of pictures in {len(spreads[0].coverage.histogram)} steps of visual change Δv"
             f" under {corruption_words(corruption)}: {words}.",
-            {
-                "data": [_histogram(panel, spread) for panel, spread in enumerate(spreads)],
-                "layout": _layout(spreads),
-            },
+            [_histogram(panel, spread) for panel, spread in enumerate(spreads)],
+            _layout(spreads),
+            part=index,
+            corruption=corruption,
         )
 
 
@@ -56,18 +52,13 @@ def coverage_charts(report: Report, index: int) -> Iterator[Chart]:
     sets = covered_in(report, index)
     if sets:
         suites = [spreads[0].suite_title for spreads in sets]
-        yield Chart(
-            slug("coverage", index),
+        yield make_chart(
             "coverage",
-            index,
-            "",
-            "",
             f"How much of visual change is covered: {' and '.join(suites)}",
             f"{'; '.join(covered_in_words(spreads) for spreads in sets)}.",
-            {
-                "data": [_bars(spreads) for spreads in sets],
-                "layout": _coverage_layout(len(sets[-1]), len(sets)),
-            },
+            [_bars(spreads) for spreads in sets],
+            _coverage_layout(len(sets[-1]), len(sets)),
+            part=index,
         )
 
 
