@@ -22,8 +22,8 @@ def test_under_matched_choices_curves_have_humans_on_the_scale_of_the_areas(made
     by_model = {panel.model.name: panel for panel in area_panels(part, "entry16", NOISE, "a")}
     assert set(by_model) == {model.name for model in models} != set()
     for own in accuracy.curves:
-        assert own.line == by_model[own.model.name].model_line
-        assert accuracy.humans.line == by_model[own.model.name].human_line
+        assert own.line == by_model[own.model.name].comparison.model_line
+        assert accuracy.humans.line == by_model[own.model.name].comparison.line
     assert consistency.humans is None and not consistency.is_corrected
     # another label space has another scale, on which humans cannot stand
     native, _ = run_panels(models, "native", NOISE)
@@ -46,7 +46,7 @@ def test_rates_are_those_of_bins_with_the_minimum_count(made):
     counts = np.array(own.curve.bin_counts)
     assert 0 < len(own.rates(3)) == (counts >= 3).sum() < len(counts)
     middles = [middle for middle, _ in own.rates(0.5)]
-    assert all(any(low <= x <= high for low, high in own.observed) for x, _ in own.rates(3))
+    assert all(any(low <= x <= high for low, high in own.score.observed) for x, _ in own.rates(3))
     assert middles == sorted(middles)
 
 

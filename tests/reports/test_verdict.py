@@ -8,7 +8,7 @@ import pytest
 
 from changing import replace
 from eyechart.reports.html.cells import Numbers
-from eyechart.reports.html.verdict import _below_crowd, _near, about_people, verdict_on
+from eyechart.reports.html.verdict import about_people, below_crowd, human_scores, verdict_on
 from eyechart.scores.curve_significance import Lead
 from nonempty import at_least_one
 from report_pages import Node, Page, at, files_of, with_results
@@ -360,16 +360,16 @@ def test_a_verdict_sets_the_packaged_humans_beside_the_published_crowd(made):
     report, _ = made("people")
     (part,) = report.parts
     numbers = Numbers(0, report.runs[0].results)
-    near = list(_near(part, part.models[0], "entry16", "a"))
+    near = list(human_scores(numbers, part, part.models[0], "entry16", "a"))
     packaged = [
         replace(own, corruption=name, people=replace(own.people, reference="geirhos"))
         for own, name in zip(near, ("vcr/median_blur", "vcr/shot_noise"), strict=True)
     ]
-    words = Page(str(_below_crowd(numbers, packaged))).root
+    words = Page(str(below_crowd(packaged))).root
     assert "Median blur" in words.text or "median blur" in words.text
     assert "against 0.837" in words.text and "noise" not in words.text
     (area,) = words.numbers
     assert area.own["data-at"].endswith("/accuracy/people/areas/human")
     assert float(area.own["value"]) == near[0].people.areas.human
     others = [replace(own, people=replace(own.people, reference="mine")) for own in packaged]
-    assert _below_crowd(numbers, others) == ""
+    assert below_crowd(others) == ""

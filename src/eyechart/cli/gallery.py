@@ -57,7 +57,7 @@ def gallery(settings: GallerySettings) -> None:
     from eyechart.images.identity import file_digest
     from eyechart.images.image_files import read_picture, write_picture
     from eyechart.reports.figures.gallery_sheet import draw_sheet
-    from eyechart.reports.html.gallery_page import render_page
+    from eyechart.reports.html.page import render_gallery
     from eyechart.reports.series.gallery import make_gallery
     from eyechart.suites.suite import load_suite
 
@@ -79,7 +79,7 @@ def gallery(settings: GallerySettings) -> None:
             else:
                 with atomic_file(target) as temporary:
                     # Names of files and suites may hold what is no text.
-                    temporary.write_text(render_page(sheet), encoding="utf-8", errors="replace")
+                    temporary.write_text(render_gallery(sheet), encoding="utf-8", errors="replace")
         except OSError as error:
             raise UsageError(f"Cannot write {target}: {error.strerror or error}.") from None
         print(target)

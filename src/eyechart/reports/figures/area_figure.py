@@ -77,8 +77,9 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
 
 def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
     unit_square(axes)
-    change = real(panel.human_line.delta_v)
-    human, model = real(panel.human_line.values), real(panel.model_line.values)
+    human_line, model_line = panel.comparison.line, panel.comparison.model_line
+    change = real(human_line.delta_v)
+    human, model = real(human_line.values), real(model_line.values)
     lower = [min(pair) for pair in zip(human, model, strict=True)]
     axes.fill_between(change, lower, color=BOTH, linewidth=0)
     for side, top, bottom in (("people", human, model), ("model", model, human)):

@@ -115,7 +115,7 @@ def _panel(axes: Axes, series: Sequence[CurvePanel], looks: dict[str, Look], ban
             # where dashes tell properties apart, marks tell models apart
             both = len(series) > 1
             draw_line(
-                axes, curve.line, colour=look.colour, observed=curve.observed, band=band,
+                axes, curve.line, colour=look.colour, observed=curve.score.observed, band=band,
                 dash=STYLES[panel.letter] if both else look.dash,
                 marks=(look.marker, 4 + 8 * order.index(curve.model.name)) if both else None,
             )  # fmt: skip

@@ -15,6 +15,7 @@ from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.reports.series.report import ModelEntry, models_of
 from eyechart.reports.words import short_space
 from eyechart.results.schema import Results, check_results
+from eyechart.scores.registry import PROPERTIES
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -147,7 +148,7 @@ def _draw_panel(axes: "Axes", panels: Sequence[CurvePanel], min_per_bin: float |
 
 
 def _name(panel: CurvePanel) -> str:
-    return panel.property_name + (" corrected for chance" if panel.is_corrected else "")
+    return PROPERTIES[panel.letter] + (" corrected for chance" if panel.is_corrected else "")
 
 
 def _draw_curve(
@@ -159,7 +160,7 @@ def _draw_curve(
         low, high = np.array(line.low95, np.float64), np.array(line.high95, np.float64)
         axes.fill_between(change, low, high, color=colour, alpha=0.13, linewidth=0)
     is_seen = np.any(
-        [(change >= start) & (change <= end) for start, end in series.observed], axis=0
+        [(change >= start) & (change <= end) for start, end in series.score.observed], axis=0
     )
     axes.plot(change, values, color=colour, linewidth=1, linestyle=style, alpha=0.35)
     axes.plot(

@@ -44,6 +44,7 @@ from eyechart.reports.series.human_index import ScoreBar, score_bars
 from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, suite_title
+from eyechart.scores.registry import PROPERTIES
 
 ROW = 0.155
 """Height of a bar with its room, in inches."""
@@ -107,7 +108,7 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
             _draw_bars(axes, series, looks, is_share=score != "mrsi")
             axes.tick_params(labelleft=column == 0)
         scale = ", less chance" if panel.is_corrected else ""
-        title = f"{next(named)} {panel.property_name} $s_{letter}${scale}"
+        title = f"{next(named)} {PROPERTIES[letter]} $s_{letter}${scale}"
         axes = figure.add_subplot(grid[index, -1], title=title)
         _draw_curves(axes, panel, looks)
         has_gaps |= panel.has_gaps
@@ -171,6 +172,6 @@ def _draw_curves(axes: Axes, panel: CurvePanel, looks: dict[str, Look]) -> None:
     for curve in panel.curves:
         look = looks[curve.model.name]
         draw_line(
-            axes, curve.line, colour=look.colour, dash=look.dash, observed=curve.observed,
+            axes, curve.line, colour=look.colour, dash=look.dash, observed=curve.score.observed,
             band=0.14 if len(looks) <= FEW else 0,
         )  # fmt: skip

@@ -97,12 +97,12 @@ def unit_square(axes: Axes) -> None:
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
 
 
-def panels(count: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure with so many panels, each so high in inches, in rows that are nearly full."""
     columns = columns_for(count)
     rows = -(-count // columns)
     figure = Figure(figsize=(COLUMN if columns < 3 else PAGE, height * rows + 0.3))
-    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for spare in axes[count:]:
         spare.set_axis_off()
     return figure, axes[:count]

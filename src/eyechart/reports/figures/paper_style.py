@@ -3,13 +3,14 @@
 Fonts are matplotlib's own, so that a figure is the same wherever it is made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
 from matplotlib.patches import Patch
@@ -169,7 +170,7 @@ def drawable(text: str, longest: int = LONGEST) -> str:
     return plain.replace("$", r"\$")
 
 
-def legend(figure: Figure, handles: list[Any]) -> None:
+def legend(figure: Figure, handles: Sequence[Artist]) -> None:
     """Put a legend below a figure, in as many columns as fit, and make room for it."""
     if not handles:
         return
@@ -177,7 +178,7 @@ def legend(figure: Figure, handles: list[Any]) -> None:
     columns = max(1, int(figure.get_figwidth() / (LETTER * longest + 0.5)))
     columns = min(columns, len(handles))
     figure.set_figheight(figure.get_figheight() + ENTRY * -(-len(handles) // columns))
-    figure.legend(handles=handles, loc="outside lower left", ncols=columns, borderpad=0)
+    figure.legend(handles=list(handles), loc="outside lower left", ncols=columns, borderpad=0)
 
 
 @cache

@@ -1,10 +1,13 @@
 """How well each model does on each class of pictures, the hardest first."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import NOTHING, Numbers, count, hundredths, percent
+from eyechart.reports.html.cells import NOTHING, Numbers, count, hundredths, numbers_of, percent
 from eyechart.reports.html.html_table import MANY, Column, Shaded, Table, TableChoice, TableRow
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
 from eyechart.reports.words import corruption_title, space_title
 from eyechart.results.model_results import ClassResults
 
@@ -24,50 +27,44 @@ COLUMNS = (
 )
 
 
-def breakdowns(report: Report, part: Part, index: int) -> list[TableChoice]:
-    """Return a table of classes for each model and label space that has any."""
-    collected = []
+def breakdowns(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
+    """Yield a table of classes for each model and label space that has any."""
+    most = MOST if len(part.models) <= MANY else FEWER
     for space in reversed(part.spaces):
         for model in part.models:
             scores = model.space(space)
             if scores is not None and any(row.pictures >= ENOUGH for row in scores.by_class):
                 title = f"{model.short}, {space_title(space)}"
-                most = MOST if len(part.models) <= MANY else FEWER
-                collected.append(TableChoice(title, _table(report, model, index, space, most)))
-    return collected
+                table = _table(numbers_of(report, model), model, space, scores.by_class, most)
+                name = f"classes-{index}-{space}-{model.run}-{model.index}"
+                yield TableChoice(title, replace(table, id=name))
 
 
-def _table(report: Report, model: ModelEntry, index: int, space: str, most: int) -> Table:
-    scores = model.space(space)
-    assert scores is not None
-    numbers = Numbers(model.run, report.runs[model.run].results)
-    present = [number for number, row in enumerate(scores.by_class) if row.pictures >= ENOUGH]
-    order = sorted(present, key=lambda number: _right(scores.by_class[number]))
+def _table(
+    numbers: Numbers, model: ModelEntry, space: str, classes: Sequence[ClassResults], most: int
+) -> Table:
+    present = [number for number, row in enumerate(classes) if row.pictures >= ENOUGH]
+    order = sorted(present, key=lambda number: _right(classes[number]))
     rows = tuple(
-        _row(
-            numbers,
-            scores.by_class[number],
-            ("models", model.index, "spaces", space, "by_class", number),
-        )
+        _row(numbers, classes[number], model.path(space, "by_class", number))
         for number in order[:most]
     )
-    total, fewer = len(present), len(scores.by_class) - len(present)
+    total, fewer = len(present), len(classes) - len(present)
     selection = f"the {most} hardest of {total} classes" if total > most else "hardest class first"
     caption = f"{model.short} by class in {space_title(space)}: {selection}"
     note = f"{fewer:,} more have fewer than {ENOUGH} pictures." if fewer else ""
-    name = f"classes-{index}-{space}-{model.run}-{model.index}"
-    return Table(name, caption, COLUMNS, rows, True, note)
+    return Table("", caption, COLUMNS, rows, True, note)
 
 
 def _right(row: ClassResults) -> float:
     return row.corrupted.value if row.corrupted.is_known else 2.0
 
 
-def _row(numbers: Numbers, row: ClassResults, path: tuple[str | int, ...]) -> TableRow:
+def _row(numbers: Numbers, row: ClassResults, path: Steps) -> TableRow:
     right = numbers.estimate(hundredths, *path, "corrupted")
     return TableRow(
         (
-            row.name or row.label,
+            row.name or str(row.label),
             numbers.cell(count, *path, "pictures"),
             numbers.cell(hundredths, *path, "clean"),
             Shaded(right, 1 - _right(row)) if row.corrupted.is_known else NOTHING,

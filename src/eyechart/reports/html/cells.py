@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from eyechart.pipeline.caveats import MARK, MEANING
 from eyechart.reports.number_text import UNDETERMINED, known
-from eyechart.reports.series.report import pointer
+from eyechart.reports.series.report import ModelEntry, Report, pointer
 from eyechart.results.schema import Results
 from eyechart.scores.registry import Score
 
@@ -146,7 +146,16 @@ class Numbers:
         return Span(*(self.cell(style, *path, end) for end in (0, 1)))
 
 
-def marked(cell: Any, is_marked: bool) -> Any:
+CellContent = str | NumberCell | Estimated | Span
+"""What stands in a cell of a table."""
+
+
+def numbers_of(report: Report, model: ModelEntry) -> Numbers:
+    """Return the numbers of the run that a model is of."""
+    return Numbers(model.run, report.runs[model.run].results)
+
+
+def marked(cell: CellContent, is_marked: bool) -> CellContent:
     """Return what is shown, with the mark "trained on" behind it, before an interval, if asked."""
     if not is_marked:
         return cell
@@ -157,9 +166,9 @@ def marked(cell: Any, is_marked: bool) -> Any:
     return text.format(cell.value, mark, cell.interval)
 
 
-def compared(style: Style, value: float) -> NumberCell:
+def compared(style: Style, value: float | None) -> NumberCell:
     """Return a number that comes from comparing models and stands in no results.json."""
-    number = known(float(value))
+    number = known(None if value is None else float(value))
     return NumberCell(number, "" if number is None else style(number), origin="comparison")
 
 

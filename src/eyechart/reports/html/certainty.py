@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from eyechart.reports.html.cells import (
     NOTHING,
+    CellContent,
     Estimated,
     Numbers,
     chance,
@@ -13,17 +14,20 @@ from eyechart.reports.html.cells import (
     count,
     delta,
     hundredths,
+    numbers_of,
     score,
     style_of,
 )
-from eyechart.reports.html.html_table import MANY, Column, Table, TableChoice, TableRow
-from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import (
-    corruption_title,
-    listed,
-    space_title,
-    suite_title,
+from eyechart.reports.html.html_table import (
+    MANY,
+    Column,
+    Table,
+    TableChoice,
+    TableRow,
+    text_columns,
 )
+from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
+from eyechart.reports.words import corruption_title, listed, space_title, suite_title
 from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
 
@@ -35,26 +39,21 @@ def pair_table(part: Part, index: int) -> Table | None:
     standings = part.standings
     if not standings.pairs:
         return None
-    short = {model.name: model.short for model in part.models}
     style = style_of(SCORES[standings.by])
     rows = []
     for pair in standings.pairs:
-        clear = pair.corrected < LEVEL and not standings.verdict
-        text = "yes" if clear else "no claim" if standings.verdict else "no"
-        difference = Estimated(
-            compared(style, pair.difference), *(compared(style, end) for end in pair.interval)
-        )
-        names = (short[pair.first], short[pair.second])
+        text = "no claim" if standings.verdict else "yes" if pair.corrected < LEVEL else "no"
+        ends = (compared(style, end) for end in pair.interval)
+        names = (part.short_names[pair.first], part.short_names[pair.second])
         chances = (compared(chance, pair.p_value), compared(chance, pair.corrected))
+        difference = Estimated(compared(style, pair.difference), *ends)
         rows.append(TableRow((*names, difference, *chances, text)))
-    unit = " (%)" if style is hundredths else ""
     columns = (
-        Column("First", numeric=False),
-        Column("Second", numeric=False),
-        Column(f"First less second{unit}"),
+        *text_columns("First", "Second"),
+        Column(f"First less second{' (%)' if style is hundredths else ''}"),
         Column("p"),
         Column("p, Holm", hint="corrected for the number of pairs"),
-        Column("Different?", numeric=False),
+        *text_columns("Different?"),
     )
     caption = f"Paired tests by {SCORES[standings.by].symbol}, {suite_title(part.suite)}"
     return Table(f"pairs-{index}", caption, columns, tuple(rows), True, standings.verdict)
@@ -62,14 +61,13 @@ def pair_table(part: Part, index: int) -> Table | None:
 
 def agreement_table(report: Report, part: Part, index: int) -> Table | None:
     """Return error consistency of every two models and of models with people, if it was found."""
-    short = {model.name: model.short for model in part.models}
     rows = []
     for run in part.runs:
         numbers = Numbers(report.runs.index(run), run.results)
         for number, agreement in enumerate(run.results.agreements):
             cells = (
-                short.get(agreement.first, agreement.first),
-                short.get(agreement.second, agreement.second),
+                part.short_names.get(agreement.first, agreement.first),
+                part.short_names.get(agreement.second, agreement.second),
                 space_title(agreement.space),
                 numbers.estimate(delta, "agreements", number, "kappa"),
                 numbers.cell(count, "agreements", number, "trials"),
@@ -78,9 +76,7 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
     if not rows:
         return None
     columns = (
-        Column("First", numeric=False),
-        Column("Second", numeric=False),
-        Column("Classes", numeric=False),
+        *text_columns("First", "Second", "Classes"),
         Column("κ", hint="1: both err on the very same pictures; 0: as often as chance has it"),
         Column("Answers"),
     )
@@ -90,88 +86,79 @@ def agreement_table(report: Report, part: Part, index: int) -> Table | None:
 
 def coverage_table(report: Report) -> Table | None:
     """Return the share of 39 bins of visual change that each test set fills, by corruption."""
-    suites = [part for part in report.parts if part.runs[0].results.coverage]
+    suites = [part for part in report.parts if part.runs[0].coverage]
     if not suites:
         return None
-    collected: dict[str, dict[int, tuple[Numbers, str]]] = {}
+    fields = (("Covered (%)", hundredths, "paper"), ("Largest Δv", delta, "largest"),
+              ("Pictures", count, "rows"))  # fmt: skip
+    columns = [*text_columns("Corruption")]
+    cells: dict[str, dict[int, list[CellContent]]] = {}
     for index, part in enumerate(suites):
+        group = suite_title(part.suite) if len(suites) > 1 else ""
+        columns += [Column(title, group=group) for title, _, _ in fields]
         numbers = Numbers(report.runs.index(part.runs[0]), part.runs[0].results)
-        for name in numbers.results.coverage:
-            collected.setdefault(corruption_title(name), {})[index] = (numbers, name)
-    columns = [Column("Corruption", numeric=False)]
-    for part in suites:
-        title = suite_title(part.suite) if len(suites) > 1 else ""
-        columns += [
-            Column("Covered (%)", group=title),
-            Column("Largest Δv", group=title),
-            Column("Pictures", group=title),
-        ]
-    rows = []
-    for title, by_suite in collected.items():
-        cells = [
-            cell
-            for index in range(len(suites))
-            for cell in (_covered(*by_suite[index]) if index in by_suite else (NOTHING,) * 3)
-        ]
-        rows.append(TableRow((title, *cells)))
+        for name in part.runs[0].coverage:
+            cells.setdefault(corruption_title(name), {})[index] = [
+                numbers.cell(style, "coverage", name, field) for _, style, field in fields
+            ]
+    missing = [NOTHING] * len(fields)
+    rows = tuple(
+        TableRow(
+            (title, *(c for index in range(len(suites)) for c in by_suite.get(index, missing)))
+        )
+        for title, by_suite in cells.items()
+    )
     least = listed(list(dict.fromkeys(f"{part.runs[0].config.fit.least:g}" for part in suites)))
     caption = f"Share of 39 equal bins of visual change with at least {least} pictures"
-    return Table("coverage", caption, tuple(columns), tuple(rows), True)
+    return Table("coverage", caption, tuple(columns), rows, True)
 
 
-def _covered(numbers: Numbers, name: str) -> tuple[object, ...]:
-    styles = ((hundredths, "paper"), (delta, "largest"), (count, "rows"))
-    return tuple(numbers.cell(style, "coverage", name, field) for style, field in styles)
-
-
-def similar_tables(report: Report, part: Part, index: int) -> list[TableChoice]:
-    """Return for each model how its scores differ between corruptions that look alike."""
-    collected = []
+def similar_tables(report: Report, part: Part, index: int) -> Iterator[TableChoice]:
+    """Yield for each model how its scores differ between corruptions that look alike."""
     for space in part.spaces:
         for model in part.models:
             scores = model.space(space)
             if scores is not None and scores.similar:
-                has_all = len(part.models) <= MANY
-                table = _similar(report, model, space, index, has_all)
-                collected.append(TableChoice(model.short, table))
-    return collected
+                pairs = dict(enumerate(scores.similar))
+                if len(part.models) > MANY:
+                    pairs = {number: pair for number, pair in pairs.items() if _is_clear(pair)}
+                left = len(scores.similar) - len(pairs)
+                table = Table(
+                    f"similar-{index}-{space}-{model.run}-{model.index}",
+                    f"{model.short} under corruptions that look alike to people"
+                    f" ({space_title(space)})",
+                    (
+                        *text_columns("First", "Second", "Of"),
+                        Column(
+                            "Humans", numeric=False, hint="whether one human curve stands for both"
+                        ),
+                        Column("HMRI, first less second"),
+                        Column("MRSI, first less second"),
+                        *text_columns("Clearly apart at Δv"),
+                    ),
+                    tuple(_similar_rows(numbers_of(report, model), model, space, pairs)),
+                    True,
+                    f"{left} more pairs do not differ by more than chance." if left else "",
+                )
+                yield TableChoice(model.short, table)
 
 
-def _similar(report: Report, model: ModelEntry, space: str, index: int, has_all: bool) -> Table:
-    """Return the table of a model: all pairs, or those that differ by more than chance."""
-    numbers = Numbers(model.run, report.runs[model.run].results)
-    scores = model.space(space)
-    assert scores is not None
-    home = ("models", model.index, "spaces", space, "similar")
-    rows = tuple(
-        TableRow(
+def _similar_rows(
+    numbers: Numbers, model: ModelEntry, space: str, pairs: dict[int, SimilarPair]
+) -> Iterator[TableRow]:
+    for number, pair in pairs.items():
+        path = model.path(space, "similar", number)
+        yield TableRow(
             (
                 corruption_title(pair.first),
                 corruption_title(pair.second),
                 PROPERTIES[pair.property],
                 "one curve" if pair.human_curves == 1 else "both corruptions",
-                _difference(numbers, (*home, number), "hmri"),
-                _difference(numbers, (*home, number), "mrsi"),
-                Markup("; ").join(_ranges(numbers, pair, (*home, number))) or NOTHING,
+                _difference(numbers, path, "hmri"),
+                _difference(numbers, path, "mrsi"),
+                Markup("; ").join(_ranges(numbers, pair, path)) or NOTHING,
             )
         )
-        for number, pair in enumerate(scores.similar)
-        if has_all or _is_clear(pair)
-    )
-    columns = (
-        Column("First", numeric=False),
-        Column("Second", numeric=False),
-        Column("Of", numeric=False),
-        Column("Humans", numeric=False, hint="whether one human curve stands for both"),
-        Column("HMRI, first less second"),
-        Column("MRSI, first less second"),
-        Column("Clearly apart at Δv", numeric=False),
-    )
-    caption = f"{model.short} under corruptions that look alike to people ({space_title(space)})"
-    left = len(scores.similar) - len(rows)
-    note = f"{left} more pairs do not differ by more than chance." if left else ""
-    identity = f"similar-{index}-{space}-{model.run}-{model.index}"
-    return Table(identity, caption, columns, rows, True, note)
 
 
 def _is_clear(pair: SimilarPair) -> bool:
@@ -180,13 +167,13 @@ def _is_clear(pair: SimilarPair) -> bool:
     return any(low > 0 or high < 0 for low, high in ends)
 
 
-def _difference(numbers: Numbers, path: tuple[str | int, ...], name: str) -> object:
+def _difference(numbers: Numbers, path: Steps, name: str) -> Estimated:
     value = numbers.cell(score, *path, f"delta_{name}")
     ends = [numbers.cell(score, *path, f"{name}_interval", end) for end in (0, 1)]
     return Estimated(value, *ends)
 
 
-def _ranges(numbers: Numbers, pair: SimilarPair, path: tuple[str | int, ...]) -> Iterator[Markup]:
+def _ranges(numbers: Numbers, pair: SimilarPair, path: Steps) -> Iterator[Markup]:
     for index, lead in enumerate(pair.ranges):
         ends = (numbers.cell(delta, *path, "ranges", index, end) for end in ("start", "end"))
         yield Markup("{}–{}: {} higher").format(*ends, lead.who)

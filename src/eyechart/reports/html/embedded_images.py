@@ -1,4 +1,4 @@
-"""Example pictures as text inside the page, small enough for all of them to fit."""
+"""Images as text inside the page; examples are small enough for all of them to fit."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
@@ -46,6 +46,16 @@ def _open(path: Path) -> Image.Image | None:
 def _uri(picture: Image.Image, side: int, quality: int) -> str:
     small = picture.copy()
     small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    return image_uri(small, quality=quality, optimize=True)
+
+
+def image_uri(image: Image.Image, kind: str = "jpeg", **options: int) -> str:
+    """Return an image as a data URI; `options`: of Pillow's writer."""
     buffer = BytesIO()
-    small.save(buffer, "JPEG", quality=quality, optimize=True)
-    return "data:image/jpeg;base64," + b64encode(buffer.getvalue()).decode()
+    image.save(buffer, kind, **options)
+    return data_uri(buffer.getvalue(), kind)
+
+
+def data_uri(content: bytes, kind: str) -> str:
+    """Return the content of a file as a data URI."""
+    return f"data:image/{kind};base64,{b64encode(content).decode()}"

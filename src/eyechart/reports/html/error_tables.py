@@ -1,17 +1,24 @@
 """CE and relative CE in percent, grouped noise, blur, weather, digital as papers print them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import NOTHING, NumberCell, Numbers, hundredths, marked
-from eyechart.reports.html.html_table import Column, Table, TableRow
+from eyechart.reports.html.cells import (
+    NOTHING,
+    CellContent,
+    NumberCell,
+    compared,
+    hundredths,
+    marked,
+    numbers_of,
+)
+from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.html.leaderboard_table import model_label
 from eyechart.reports.number_text import UNDETERMINED
 from eyechart.reports.series.model_errors import ErrorScores, error_columns, errors_in
 from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
-from eyechart.reports.series.report import ModelEntry, Part, Report
+from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import short_names, space_title
 from eyechart.scores.registry import DECLARED, SCORES
 
@@ -34,7 +41,7 @@ def _table(
     mean = TABLES[name]
     order = error_columns(part.suite, errors, name == "relative_ce")
     columns = (
-        Column("Model", numeric=False),
+        *text_columns("Model"),
         Column("Clean error"),
         Column(mean.short or mean.symbol),
         *(Column(column.title, group=column.group.capitalize()) for column in order),
@@ -54,17 +61,17 @@ def _table(
 def _row(
     report: Report, row: ErrorScores, name: str, mean: str, corruptions: Sequence[str]
 ) -> TableRow:
-    model, run = row.model, report.runs[row.model.run]
-    numbers = Numbers(model.run, run.results)
-    home = ("models", model.index, "spaces", row.space)
+    model, numbers = row.model, numbers_of(report, row.model)
+    home = model.path(row.space, "corruption_error")
     table = row.by_corruption(name == "relative_ce")
-    has_mean = row.mean(name == "relative_ce") is not None
-    overall = numbers.estimate(hundredths, *home, "corruption_error", mean) if has_mean else NOTHING
-    is_marked = has_mean and is_mean_marked(run, model.results, row.space, mean)
+    overall: CellContent = NOTHING
+    if row.mean(name == "relative_ce") is not None:
+        is_marked = is_mean_marked(report.runs[model.run], model.results, row.space, mean)
+        overall = marked(numbers.estimate(hundredths, *home, mean), is_marked)
     cells = (
         marked(
             _queried(
-                numbers.cell(hundredths, *home, "corruption_error", name, corruption, "value"),
+                numbers.cell(hundredths, *home, name, corruption, "value"),
                 not table[corruption].has_interval,
             ),
             corruption in model.results.marked,
@@ -73,28 +80,15 @@ def _row(
         else NOTHING
         for corruption in corruptions
     )
-    overall = marked(overall, is_marked)
-    return TableRow(
-        (model_label(model), clean_error(model, row.space), overall, *cells), model.name
-    )
+    # what clean accuracy leaves, so that the page has one clean error: those behind relative CE are
+    # of the pictures as often as each was drawn
+    clean = compared(hundredths, row.clean_error)
+    return TableRow((model_label(model), clean, overall, *cells), model.name)
 
 
-def _queried(cell: NumberCell, is_undetermined: bool) -> Any:
+def _queried(cell: NumberCell, is_undetermined: bool) -> CellContent:
     """Return a score, with a question mark behind it if its interval is undetermined."""
     if not is_undetermined:
         return cell
     mark = Markup('<abbr class="unsure" title="95 % interval {}">?</abbr>')
     return Markup("{}{}").format(cell, mark.format(UNDETERMINED))
-
-
-def clean_error(model: ModelEntry, space: str) -> NumberCell:
-    """Return the share of clean pictures that are not recognised, in percent.
-
-    What clean accuracy leaves, so that the page has one clean error: those behind relative CE are
-    of the pictures as often as each was drawn.
-    """
-    scores = model.space(space)
-    if scores is None or scores.clean_accuracy is None or not scores.clean_accuracy.is_known:
-        return NumberCell(None, "")
-    value = 1 - scores.clean_accuracy.value
-    return NumberCell(value, hundredths(value), origin="comparison")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from eyechart.reports.html.cells import NumberCell, Numbers, delta, percent
+from eyechart.reports.html.cells import NumberCell, Numbers, delta, numbers_of, percent
 from eyechart.reports.html.embedded_images import Key
 from eyechart.reports.series.image_strips import StripImage, image_strip
 from eyechart.reports.series.report import ModelEntry, Part, Report
@@ -51,7 +51,6 @@ class Frame:
     image: str
     alt: str
     is_clean: bool
-    picture: str
     truth: str
     delta_v: NumberCell
     strength: Markup
@@ -115,7 +114,6 @@ def _frame(
         images.get((image.run, example.file), ""),
         _alt(example),
         image.is_clean,
-        example.picture,
         example.truth,
         numbers.cell(delta, "examples", image.index, "delta_v"),
         _strength(numbers, example, image.index),
@@ -123,7 +121,7 @@ def _frame(
             PredictionView(
                 prediction.model,
                 prediction.prediction.said,
-                Numbers(prediction.model.run, report.runs[prediction.model.run].results).cell(
+                numbers_of(report, prediction.model).cell(
                     percent, "examples", prediction.index, "answers", name, "confidence"
                 ),
                 prediction.verdict,

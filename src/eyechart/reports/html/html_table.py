@@ -1,9 +1,10 @@
 """Tables of the page: columns, rows, and cells that are shaded by how good they are."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
+
+from eyechart.reports.html.cells import CellContent
 
 MANY = 6
 """Models above which tables leave out what nobody could take in, so that the page stays small."""
@@ -19,11 +20,16 @@ class Column:
     hint: str = ""
 
 
+def text_columns(*titles: str) -> tuple[Column, ...]:
+    """Return columns of texts."""
+    return tuple(Column(title, numeric=False) for title in titles)
+
+
 @dataclass(frozen=True)
 class TableRow:
     """A row; the first cell is its name. `model`: whose it is, if it is one's."""
 
-    cells: tuple[Any, ...]
+    cells: tuple["CellContent | Shaded", ...]
     model: str = ""
     is_total: bool = False
 
@@ -61,7 +67,7 @@ class Table:
 class Shaded:
     """A cell on a ground that is the darker the larger `share` is, 0…1."""
 
-    cell: Any
+    cell: CellContent
     share: float
 
 

@@ -1,20 +1,19 @@
 """The leaderboard of a part: ranks, scores with intervals, and whom a model is clearly ahead of."""
 
-from typing import Any
-
 from markupsafe import Markup
 
 from eyechart.reports.html.cells import (
     NOTHING,
+    CellContent,
     Estimated,
-    Numbers,
     Style,
     compared,
     count,
     marked,
+    numbers_of,
     style_of,
 )
-from eyechart.reports.html.html_table import Column, Table, TableRow
+from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.series.overall_scores import is_mean_marked, mark_note
 from eyechart.reports.series.palette import CATEGORY_COLOURS
 from eyechart.reports.series.report import ModelEntry, Part, Report
@@ -26,22 +25,29 @@ def leaderboard(report: Report, part: Part, index: int) -> Table:
     """Return the leaderboard of a part: one row per model, best first."""
     standings = part.standings
     scores = [score for score in LEADERBOARD if score.name in standings.scores]
+    has_categories = any(model.category for model in part.models)
     columns = (
-        Column("Model", numeric=False),
+        *text_columns("Model"),
         Column("Rank", hint="in brackets: between what the rank lies in 95 % of resampled sets"),
-        Column("Category", numeric=False),
+        *(text_columns("Category") if has_categories else ()),
         *(Column(_head(part, score), hint=score.meaning) for score in scores),
         Column("Clearly ahead of", numeric=False, hint="paired test, Holm’s correction, 5 %"),
     )
-    if not any(model.category for model in part.models):
-        columns = tuple(column for column in columns if column.title != "Category")
-    rows = tuple(_row(report, part, model, scores) for model in part.models)
-    where = space_title(standings.space)
-    caption = f"Models ranked by {SCORES[standings.by].symbol} in {where}"
-    note = f"{standings.verdict.capitalize()}: no model is called ahead of another."
-    note = note if standings.verdict else ""
-    note = f"{note} {mark_note(model.results for model in part.models)}".strip()
-    return Table(f"leaderboard-{index}", caption, columns, rows, True, note, kind="stacked")
+    rows = []
+    for model in part.models:
+        name, ranks = model.name, standings.ranks
+        rank = _compared_estimate(count, ranks.ranks[name], *ranks.intervals[name])
+        behind = [part.short_names[other] for other in standings.worse_than(name)]
+        cells = (_score(report, part, model, score.name) for score in scores)
+        category = (_category(model.category),) if has_categories else ()
+        ahead = listed(behind) or NOTHING
+        rows.append(TableRow((model_label(model), rank, *category, *cells, ahead), name))
+    caption = f"Models ranked by {SCORES[standings.by].symbol} in {space_title(standings.space)}"
+    note = mark_note(model.results for model in part.models)
+    if standings.verdict:
+        verdict = f"{standings.verdict.capitalize()}: no model is called ahead of another."
+        note = f"{verdict} {note}".strip()
+    return Table(f"leaderboard-{index}", caption, columns, tuple(rows), True, note, kind="stacked")
 
 
 def model_label(model: ModelEntry) -> Markup:
@@ -57,58 +63,25 @@ def _head(part: Part, score: Score) -> str:
     return title if standings.homes[score.name] == standings.space else f"{title} (16 categories)"
 
 
-def _row(report: Report, part: Part, model: ModelEntry, scores: list[Score]) -> TableRow:
-    standings = part.standings
-    low, high = standings.ranks.intervals[model.name]
-    rank = Estimated(
-        compared(count, standings.ranks.ranks[model.name]),
-        compared(count, low),
-        compared(count, high),
-    )
-    short = {model.name: model.short for model in part.models}
-    behind = [short[name] for name in standings.worse_than(model.name)]
-    category: tuple[Any, ...] = ()
-    if any(model.category for model in part.models):
-        category = (_category(model.category),)
-    cells = (_marked_score(report, part, model, score.name) for score in scores)
-    ahead = listed(behind) or NOTHING
-    return TableRow((model_label(model), rank, *category, *cells, ahead), model.name)
-
-
-def _category(name: str) -> str | Markup:
+def _category(name: str) -> str:
     return CATEGORY_COLOURS.get(name, (name, ""))[0] if name else NOTHING
 
 
-def _marked_score(report: Report, part: Part, model: ModelEntry, name: str) -> Any:
-    run, home = report.runs[model.run], part.standings.homes[name]
-    score = _score(report, part, model, name)
-    return marked(score, is_mean_marked(run, model.results, home, name))
-
-
-def _score(report: Report, part: Part, model: ModelEntry, name: str) -> Estimated:
+def _score(report: Report, part: Part, model: ModelEntry, name: str) -> CellContent:
     """Return an overall score from the model's results, or from the comparison where they differ.
 
     They do where models have people's answers to different corruptions.
     """
-    style = style_of(SCORES[name])
+    style, home = style_of(SCORES[name]), part.standings.homes[name]
     score = part.standings.scores[name][model.name]
-    numbers = Numbers(model.run, report.runs[model.run].results)
-    path = _place(model, part.standings.homes[name], name)
-    if path and numbers.get(*path, "value") == score.value:
-        return numbers.estimate(style, *path)
-    low, high = score.interval95
-    return _estimated(style, score.value, low, high)
-
-
-def _estimated(style: Style, *values: float) -> Estimated:
-    return Estimated(*(compared(style, value) for value in values))
-
-
-def _place(model: ModelEntry, space: str, name: str) -> tuple[str | int, ...]:
-    """Return where a model's overall score stands in its results, () if nowhere."""
-    scores = model.space(space)
-    home: tuple[str | int, ...] = ("models", model.index, "spaces", space)
-    if scores is None:
-        return ()
     path = SCORES[name].overall_path
-    return (*home, *path) if find(scores, path) is not None else ()
+    recorded = find(model.space(home), path)
+    if recorded is not None and recorded.value == score.value:
+        cell = numbers_of(report, model).estimate(style, *model.path(home, *path))
+    else:
+        cell = _compared_estimate(style, score.value, *score.interval95)
+    return marked(cell, is_mean_marked(report.runs[model.run], model.results, home, name))
+
+
+def _compared_estimate(style: Style, *values: float) -> Estimated:
+    return Estimated(*(compared(style, value) for value in values))

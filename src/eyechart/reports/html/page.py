@@ -3,16 +3,18 @@
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from eyechart.core.version import __version__
 from eyechart.reports.html.charts.chart import Chart
+from eyechart.reports.html.embedded_images import image_uri
+from eyechart.reports.series.gallery import Gallery
 
 GENERATOR = '<meta name="generator" content="eyechart report '
 """What a page of ours begins with."""
@@ -55,6 +57,15 @@ def render_page(template: str, charts: Sequence[Chart], **values: object) -> str
     )
 
 
+def render_gallery(gallery: Gallery) -> str:
+    """Return the text of a gallery's page; the images are inside it."""
+    environment = page_templates()
+    # fine enough that the page adds nothing visible
+    environment.filters["inline"] = partial(image_uri, quality=92, subsampling=0)
+    columns = max(len(row.cells) for group in gallery.groups for row in group.rows)
+    return environment.get_template("gallery.html").render(gallery=gallery, columns=columns + 1)
+
+
 def is_page(path: Path) -> bool:
     """Return whether a file is a page of ours, so that it may be written again."""
     try:
@@ -85,7 +96,7 @@ def _hash(text: str) -> str:
 
 def _specs(charts: Sequence[Chart]) -> Markup:
     """Return the charts as JSON that can stand in a script element."""
-    specs: dict[str, Any] = {chart.id: chart.spec for chart in charts}
+    specs = {chart.id: chart.spec for chart in charts}
     text = json.dumps(specs, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")

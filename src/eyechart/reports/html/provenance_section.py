@@ -1,14 +1,13 @@
 """What is needed to make a run again: its command, versions, pictures, models and settings."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.cells import NOTHING, Numbers, count, counted
-from eyechart.reports.html.html_table import Column, Table, TableRow
+from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural, space_title, suite_title
 from eyechart.results.runs import Run
@@ -31,7 +30,7 @@ class Provenance:
 
     title: str
     command: str
-    facts: tuple[tuple[str, Any], ...]
+    facts: tuple[tuple[str, str], ...]
     tables: tuple[Table, ...]
     skipped: tuple[str | Markup, ...]
     where: str
@@ -51,7 +50,7 @@ def provenance_of(report: Report, index: int) -> Provenance:
     )
 
 
-def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, Any]]:
+def _facts(run: Run, numbers: Numbers) -> Iterator[tuple[str, str]]:
     provenance, images = run.results.provenance, run.results.images
     yield "Made", provenance.made or "not recorded"
     yield "eyechart", provenance.versions.get("eyechart", "unknown")
@@ -73,9 +72,9 @@ def _stimulus(name: str) -> str:
 
 def _models(run: Run, index: int) -> Table:
     columns = (
-        Column("Model", numeric=False),
+        *text_columns("Model"),
         Column("Classes"),
-        Column("Weights", numeric=False),
+        *text_columns("Weights"),
         Column("Trained on", numeric=False, hint="corruptions that it is known to have met"),
     )
     numbers = Numbers(index, run.results)
@@ -99,14 +98,9 @@ def _models(run: Run, index: int) -> Table:
 
 
 def _versions(run: Run, index: int) -> Table:
-    rows = tuple(TableRow(pair) for pair in run.results.provenance.versions.items())
-    columns = (Column("Package", numeric=False), Column("Version", numeric=False))
-    return Table(
-        f"versions-{index}",
-        f"Versions of what has a say in the numbers of run {index + 1}",
-        columns,
-        rows,
-    )
+    caption = f"Versions of what has a say in the numbers of run {index + 1}"
+    versions = run.results.provenance.versions
+    return _two_columns(f"versions-{index}", caption, ("Package", "Version"), versions)
 
 
 def _settings(run: Run, index: int) -> Table:
@@ -114,23 +108,26 @@ def _settings(run: Run, index: int) -> Table:
     config = {name: value for name, value in written.items() if name not in LEFT_OUT}
     config["n"] = run.shown
     config |= {f"curve: {name}": value for name, value in written["fit"].items()}
-    rows = tuple(
-        TableRow((name.replace("_", " "), _plain(value))) for name, value in config.items()
-    )
-    columns = (Column("Setting", numeric=False), Column("Value", numeric=False))
-    return Table(f"settings-{index}", f"Settings of run {index + 1}", columns, rows)
+    values = {name.replace("_", " "): _plain(value) for name, value in config.items()}
+    caption = f"Settings of run {index + 1}"
+    return _two_columns(f"settings-{index}", caption, ("Setting", "Value"), values)
 
 
 def _files(run: Run, index: int) -> Table:
-    digests = run.results.images.digests
-    rows = tuple(
-        TableRow((name, Markup("<code>{}</code>").format(digest)))
-        for name, digest in list(digests.items())[:FIRST]
-    )
-    columns = (Column("File", numeric=False), Column("SHA-256", numeric=False))
+    digests = list(run.results.images.digests.items())
+    cells = {name: Markup("<code>{}</code>").format(digest) for name, digest in digests[:FIRST]}
     more = max(0, len(digests) - FIRST)
-    note = f"And {more:,} more in {RESULTS_FILE}." if more else ""
-    return Table(f"files-{index}", f"Pictures of run {index + 1}", columns, rows, False, note)
+    table = _two_columns(
+        f"files-{index}", f"Pictures of run {index + 1}", ("File", "SHA-256"), cells
+    )
+    return replace(table, note=f"And {more:,} more in {RESULTS_FILE}." if more else "")
+
+
+def _two_columns(
+    identity: str, caption: str, titles: tuple[str, str], cells: Mapping[str, str]
+) -> Table:
+    rows = tuple(TableRow(pair) for pair in cells.items())
+    return Table(identity, caption, text_columns(*titles), rows)
 
 
 def _skipped(run: Run, numbers: Numbers) -> Iterator[str | Markup]:
@@ -200,7 +197,7 @@ def _reasons(run: Run) -> Iterator[str]:
             yield f"{some}{more}: {of}{reason} ({space_title(space)})."
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if value is None or value == "":
         return "none"
     if isinstance(value, bool):

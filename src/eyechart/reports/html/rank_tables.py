@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from eyechart.reports.html.cells import compared, count, counted
-from eyechart.reports.html.html_table import Column, Table, TableRow
+from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.series.ranks import swap_sentences
 from eyechart.reports.series.report import Report
 from eyechart.reports.words import corruption_title, plural
@@ -28,7 +28,7 @@ def _table(report: Report, rankings: Sequence[Rankings], identity: str, caption:
     ways = list(dict.fromkeys(way for comparison in rankings for way in comparison.ranks))
     models = list(next(iter(rankings[0].ranks.values())).ranks)
     columns = (
-        Column("Corruption" if identity == "ranks-discrete" else "Score", numeric=False),
+        *text_columns("Corruption" if identity == "ranks-discrete" else "Score"),
         *(Column(short[name]) for name in models),
         Column("Changes", hint="how often two ways put two models in opposite orders"),
     )

@@ -52,7 +52,6 @@ class PartView:
 
     index: int
     title: str
-    part: Part
     verdicts: tuple[Verdict, ...]
     about_people: str
     leaderboard: Table
@@ -74,7 +73,6 @@ def part_view(report: Report, index: int, charts: Placing, images: Mapping[Key, 
     return PartView(
         index,
         suite_title(part.suite),
-        part,
         tuple(verdict_on(report, part, model) for model in part.models),
         about_people(part),
         leaderboard(report, part, index),

@@ -1,7 +1,5 @@
 """Studies of new styles and new kinds as a report shows them: tables, charts, pictures."""
 
-import io
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,8 @@ from eyechart.reports.html.charts.chart import (
     rounded,
     slug,
 )
-from eyechart.reports.html.html_table import Column, Shaded, Table, TableRow
+from eyechart.reports.html.embedded_images import data_uri, image_uri
+from eyechart.reports.html.html_table import Column, Shaded, Table, TableRow, text_columns
 from eyechart.reports.html.page import render_page
 from eyechart.reports.series.palette import COLOURS
 from eyechart.reports.series.superclass_scatter import (
@@ -35,7 +34,6 @@ from eyechart.reports.words import short_names
 from eyechart.structure.holdout_scores import notes_on
 from eyechart.structure.study_results import (
     AccuracyEstimate,
-    Confusion,
     FoldScore,
     HoldoutResults,
     SuperclassModelScore,
@@ -129,16 +127,13 @@ def _held_out(results: HoldoutResults, folder: Path, number: int) -> View:
             f" ({100 * best.held_out.value:.0f} %)."
         )
     grids = tuple(_grid(fold, folder, is_style) for fold in order[:MOST_GRIDS] if fold.examples)
-    confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
-        (fold, confusion) for fold in order for confusion in fold.confusions
-    ]
     return View(
         title,
         text,
         _table(results, order, number),
         (_chart(results, order, number),),
         grids,
-        confusions=_confusions(confused, number, "Held out") if confused else None,
+        confusions=_confusions(order, number, "Held out"),
     )
 
 
@@ -155,14 +150,10 @@ def _cells(*shares: AccuracyEstimate) -> tuple[str, ...]:
 
 
 def _table(results: HoldoutResults, order: Sequence[FoldScore], number: int) -> Table:
+    titles = ("Right on it (%)", "Right on familiar ones (%)", "Gap (points)", "Pictures")
     columns = (
-        Column("Held out", numeric=False),
-        Column("Right on it (%)"),
-        Column("Right on familiar ones (%)"),
-        Column("Gap (points)"),
-        Column("Pictures"),
-        Column("Familiar ones"),
-        Column("Trained with"),
+        *text_columns("Held out"),
+        *map(Column, (*titles, "Familiar ones", "Trained with")),
     )
     rows = [
         TableRow(
@@ -251,25 +242,22 @@ def _thumbnail(path: Path) -> str:
     """Return a picture as a data URL, no larger than it is shown on a fine screen."""
     with Image.open(path) as picture:
         if max(picture.size) <= THUMBNAIL:
-            content = path.read_bytes()
-        else:
-            small, file = picture.convert("RGB"), io.BytesIO()
-            small.thumbnail((THUMBNAIL, THUMBNAIL))
-            small.save(file, "png")
-            content = file.getvalue()
-    return f"data:image/png;base64,{b64encode(content).decode()}"
+            return data_uri(path.read_bytes(), "png")
+        small = picture.convert("RGB")
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    return image_uri(small, "png")
 
 
 def _confusions(
-    confused: Sequence[tuple[FoldScore | SuperclassModelScore, Confusion]], number: int, whose: str
-) -> Table:
-    most = sorted(confused, key=lambda confusion: -confusion[1].share * confusion[1].pictures)[
-        :MOST_CONFUSIONS
-    ]
+    scores: Sequence[FoldScore | SuperclassModelScore], number: int, whose: str
+) -> Table | None:
+    """Return what is taken for what most often, None if nothing is."""
+    confused = [(score.name, confusion) for score in scores for confusion in score.confusions]
+    if not confused:
+        return None
+    confused.sort(key=lambda pair: -pair[1].share * pair[1].pictures)
     columns = (
-        Column("Shows", numeric=False),
-        Column("Taken for", numeric=False),
-        Column(whose, numeric=False),
+        *text_columns("Shows", "Taken for", whose),
         Column("Share (%)", hint="of the pictures of this class that were held out"),
         Column("Pictures"),
     )
@@ -278,12 +266,12 @@ def _confusions(
             (
                 confusion.label,
                 confusion.answer,
-                fold.name,
+                name,
                 Shaded(f"{100 * confusion.share:.0f}", confusion.share),
                 f"{confusion.pictures:,}",
             )
         )
-        for fold, confusion in most
+        for name, confusion in confused[:MOST_CONFUSIONS]
     )
     return Table(f"confusions-{number}", "What is taken for what most often", columns, rows)
 
@@ -295,10 +283,8 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
         for model, name in zip(results.models, names, strict=True)
     ]
     columns = (
-        Column("Model", numeric=False),
-        Column("ImageNet-1K right (%)"),
-        Column("Seen kinds (%)"),
-        Column("Unseen kinds (%)"),
+        *text_columns("Model"),
+        *map(Column, ("ImageNet-1K right (%)", "Seen kinds (%)", "Unseen kinds (%)")),
         Column("Gap (points)"),
         Column("Gap, mean over superclasses (points)", hint="of those that have both kinds"),
     )
@@ -322,25 +308,18 @@ def _superclasses(results: SuperclassResults, number: int) -> View:
     )  # fmt: skip
     scatter = superclass_scatter(results.models)
     charts = () if scatter is None else (_scatter_chart(scatter, number),)
-    confused: list[tuple[FoldScore | SuperclassModelScore, Confusion]] = [
-        (model, confusion) for model in models for confusion in model.confusions
-    ]
     return View(
         "Kinds that were never met",
         text,
         table,
         charts,
         parts=_by_superclass(models, number) if len(models) <= MOST_MODELS else None,
-        confusions=_confusions(confused, number, "Model") if confused else None,
+        confusions=_confusions(models, number, "Model"),
     )
 
 
 def _by_superclass(models: Sequence[SuperclassModelScore], number: int) -> Table:
-    columns = [
-        Column("Superclass", numeric=False),
-        Column("Seen kinds"),
-        Column("Unseen kinds"),
-    ]
+    columns = [*text_columns("Superclass"), Column("Seen kinds"), Column("Unseen kinds")]
     for model in models:
         columns += [Column(f"{kind} (%)", group=model.name) for kind in ("Seen", "Unseen")]
     rows = []

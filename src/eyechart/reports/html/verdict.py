@@ -1,9 +1,10 @@
 """A verdict on each model in a sentence: how near it comes to people, and where it falls behind.
 
-Every claim rests on a test of the evaluation; where there are too few pictures none is made.
+Every claim rests on a test of the evaluation; where there are too few pictures none is made. A
+model that is not compared with people is judged by mCE, R_a, R_p or its errors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -11,19 +12,19 @@ from markupsafe import Markup
 
 from eyechart.humans.transfer import bare_name
 from eyechart.pipeline.caveats import MARK
-from eyechart.reports.html.alone import without_people
 from eyechart.reports.html.cells import (
-    Estimated,
     NumberCell,
     Numbers,
+    Style,
     count,
     counted,
     delta,
+    numbers_of,
     percent,
     score,
 )
-from eyechart.reports.series.report import ModelEntry, Part, Report
-from eyechart.reports.words import corruption_words, listed, plural
+from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
+from eyechart.reports.words import corruption_words, listed, plural, short_names
 from eyechart.results.curve_results import HumanComparison
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.scores.registry import PROPERTIES
@@ -41,6 +42,16 @@ BADGES = {
 
 LEVEL = 0.05
 """Of p-values, corrected for the number of corruptions, below which somebody is ahead."""
+
+MIN_ERROR = 0.01
+"""Share of wrong answers from which on a corruption is worth naming."""
+
+AREA_CLAIMS = {
+    "r_a": "is right in {} of its answers if every visual change is as likely as any other (Rₐ {})",
+    "r_p": "gives the answer that it gave to the clean picture in {} of cases, if every visual"
+    " change is as likely as any other (Rₚ {})",
+}
+"""What areas say of a model that is not compared with people."""
 
 HOW_SHOWN = {
     "geirhos": " They saw each picture for a fifth of a second only, and might do better with more."
@@ -67,12 +78,26 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Near:
-    """People's scores of one model under one corruption, and where they stand in results.json."""
+class HumanScores:
+    """A model next to humans under one corruption, and where that stands in results.json."""
 
     corruption: str
     people: HumanComparison
-    path: tuple[str | int, ...]
+    numbers: Numbers
+    path: Steps
+
+    def cell(self, style: Style, *steps: str | int) -> NumberCell:
+        """Return a number of the comparison."""
+        return self.numbers.cell(style, *self.path, *steps)
+
+    def is_ahead(self, side: str) -> bool:
+        """Whether "people" or "model" is ahead by more than chance, of all corruptions."""
+        p_value = self.people.p_people if side == "people" else self.people.p_model
+        return p_value < LEVEL and any(lead.who == side for lead in self.people.tested)
+
+
+Compared = Sequence[HumanScores]
+"""Of one model and property, by corruption."""
 
 
 def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
@@ -83,21 +108,19 @@ def verdict_on(report: Report, part: Part, model: ModelEntry) -> Verdict:
 
 
 def _verdict(report: Report, part: Part, model: ModelEntry) -> Verdict:
-    numbers = Numbers(model.run, report.runs[model.run].results)
-    home = ("models", model.index, "spaces")
-    for space, letter in ((space, letter) for letter in "ap" for space in part.spaces):
+    numbers = numbers_of(report, model)
+    for space, letter in ((space, letter) for letter in PROPERTIES for space in part.spaces):
         scores = model.space(space)
         if scores is not None and f"hmri_{letter}" in scores.means:
-            near = list(_near(part, model, space, letter))
-            path = (*home, space)
+            compared = list(human_scores(numbers, part, model, space, letter))
+            means = (numbers, model.path(space), letter)
             if not scores.means[f"hmri_{letter}"].is_known:
                 return Verdict(model, *NO_PEOPLE, NO_AREA)
             if scores.verdict:
-                return Verdict(model, *NO_CLAIM, _no_claim(numbers, path, letter, near))
-            tone, badge = BADGES[_ahead(near, "people") > 0, _ahead(near, "model") > 0]
-            text = _next_to_people(numbers, path, letter, near)
-            return Verdict(model, tone, badge, text, _details(numbers, near))
-    return Verdict(model, *NO_PEOPLE, without_people(part, model, numbers))
+                return Verdict(model, *NO_CLAIM, _no_claim(*means, compared))
+            badge = BADGES[_n_ahead(compared, "people") > 0, _n_ahead(compared, "model") > 0]
+            return Verdict(model, *badge, _next_to_people(*means, compared), _details(compared))
+    return Verdict(model, *NO_PEOPLE, _without_people(part, model, numbers))
 
 
 def _trained_on(part: Part, model: ModelEntry) -> Markup:
@@ -115,14 +138,14 @@ def _trained_on(part: Part, model: ModelEntry) -> Markup:
 
 def about_people(part: Part) -> str:
     """Return a sentence on how a part's models were compared with people, or why they were not."""
-    scores = [
-        score
+    people = [
+        score.people
         for model in part.models
         for space in model.results.spaces.values()
         for corruption in space.corruptions.values()
         for score in corruption.properties.values()
+        if score.people is not None
     ]
-    people = [score.people for score in scores if score.people is not None]
     asked = part.runs[0].config.human_names
     if people:
         # without how each is used: shown directly, or transferred
@@ -159,195 +182,230 @@ def _caution(part: Part) -> str:
     return f" {packaged_caution(areas if uniform else {})}"
 
 
-def _near(part: Part, model: ModelEntry, space: str, letter: str) -> Iterator[Near]:
+# Next to people
+
+
+def human_scores(
+    numbers: Numbers, part: Part, model: ModelEntry, space: str, letter: str
+) -> Iterator[HumanScores]:
+    """Yield how a model compares with people under each corruption that counts."""
     scores = model.space(space)
-    assert scores is not None
-    name = PROPERTIES[letter]
-    for corruption, results in scores.corruptions.items():
+    for corruption, results in ({} if scores is None else scores.corruptions).items():
         people = results.properties[letter].people if letter in results.properties else None
         if people is not None and corruption in part.standings.board.counted:
-            path = ("models", model.index, "spaces", space, "corruptions", corruption, name)
-            yield Near(corruption, people, (*path, "people"))
+            path = model.path(space, "corruptions", corruption, PROPERTIES[letter], "people")
+            yield HumanScores(corruption, people, numbers, path)
 
 
-def _ahead(near: list[Near], side: str) -> int:
+def _n_ahead(compared: Compared, side: str) -> int:
     """Return under how many corruptions one is clearly ahead, somewhere along visual change."""
-    return sum(_is_ahead(comparison, side) for comparison in near)
+    return sum(scores.is_ahead(side) for scores in compared)
 
 
-def _is_ahead(comparison: Near, side: str) -> bool:
-    """Whether one is ahead by more than chance, however many corruptions there are."""
-    p_value = comparison.people.p_people if side == "people" else comparison.people.p_model
-    return p_value < LEVEL and any(lead.who == side for lead in comparison.people.tested)
-
-
-def _reach(numbers: Numbers, path: tuple[str | int, ...], letter: str) -> tuple[Estimated, ...]:
-    """Return HMRI and MRSI as shares in percent."""
-    names = (f"hmri_{letter}", f"mrsi_{letter}")
-    return tuple(numbers.estimate(percent, *path, "means", name) for name in names)
-
-
-def _as_score(numbers: Numbers, path: tuple[str | int, ...], name: str) -> NumberCell:
-    return numbers.cell(score, *path, "means", name, "value")
-
-
-def _next_to_people(
-    numbers: Numbers, path: tuple[str | int, ...], letter: str, near: list[Near]
-) -> Markup:
-    hmri, mrsi = _reach(numbers, path, letter)
+def _next_to_people(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
+    hmri, mrsi = ((*path, "means", f"{name}_{letter}") for name in ("hmri", "mrsi"))
     text = Markup("reaches {} of people’s {} over {} (HMRI {})").format(
-        hmri, PROPERTIES[letter], _which(near), _as_score(numbers, path, f"hmri_{letter}")
+        numbers.estimate(percent, *hmri),
+        PROPERTIES[letter],
+        _which(compared),
+        numbers.cell(score, *hmri, "value"),
     )
-    if _ahead(near, "model"):
+    superiority = numbers.cell(score, *mrsi, "value")
+    if _n_ahead(compared, "model"):
         more = Markup(" and is ahead of them by {} of its own (MRSI {})")
-        text += more.format(mrsi, _as_score(numbers, path, f"mrsi_{letter}"))
-    elif _ahead(near, "people"):
+        text += more.format(numbers.estimate(percent, *mrsi), superiority)
+    elif _n_ahead(compared, "people"):
         more = Markup(" and is nowhere ahead of them by more than chance (MRSI {})")
-        text += more.format(_as_score(numbers, path, f"mrsi_{letter}"))
-    return text + _farthest_behind(numbers, near, letter) + "."
+        text += more.format(superiority)
+    return text + _farthest_behind(compared, letter) + "."
 
 
-def _which(near: list[Near]) -> Markup:
+def _which(compared: Compared) -> Markup:
     """Return how many corruptions there are, and how many of them people saw themselves."""
-    direct = sum(comparison.people.kind == "direct" for comparison in near)
-    text = Markup("{} {}").format(counted(len(near)), plural(len(near), "corruption"))
-    if direct == len(near):
+    direct = sum(scores.people.kind == "direct" for scores in compared)
+    text = Markup("{} {}").format(counted(len(compared)), plural(len(compared), "corruption"))
+    if direct == len(compared):
         return text + " that people saw"
     if not direct:
         return text + " that look like those people saw"
-    seen, alike = counted(direct), counted(len(near) - direct)
+    seen, alike = counted(direct), counted(len(compared) - direct)
     return text + Markup(", {} that people saw and {} that look alike").format(seen, alike)
 
 
-def _details(numbers: Numbers, near: list[Near]) -> Markup:
+def _details(compared: Compared) -> Markup:
     """Return what else is known: where either is clearly ahead, and what nobody looked at."""
     text = Markup("")
-    if _ahead(near, "people") or _ahead(near, "model"):
+    people, model = (_n_ahead(compared, side) for side in ("people", "model"))
+    if people or model:
         text = Markup(
             "Somewhere along visual change people lead under {} of the {}, by more than chance and"
             " corrected for their number; the model leads under {} (both can). "
+        ).format(
+            *(counted(people) if people else "none", counted(len(compared))),
+            counted(model) if model else "none",
         )
-        people, model = (_some(_ahead(near, side)) for side in ("people", "model"))
-        text = text.format(people, counted(len(near)), model) + _first_behind(numbers, near)
-    return Markup((text + _open(numbers, near) + _below_crowd(numbers, near)).rstrip())
+        text += _first_behind(compared)
+    return Markup((text + _open(compared) + below_crowd(compared)).rstrip())
 
 
-def _below_crowd(numbers: Numbers, near: list[Near]) -> Markup:
+def below_crowd(compared: Compared) -> Markup:
     """Return where the packaged human area is below the one that the VCR paper implies."""
     implied = implied_areas()
-    collected = [
+    areas = [
         Markup("{} {} against {}").format(
-            corruption_words(comparison.corruption),
-            numbers.cell(score, *comparison.path, "areas", "human"),
-            f"{implied[bare_name(comparison.corruption)]:.3f}",
+            corruption_words(scores.corruption),
+            scores.cell(score, "areas", "human"),
+            f"{implied[bare_name(scores.corruption)]:.3f}",
         )
-        for comparison in near
-        if is_packaged(comparison.people.reference)
-        and bare_name(comparison.corruption) in implied
-        and comparison.path[-2] == PROPERTIES["a"]
+        for scores in compared
+        if is_packaged(scores.people.reference)
+        and bare_name(scores.corruption) in implied
+        and scores.path[-2] == PROPERTIES["a"]
     ]
-    if not collected:
+    if not areas:
         return Markup("")
-    text = Markup(
+    return Markup(
         " Its humans, the packaged reference, are below the crowd that the VCR paper implies (area:"
         " {}), against which it would as a rule score lower."
-    )
-    return text.format(Markup("; ").join(collected))
+    ).format(Markup("; ").join(areas))
 
 
-def _some(number: int) -> NumberCell | str:
-    return counted(number) if number else "none"
-
-
-def _farthest_behind(numbers: Numbers, near: list[Near], letter: str) -> Markup:
+def _farthest_behind(compared: Compared, letter: str) -> Markup:
     """Return where people are farthest ahead, within ranges where they clearly are."""
-    if not _ahead(near, "people") and not _ahead(near, "model"):
+    if not _n_ahead(compared, "people") and not _n_ahead(compared, "model"):
         return Markup("; under none of them is the difference more than chance")
-    collected = [
-        (value - mine, comparison, index)
-        for comparison in near
-        if _is_ahead(comparison, "people")
-        for index, (change, value, mine) in enumerate(
+    gaps = [
+        (human - model, scores, index)
+        for scores in compared
+        if scores.is_ahead("people")
+        for index, (change, human, model) in enumerate(
             zip(
-                comparison.people.line.delta_v,
-                comparison.people.line.values,
-                comparison.people.model_line.values,
+                scores.people.line.delta_v,
+                scores.people.line.values,
+                scores.people.model_line.values,
                 strict=True,
             )
         )
-        if change is not None and value is not None and mine is not None
+        if change is not None and human is not None and model is not None
         if any(
             lead.who == "people" and lead.start <= change <= lead.end
-            for lead in comparison.people.tested
+            for lead in scores.people.tested
         )
     ]
-    if not collected:
+    if not gaps:
         return Markup("")
-    _, comparison, index = max(collected, key=lambda candidate: candidate[0])
-    change = numbers.cell(delta, *comparison.path, "line", "delta_v", index)
-    mine, human = (
-        numbers.cell(percent, *comparison.path, line, "values", index)
-        for line in ("model_line", "line")
-    )
-    text = Markup(
+    _, scores, index = max(gaps, key=lambda gap: gap[0])
+    return Markup(
         "; it is farthest behind under {} at a visual change (Δv) of {}, where {} of its answers"
         " are {} and {} of people’s"
+    ).format(
+        corruption_words(scores.corruption),
+        scores.cell(delta, "line", "delta_v", index),
+        scores.cell(percent, "model_line", "values", index),
+        "right" if letter == "a" else "unchanged",
+        scores.cell(percent, "line", "values", index),
     )
-    word = "right" if letter == "a" else "unchanged"
-    return text.format(corruption_words(comparison.corruption), change, mine, word, human)
 
 
-def _first_behind(numbers: Numbers, near: list[Near]) -> Markup:
+def _first_behind(compared: Compared) -> Markup:
     """Return where the model falls behind first, by visual change, if it clearly does."""
-    collected = [
-        (lead.start, comparison, index)
-        for comparison in near
-        if _is_ahead(comparison, "people")
-        for index, lead in enumerate(comparison.people.tested)
+    leads = [
+        (lead.start, scores, index)
+        for scores in compared
+        if scores.is_ahead("people")
+        for index, lead in enumerate(scores.people.tested)
         if lead.who == "people"
     ]
-    if not collected:
+    if not leads:
         return Markup("")
-    _, comparison, index = min(collected, key=lambda candidate: candidate[0])
-    lead = (*comparison.path, "tested", index)
-    start, end = (numbers.cell(delta, *lead, name) for name in ("start", "end"))
+    _, scores, index = min(leads, key=lambda lead: lead[0])
+    ends = (scores.cell(delta, "tested", index, end) for end in ("start", "end"))
     text = Markup("It clearly falls behind first under {}, at Δv {} to {}. ")
-    return text.format(corruption_words(comparison.corruption), start, end)
+    return text.format(corruption_words(scores.corruption), *ends)
 
 
-def _open(numbers: Numbers, near: list[Near]) -> Markup:
+def _open(compared: Compared) -> Markup:
     """Return how much unobserved ranges leave open, where that is much."""
-    widths = {
-        comparison.corruption: comparison.people.hmri_bounds[1] - comparison.people.hmri_bounds[0]
-        for comparison in near
-        if not any(isnan(end) for end in comparison.people.hmri_bounds)
-    }
-    if not widths or max(widths.values()) < WIDE:
+    widths = [
+        (high - low, scores)
+        for scores in compared
+        for low, high in [scores.people.hmri_bounds]
+        if not isnan(low) and not isnan(high)
+    ]
+    width, widest = max(widths, key=lambda pair: pair[0], default=(0.0, None))
+    if widest is None or width < WIDE:
         return Markup("")
-    widest = max(near, key=lambda comparison: widths.get(comparison.corruption, -1))
-    span = numbers.span(delta, *widest.path, "hmri_bounds")
+    span = widest.numbers.span(delta, *widest.path, "hmri_bounds")
     text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
     return text.format(corruption_words(widest.corruption), span)
 
 
-def _no_claim(
-    numbers: Numbers, path: tuple[str | int, ...], letter: str, near: list[Near]
-) -> Markup:
+def _no_claim(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
     pictures, classes = (numbers.cell(count, *path, name) for name in ("pictures", "classes"))
-    hmri, mrsi = (
-        numbers.estimate(delta, *path, "means", name)
-        for name in (f"hmri_{letter}", f"mrsi_{letter}")
+    indices = (
+        numbers.estimate(delta, *path, "means", f"{name}_{letter}") for name in ("hmri", "mrsi")
     )
     return Markup(
         "cannot be judged next to people: {} {} of {} {} are too few for a claim. As far as they"
         " go, it reaches HMRI {} and MRSI {} over {} {}."
     ).format(
-        pictures,
-        plural(int(pictures.value or 0), "picture"),
-        classes,
-        plural(int(classes.value or 0), "category"),
-        hmri,
-        mrsi,
-        counted(len(near)),
-        plural(len(near), "corruption"),
+        *(pictures, plural(int(pictures.value or 0), "picture")),
+        *(classes, plural(int(classes.value or 0), "category")),
+        *indices,
+        *(counted(len(compared)), plural(len(compared), "corruption")),
     )
+
+
+# Without people
+
+
+def _without_people(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
+    """Return a verdict by the first score that there is: mCE, R_a, R_p or the error."""
+    space = part.standings.space
+    scores = model.space(space)
+    if scores is None:
+        return Markup("has no scores in the label space of this test.")
+    text = Markup("")
+    if scores.verdict:
+        text = Markup(
+            "cannot be judged: {} {} are too few for a claim. As far as they go, it "
+        ).format(
+            numbers.cell(count, *model.path(space), "pictures"), plural(scores.pictures, "picture")
+        )
+    return text + _claim(part, model, numbers) + _hardest(model, numbers, space) + "."
+
+
+def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
+    path = model.path(part.standings.space)
+    scores = model.results.spaces[part.standings.space]
+    errors = scores.corruption_error
+    # means over some of the corruptions are no score of the whole, and no board has them
+    present = part.standings.scores
+    if "mce" in present and errors is not None and errors.baseline == model.name:
+        return Markup("is the model by whose errors those of the others are divided (mCE)")
+    if errors is not None and errors.mce is not None:
+        mce = numbers.estimate(percent, *path, "corruption_error", "mce")
+        baseline = short_names([errors.baseline])[0]
+        return Markup("makes {} of the errors of {} (mCE)").format(mce, baseline)
+    for name, text in AREA_CLAIMS.items():
+        if name in present and name in scores.means:
+            value = numbers.cell(score, *path, "means", name, "value")
+            return Markup(text).format(numbers.estimate(percent, *path, "means", name), value)
+    if "error" in scores.means:
+        error = numbers.estimate(percent, *path, "means", "error")
+        return Markup("is wrong in {} of its answers to corrupted pictures").format(error)
+    return Markup("has no score over all corruptions")
+
+
+def _hardest(model: ModelEntry, numbers: Numbers, space: str) -> Markup:
+    """Return the corruption with the most wrong answers."""
+    errors = {
+        name: results.error.value
+        for name, results in model.results.spaces[space].corruptions.items()
+        if results.error is not None and results.error.is_known
+    }
+    worst = max(errors, key=lambda name: errors[name], default="")
+    if len(errors) < 2 or errors[worst] < MIN_ERROR:
+        return Markup("")
+    error = numbers.cell(percent, *model.path(space, "corruptions", worst, "error", "value"))
+    return Markup("; it errs most under {} ({})").format(corruption_words(worst), error)

@@ -3,18 +3,20 @@
 A panel is one model under one corruption; charts and figures put panels side by side.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eyechart.reports.number_text import known
 from eyechart.reports.series.curves import Range, curve_panel
-from eyechart.reports.series.report import ModelEntry, Part
-from eyechart.reports.words import corruption_title, listed, places
-from eyechart.results.curve_results import HumanComparison, SampledCurve
+from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
+from eyechart.reports.words import listed, places
+from eyechart.results.curve_results import HumanComparison
+from eyechart.scores.curve_significance import Lead
 from eyechart.scores.registry import PROPERTIES
 
 
 @dataclass(frozen=True, eq=False)
-class AreaPanel:
+class AreaPanel(OfCorruption):
     """A model next to humans under one corruption, by one property ("a" or "p").
 
     `at`: the steps to the comparison in the model's results.
@@ -26,26 +28,6 @@ class AreaPanel:
     letter: str
     comparison: HumanComparison
     at: tuple[str, ...]
-
-    @property
-    def title(self) -> str:
-        """The corruption's title."""
-        return corruption_title(self.corruption)
-
-    @property
-    def human_line(self) -> SampledCurve:
-        """The human curve."""
-        return self.comparison.line
-
-    @property
-    def model_line(self) -> SampledCurve:
-        """The model's curve on the same scale."""
-        return self.comparison.model_line
-
-    @property
-    def is_corrected(self) -> bool:
-        """Whether both curves are corrected for chance."""
-        return self.comparison.corrected_for_chance
 
     @property
     def areas(self) -> tuple[tuple[str, float | None], ...]:
@@ -68,20 +50,20 @@ class AreaPanel:
 
     def significant(self, side: str) -> list[Range]:
         """Return where "people" or "model" is ahead by more than the 83 % bands."""
-        return [(lead.start, lead.end) for lead in self.comparison.significant if lead.who == side]
+        return _ranges(self.comparison.significant, side)
 
     def in_words(self) -> str:
         """Return who is ahead where."""
-        leads = {
-            side: [(lead.start, lead.end) for lead in self.comparison.leads if lead.who == side]
-            for side in ("people", "model")
-        }
         sentences = [
-            f"{'people are' if side == 'people' else 'the model is'} ahead at Δv {places(ranges)}"
-            for side, ranges in leads.items()
-            if ranges
+            f"{verb} ahead at Δv {places(ranges)}"
+            for side, verb in (("people", "people are"), ("model", "the model is"))
+            if (ranges := _ranges(self.comparison.leads, side))
         ]
         return f"{self.model.short}: {listed(sentences) or 'nobody is ahead'}"
+
+
+def _ranges(leads: Iterable[Lead], side: str) -> list[Range]:
+    return [(lead.start, lead.end) for lead in leads if lead.who == side]
 
 
 def area_panels(part: Part, space: str, corruption: str, letter: str) -> list[AreaPanel]:

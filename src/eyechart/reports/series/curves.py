@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from eyechart.reports.series.report import ModelEntry, Part
+from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
 from eyechart.reports.words import (
-    corruption_title,
     corruption_words,
     listed,
     places,
@@ -43,11 +42,6 @@ class CurveSeries:
         """The area below the curve."""
         return None if self.score.robustness is None else self.score.robustness.value
 
-    @property
-    def observed(self) -> tuple[Range, ...]:
-        """The ranges of Δv in which there were samples."""
-        return self.score.observed
-
     def rates(self, min_per_bin: float) -> list[Range]:
         """Return the middle and the rate of each bin that has the minimum count."""
         edges = [edge for edge in self.curve.bin_edges if edge is not None]
@@ -70,7 +64,7 @@ class HumanSeries:
 
 
 @dataclass(frozen=True, eq=False)
-class CurvePanel:
+class CurvePanel(OfCorruption):
     """All curves of one property ("a" or "p") under one corruption in one label space.
 
     `is_corrected`: whether they are on the scale that is corrected for chance. `notes`: why models
@@ -87,25 +81,15 @@ class CurvePanel:
     is_compared: bool
 
     @property
-    def title(self) -> str:
-        """The corruption's title."""
-        return corruption_title(self.corruption)
-
-    @property
-    def property_name(self) -> str:
-        """What is drawn over visual change: accuracy or consistency."""
-        return PROPERTIES[self.letter]
-
-    @property
     def gaps(self) -> list[Range]:
         """The ranges in which nothing was observed, by the first model's samples."""
-        return gaps(self.curves[0].observed)
+        return gaps(self.curves[0].score.observed)
 
     @property
     def has_gaps(self) -> bool:
         """Whether for any model a part of visual change was hardly observed."""
         return any(
-            sum(end - start for start, end in curve.observed) < 0.98 for curve in self.curves
+            sum(end - start for start, end in curve.score.observed) < 0.98 for curve in self.curves
         )
 
     def in_words(self) -> str:

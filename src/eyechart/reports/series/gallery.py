@@ -1,6 +1,6 @@
 """A gallery: one picture under every corruption of a suite, at rising strength.
 
-This module makes the cells; `gallery_sheet` lays them out as a picture, `gallery_page` as a page.
+This module makes the cells; `gallery_sheet` lays them out as a picture, `html.page` as a page.
 """
 
 from collections.abc import Sequence

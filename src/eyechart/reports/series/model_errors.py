@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from eyechart.reports.series.report import ModelEntry, Part
+from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
 from eyechart.reports.words import (
-    corruption_title,
     corruption_words,
     groups_of,
     space_title,
@@ -170,17 +169,12 @@ class SeverityLine:
 
 
 @dataclass(frozen=True, eq=False)
-class SeverityPanel:
+class SeverityPanel(OfCorruption):
     """The models' errors at the severities of one corruption, in one label space."""
 
     corruption: str
     space: str
     lines: tuple[SeverityLine, ...]
-
-    @property
-    def title(self) -> str:
-        """The corruption's title."""
-        return corruption_title(self.corruption)
 
     def in_words(self) -> str:
         """Return who has fewest and who most errors at the highest severity."""

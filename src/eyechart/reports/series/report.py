@@ -7,7 +7,7 @@ from pathlib import Path
 from eyechart.core.errors import UsageError
 from eyechart.models.published_study import CATEGORIES
 from eyechart.reports.series.palette import COLOURS
-from eyechart.reports.words import short_names
+from eyechart.reports.words import corruption_title, short_names
 from eyechart.results.model_results import ModelResults, SpaceResults
 from eyechart.results.ranking_comparison import (
     Discrete,
@@ -18,6 +18,9 @@ from eyechart.results.ranking_comparison import (
 from eyechart.results.runs import Board, Run, make_boards, read_run
 from eyechart.results.schema import Results
 from eyechart.results.standings import Standings, stand
+
+Steps = tuple[str | int, ...]
+"""The way to a value in results.json."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +44,24 @@ class ModelEntry:
         """Return its scores in a label space, if it has any."""
         return self.results.spaces.get(name)
 
+    def path(self, space: str, *steps: str | int) -> Steps:
+        """Return the steps to a value in a label space, in its run's results."""
+        return ("models", self.index, "spaces", space, *steps)
+
     def pointer(self, *steps: object) -> str:
         """Return where a value of the model stands in the report's results."""
         return pointer(self.run, "models", self.index, *steps)
+
+
+class OfCorruption:
+    """What is shown of one corruption."""
+
+    corruption: str
+
+    @property
+    def title(self) -> str:
+        """The corruption's title."""
+        return corruption_title(self.corruption)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +71,11 @@ class Part:
     standings: Standings
     models: tuple[ModelEntry, ...]
     runs: tuple[Run, ...]
+
+    @property
+    def short_names(self) -> dict[str, str]:
+        """The models' short names by their names."""
+        return {model.name: model.short for model in self.models}
 
     @property
     def suite(self) -> str:

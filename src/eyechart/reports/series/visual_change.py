@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eyechart.humans.transfer import bare_name
-from eyechart.reports.series.report import Part, Report, pointer
-from eyechart.reports.words import corruption_title, corruption_words, suite_title
+from eyechart.reports.series.report import OfCorruption, Part, Report, pointer
+from eyechart.reports.words import corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
 from eyechart.suites.published import WITH_LEVELS
 from eyechart.testsets.coverage import CorruptionCoverage
@@ -17,18 +17,13 @@ FIXED, CONTINUOUS = WITH_LEVELS, ("vcr",)
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(OfCorruption):
     """One corruption's Δv in one test set; `run`: the index of its run in the report."""
 
     suite: str
     corruption: str
     run: int
     coverage: CorruptionCoverage
-
-    @property
-    def title(self) -> str:
-        """The corruption's title."""
-        return corruption_title(self.corruption)
 
     @property
     def suite_title(self) -> str:

@@ -63,7 +63,7 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
     data: list[Spec] = []
     for number, panel in enumerate(panels):
         axes = {"xaxis": f"x{number + 1}", "yaxis": f"y{number + 1}"}
-        human, model = panel.human_line, panel.model_line
+        human, model = panel.comparison.line, panel.comparison.model_line
         look: Spec = {"color": INK, "width": 3}
         meta: Spec = {
             "model": PEOPLE,
@@ -71,7 +71,7 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
             "at": panel.model.pointer(*panel.at, "line", "values"),
         }
         line = line_trace(PEOPLE, human.delta_v, human.values, look, meta)
-        if number and human == panels[0].human_line:
+        if number and human == panels[0].comparison.line:
             del line["y"]
             meta["same"] = 0
         human_place = len(data)
@@ -110,7 +110,7 @@ def _significant(panel: AreaPanel) -> Iterator[Spec]:
 def _layout(panels: Sequence[AreaPanel], letter: str) -> Spec:
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    corrected = any(panel.is_corrected for panel in panels)
+    corrected = any(panel.comparison.corrected_for_chance for panel in panels)
     title = PROPERTY_TITLES[letter] + (", corrected for chance" if corrected else "")
     layout: Spec = {"height": PANEL * rows + 60, "annotations": []}
     narrow: Spec = {"height": PANEL * len(panels) + 60}

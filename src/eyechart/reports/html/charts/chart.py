@@ -142,17 +142,17 @@ def template(**traces: Spec) -> Spec:
     return {"data": {kind: [trace] for kind, trace in traces.items()}}
 
 
-def axis(title: str, **more: Any) -> Spec:
+def axis(title: str, **more: object) -> Spec:
     """Return an axis with a title."""
     return {"title": {"text": title}, **more}
 
 
-def names_axis(**more: Any) -> Spec:
+def names_axis(**more: object) -> Spec:
     """Return an axis of names, the first at the top."""
     return {"type": "category", "autorange": "reversed", "showgrid": False, "ticks": "", **more}
 
 
-def note(text: str, x: float, y: float, **more: Any) -> Spec:
+def note(text: str, x: float, y: float, **more: object) -> Spec:
     """Return a small text in a chart, where the axes put it unless `more` says otherwise."""
     return {"text": text, "x": x, "y": y, "showarrow": False, **more}
 

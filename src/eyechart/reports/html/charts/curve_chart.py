@@ -46,7 +46,7 @@ def curve_charts(part: Part, index: int, dashes: Mapping[str, str]) -> Iterator[
     for space, corruption, letter in product(part.spaces, part.corruptions, PROPERTIES):
         panel = curve_panel(part.models, space, corruption, letter)
         if panel.curves:
-            title = f"{panel.title}: {panel.property_name} among {space_title(space)}"
+            title = f"{panel.title}: {PROPERTIES[letter]} among {space_title(space)}"
             yield make_chart(
                 "curves", title, panel.in_words(), _traces(panel, dashes),
                 _layout(panel, min_per_bin), part=index, space=space, corruption=corruption,
@@ -99,7 +99,7 @@ def _model_trace(series: CurveSeries, dash: str) -> Spec:
     meta = {
         "model": series.model.name,
         "at": series.model.pointer(*series.at, "curve", "values"),
-        "observed": [numbers(ends) for ends in series.observed],
+        "observed": [numbers(ends) for ends in series.score.observed],
         "bands": both_bands(series.line),
         "rates": whole(series.curve.bin_rates),
     }
