@@ -17,7 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_responses import DIFFERENT, SAME, Judgement
 from eyechart.stats.intervals import clustered_interval
-from eyechart.stats.p_values import holm, sign_flip
+from eyechart.stats.p_values import CONFIDENCE, SIGNIFICANT, holm, sign_flip
 
 FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "said")
@@ -30,7 +30,6 @@ YES_NO = {
     "1": SAME, "yes": SAME, "true": SAME, "same": SAME,
     "0": DIFFERENT, "no": DIFFERENT, "false": DIFFERENT, "different": DIFFERENT,
 }  # fmt: skip
-LEVEL = 0.95
 
 BIASED = 1.0
 """Who says one of the two much oftener than the other is right half of the time, whatever is seen:
@@ -45,7 +44,6 @@ Near chance with few answers is no sign of likeness: then the interval is wide, 
 LEAST_PEOPLE, LEAST_ANSWERS = 6, 30
 """With five people who all lean to one side, exchanging signs gives 2/2⁵ = 0.06 at best."""
 
-RISK = 0.05
 TOLD_APART, HARDLY, NOT_TOLD, UNDECIDED, TOO_FEW = (
     "told apart", "hardly told apart", "not told apart", "undecided", "too few answers",
 )  # fmt: skip
@@ -88,10 +86,10 @@ class PairResult:
         if self.n_participants < LEAST_PEOPLE or self.n_judgements < LEAST_ANSWERS:
             return TOO_FEW
         is_alike = self.interval[1] < ALIKE
-        if self.by_participant_holm < RISK and self.accuracy > 0.5:
+        if self.by_participant_holm < SIGNIFICANT and self.accuracy > 0.5:
             return HARDLY if is_alike else TOLD_APART
         # reliably wrong, or nearly always the same answer: that says nothing of what was seen
-        is_odd = self.by_participant_holm < RISK or abs(self.bias) > BIASED
+        is_odd = self.by_participant_holm < SIGNIFICANT or abs(self.bias) > BIASED
         return NOT_TOLD if is_alike and not is_odd else UNDECIDED
 
 
@@ -177,7 +175,7 @@ def _pair(a: str, b: str, judgements: Sequence[Judgement]) -> PairResult | None:
         n_unanswered=len(judgements) - n_judgements,
         n_participants=len(participants),
         n_correct=n_correct,
-        interval=clustered_interval(correct, counts, LEVEL),
+        interval=clustered_interval(correct, counts, CONFIDENCE),
         said_same=(_rate(of_same), _rate(of_different)),
         sensitivity=float(hits - alarms),
         bias=float(-(hits + alarms) / 2),

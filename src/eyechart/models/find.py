@@ -103,7 +103,7 @@ def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
     raise UsageError(
         f"{unknown_name('model', spec, NAMED)} Others are given with their kind in front"
         f" ({', '.join(f'{kind}:' for kind in ADAPTERS)}), as module:attribute, as a file or a card"
-        " (.pt, .pt2, .onnx, .tflite, .yaml)."
+        f" ({', '.join((*FILES, *CARDS))})."
     )
 
 

@@ -14,8 +14,7 @@ from eyechart.overlap.matrix_intervals import resampled_shares
 from eyechart.scores.baseline_tables import Baseline
 from eyechart.scores.corruption_error import error_ratios
 from eyechart.stats.intervals import percentile_interval
-
-LEVEL = 0.95
+from eyechart.stats.p_values import CONFIDENCE
 
 Interval = tuple[float, float]
 
@@ -73,8 +72,8 @@ def spread_intervals(drawn: StudyErrors, balance: Balance) -> tuple[Interval, In
         ]
     )
     return (
-        percentile_interval(means.std(axis=0), LEVEL),
-        percentile_interval(np.ptp(means, axis=0), LEVEL),
+        percentile_interval(means.std(axis=0), CONFIDENCE),
+        percentile_interval(np.ptp(means, axis=0), CONFIDENCE),
     )
 
 
@@ -83,7 +82,7 @@ def direct_intervals(drawn: StudyErrors, test: DirectTest) -> dict[str, Interval
     names = tuple(test.errors)
     errors = drawn.corruption_errors(test.trained_on, names, test.relative, test.baseline)
     intervals = {
-        name: percentile_interval(replicates, LEVEL)
+        name: percentile_interval(replicates, CONFIDENCE)
         for name, replicates in zip(names, errors.T, strict=True)
     }
-    return {**intervals, "mean": percentile_interval(errors.mean(axis=1), LEVEL)}
+    return {**intervals, "mean": percentile_interval(errors.mean(axis=1), CONFIDENCE)}

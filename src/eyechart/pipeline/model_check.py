@@ -22,8 +22,8 @@ from eyechart.models.preprocessing import Channels, Preprocessing
 from eyechart.pipeline.settings import ModelCheckSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
 from eyechart.stats.intervals import wilson_interval
+from eyechart.stats.p_values import CONFIDENCE
 
-LEVEL = 0.95
 TOLERANCE = 0.01
 """How far below the promise a model's interval may end: other files, other ways of resizing."""
 
@@ -87,7 +87,7 @@ class ModelCheck:
     @property
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of it."""
-        return wilson_interval(self.top1, self.pictures, LEVEL)
+        return wilson_interval(self.top1, self.pictures, CONFIDENCE)
 
     @property
     def better(self) -> tuple[Trial, ...]:

@@ -11,7 +11,7 @@ from eyechart.core.registry import unknown_name
 from eyechart.results.runs import Board
 from eyechart.scores.registry import HUMANS, LEADERBOARD, RANKED_BY, RANKED_ELSEWHERE, SCORES
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.p_values import holm, paired_difference
+from eyechart.stats.p_values import SIGNIFICANT, holm, paired_difference
 from eyechart.stats.ranking import Ranking, rank
 from eyechart.suites.suite import split_variant
 
@@ -56,7 +56,7 @@ class Standings:
         """The models, best first."""
         return sorted(self.board.models, key=lambda name: self.ranks.ranks[name])
 
-    def worse_than(self, model: str, level: float = 0.05) -> list[str]:
+    def worse_than(self, model: str, level: float = SIGNIFICANT) -> list[str]:
         """Return the models that are behind this one by more than chance, after correction.
 
         None where there are too few photographs for a claim.

@@ -22,7 +22,7 @@ from eyechart.humans.transfer import (
     grouped,
 )
 from eyechart.scores.curve_significance import PUBLISHED_LEVEL, resampled_gaps, unbroken_ranges
-from eyechart.stats.p_values import bootstrap_p_value, holm
+from eyechart.stats.p_values import SIGNIFICANT, bootstrap_p_value, holm
 
 SIMULTANEOUS, PUBLISHED_RULE = "simultaneous", "published"
 RULES = (SIMULTANEOUS, PUBLISHED_RULE)
@@ -32,7 +32,7 @@ SIMILAR, DIFFERENT, UNDECIDED = "similar", "different", "undecided"
 
 GRID = np.linspace(0, 1, 1001)
 
-RISK, REPLICATES = 0.05, 1000
+REPLICATES = 1000
 MARGIN = 0.2
 """Curves that may differ by more than this, as far as the data say, are not called similar.
 
@@ -153,7 +153,7 @@ def _compared(
 
 
 def _verdict(p: float, at_most: float, margin: float) -> str:
-    if p < RISK:
+    if p < SIGNIFICANT:
         return DIFFERENT
     return SIMILAR if at_most <= margin else UNDECIDED
 

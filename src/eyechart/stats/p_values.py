@@ -15,7 +15,11 @@ from eyechart.core.errors import UsageError
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import Interval, percentile_interval
 
-LEVEL = 0.95
+CONFIDENCE = 0.95
+"""The level of every interval that stands beside a number."""
+
+SIGNIFICANT = 0.05
+"""A difference is claimed where its p-value, corrected for the number of tests, is below this."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     spread = 0.0 if beyond.any() else float(drawn.std())
     if spread:
         share = min(share, 2 * float(ndtr(-abs(difference) / spread)))
-    return PairedDifference(difference, percentile_interval(drawn, LEVEL), share)
+    return PairedDifference(difference, percentile_interval(drawn, CONFIDENCE), share)
 
 
 def _check_pair(first: Estimate, second: Estimate) -> None:

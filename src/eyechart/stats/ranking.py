@@ -15,9 +15,13 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import Interval
-from eyechart.stats.p_values import LEVEL, check_comparable_value, holm, paired_difference
-
-SIGNIFICANT = 0.05
+from eyechart.stats.p_values import (
+    CONFIDENCE,
+    SIGNIFICANT,
+    check_comparable_value,
+    holm,
+    paired_difference,
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     sign = -1 if higher_is_better else 1
     ranks = rankdata([sign * score.value for score in scores.values()])
     drawn = rankdata([sign * score.replicates for score in scores.values()], axis=0)
-    tail = (1 - LEVEL) / 2
+    tail = (1 - CONFIDENCE) / 2
     unknown, last = np.isnan(drawn), len(scores)
     # ranks are no continuum: the ends of an interval are ranks that were seen
     low = np.quantile(np.where(unknown, 1, drawn), tail, axis=1, method="inverted_cdf")

@@ -30,8 +30,7 @@ from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
 from eyechart.reports.words import corruption_title, listed, space_title, suite_title
 from eyechart.results.model_results import SimilarPair
 from eyechart.scores.registry import PROPERTIES, SCORES
-
-LEVEL = 0.05
+from eyechart.stats.p_values import SIGNIFICANT
 
 
 def pair_table(part: Part, index: int) -> Table | None:
@@ -42,7 +41,7 @@ def pair_table(part: Part, index: int) -> Table | None:
     style = style_of(SCORES[standings.by])
     rows = []
     for pair in standings.pairs:
-        text = "no claim" if standings.verdict else "yes" if pair.corrected < LEVEL else "no"
+        text = "no claim" if standings.verdict else "yes" if pair.corrected < SIGNIFICANT else "no"
         ends = (compared(style, end) for end in pair.interval)
         names = (part.short_names[pair.first], part.short_names[pair.second])
         chances = (compared(chance, pair.p_value), compared(chance, pair.corrected))

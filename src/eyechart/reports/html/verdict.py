@@ -28,6 +28,7 @@ from eyechart.reports.words import corruption_words, listed, plural, short_names
 from eyechart.results.curve_results import HumanComparison
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
 from eyechart.scores.registry import PROPERTIES
+from eyechart.stats.p_values import SIGNIFICANT
 
 WIDE = 0.1
 """Bounds of HMRI farther apart than this are worth a sentence."""
@@ -40,7 +41,6 @@ BADGES = {
 }
 """By whether people are clearly ahead under any corruption, and whether the model is."""
 
-LEVEL = 0.05
 """Of p-values, corrected for the number of corruptions, below which somebody is ahead."""
 
 MIN_ERROR = 0.01
@@ -93,7 +93,7 @@ class HumanScores:
     def is_ahead(self, side: str) -> bool:
         """Whether "people" or "model" is ahead by more than chance, of all corruptions."""
         p_value = self.people.p_people if side == "people" else self.people.p_model
-        return p_value < LEVEL and any(lead.who == side for lead in self.people.tested)
+        return p_value < SIGNIFICANT and any(lead.who == side for lead in self.people.tested)
 
 
 Compared = Sequence[HumanScores]

@@ -19,6 +19,7 @@ from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.terminal.result_tables import score_with_interval
 from eyechart.reports.words import corruption_title, space_title
 from eyechart.scores.registry import CURVE_SCORES, SCORES, Score
+from eyechart.stats.p_values import SIGNIFICANT
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 HEAD = ("corruption", "score", "before", "after", "after − before", "p, Holm", "95 % intervals")
 COLUMNS = ("before", "after", "space", "corruption", "trained_on", "score", "p_corrected")
-LEVEL = 0.05
 CAPTION = (
     "VCR before and after retraining. Bold: better after retraining, p below 0.05 in a paired"
     " test with Holm's correction."
@@ -158,7 +158,9 @@ def _score(line: dict[str, str], path: Path) -> BeforeAfter:
         p_value, difference = float(line["p_corrected"]), float(line["difference"])
     except (KeyError, TypeError, ValueError):
         raise UsageError(f"{path} must be a table that eyechart train retrain wrote.") from None
-    return BeforeAfter(before, after, p_value < LEVEL and difference > 0 and not line.get("note"))
+    return BeforeAfter(
+        before, after, p_value < SIGNIFICANT and difference > 0 and not line.get("note")
+    )
 
 
 def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
