@@ -259,7 +259,10 @@ class _Loop:
         if model.name not in self.labels:
             self.labels[model.name] = _labels_of(self.task, model, scores.shape[1])
         labels = self.labels[model.name][torch.from_numpy(samples.image)]
-        return record_scores(scores, labels.to(scores.device))
+        if scores.is_cuda:
+            # from pinned memory: a plain copy would wait until the model is done with this batch
+            labels = labels.pin_memory().to(scores.device, non_blocking=True)
+        return record_scores(scores, labels)
 
     def _write(self) -> None:
         self._wait()
