@@ -8,6 +8,7 @@ from typing import Any
 
 from eyechart.core.options import GROUPS, Field, fields_of
 from eyechart.images.published_source import SEVERITIES
+from eyechart.models.network_registry import NETWORKS
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.schema import Results
 from eyechart.scores.registry import DECLARED
@@ -157,6 +158,12 @@ def scores() -> str:
     return _table(head, rows)
 
 
+def networks() -> str:
+    """Return the networks that can be trained by name, with what their docstrings say first."""
+    rows = [[f"`{name}`", (NETWORKS[name].__doc__ or "").split("\n")[0]] for name in NETWORKS]
+    return _table(["architecture", "what it is"], rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "corruptions": corruptions,
     "suites": suites,
@@ -164,4 +171,5 @@ TABLES: dict[str, Callable[[], str]] = {
     "scores": scores,
     "results.json": results_json,
     "settings": settings,
+    "networks": networks,
 }

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from eyechart.core.errors import UsageError
-from eyechart.models.networks import NETWORKS, build_network
+from eyechart.models.network_registry import NETWORKS
+from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.training.training_loop import new_network
 

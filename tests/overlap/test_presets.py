@@ -10,7 +10,7 @@ from PIL import Image
 from commands import assert_refused
 from eyechart.images.image_list import Picture
 from eyechart.labels.imagenet import wordnet_ids
-from eyechart.models.networks import NETWORKS
+from eyechart.models.network_registry import NETWORKS
 from eyechart.overlap.overlap_settings import PRESETS, preset_line
 from eyechart.training.data import every_class
 from eyechart.training.recipe import Recipe

@@ -17,6 +17,7 @@ import eyechart
 from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.humans.importers import FORMATS
 from eyechart.labels.rules import RULES
+from eyechart.models.network_registry import NETWORKS
 from eyechart.predictions.engines import ENGINES
 from eyechart.scores.registry import SCORES
 from eyechart.suites.catalogue import list_corruptions
@@ -57,6 +58,14 @@ REGISTRIES = {
         {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
     ),
     "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
+    "networks": Declared(
+        list(NETWORKS),
+        {"models/network_registry.py"},
+        {
+            "overlap/overlap_settings.py": "the default, and that of a published study",
+            "structure/structure_settings.py": "those of two published studies",
+        },
+    ),
     "recruiters": Declared(list(RECRUITERS), {"experiment/recruiters/"}),
     "importers": Declared(
         list(FORMATS),

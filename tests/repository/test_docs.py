@@ -11,6 +11,7 @@ import typer
 from PIL import Image
 
 from eyechart.cli.app import app, main
+from eyechart.models.network_registry import NETWORKS
 from eyechart.suites.suite import all_entries
 from places import ROOT
 
@@ -89,6 +90,17 @@ def test_the_tables_hold_every_corruption(monkeypatch):
     assert "`saturate`" in suites.split("not for these")[1]
     settings = generate.on_page_markdown((ROOT / "docs" / "evaluate.md").read_text("utf-8"))
     assert "| `--replicates` | `replicates` |" in settings and "<!--" not in settings
+
+
+def test_a_table_describes_every_network_that_can_be_trained_by_name(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    sys.modules.pop("generate", None)
+    import generate
+
+    page = generate.on_page_markdown((ROOT / "docs" / "train.md").read_text("utf-8"))
+    assert "<!--" not in page
+    for name in NETWORKS:
+        assert re.search(rf"^\| `{name}` \| \w.*\.(?: |$)", page, re.M), name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

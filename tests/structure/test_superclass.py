@@ -24,7 +24,7 @@ from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.efficientnet_lite import SIZES, EfficientNetLite, folded
 from eyechart.models.find import load_model
 from eyechart.models.last_layer import find_last_layer, replace_layer
-from eyechart.models.networks import NETWORKS
+from eyechart.models.network_registry import NETWORKS
 from eyechart.stats.intervals import wilson_interval
 from eyechart.structure import superclass_study
 from eyechart.structure.hypernyms import Hypernyms, find_cycle, nearest, read_hypernyms

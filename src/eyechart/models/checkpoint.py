@@ -20,7 +20,8 @@ from eyechart.models.adapter import ADAPTERS
 from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.last_layer import fit_last_layer
 from eyechart.models.model import Model, identity_of, prepared
-from eyechart.models.networks import ZOOS, build_network
+from eyechart.models.network_registry import ZOOS
+from eyechart.models.networks import build_network
 from eyechart.models.preprocessing import Channels, Preprocessing
 from eyechart.models.request import Request
 

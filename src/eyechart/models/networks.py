@@ -1,25 +1,19 @@
 """Networks that studies here train: for 32 and 64 px, and the ResNets of ImageNet; untrained.
 
-Any image size works, since all of them end in pooling over the whole image.
+Their names are in `network_registry`. Any image size works, since all of them end in pooling over
+the whole image.
 """
-
-from collections.abc import Callable
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from eyechart.core.errors import UsageError
-from eyechart.core.registry import Registry, unknown_name
+from eyechart.core.registry import unknown_name
 from eyechart.models.adapter import need
 from eyechart.models.imports import import_object
 from eyechart.models.model import in_one_line
-
-NETWORKS: Registry[Callable[[int], nn.Module]] = Registry("network")
-"""Given a number of classes, each returns the network with random weights."""
-
-ZOOS = ("timm", "torchvision")
+from eyechart.models.network_registry import ACCEPTED, NETWORKS, ZOOS
 
 
 def build_network(name: str, classes: int) -> nn.Module:
@@ -34,8 +28,7 @@ def build_network(name: str, classes: int) -> nn.Module:
         return NETWORKS[name](classes)
     zoo, colon, architecture = name.partition(":")
     if not colon or not architecture:
-        known = [*NETWORKS, "timm:NAME", "torchvision:NAME", "module:function"]
-        raise unknown_name("network", name, known)
+        raise unknown_name("network", name, ACCEPTED)
     if zoo not in ZOOS:
         return _of_user(name, classes)
     if zoo == "timm":
@@ -75,7 +68,7 @@ def _step(inner: int, outer: int) -> nn.Sequential:
 
 
 class ResNet9(nn.Module):
-    """Eight convolutions and a linear layer, two skips: trains in seconds.
+    """Eight convolutions and a linear layer, two skips, for 32 and 64 px: trains in seconds.
 
     The shape is that of the quick CIFAR-10 networks of the DAWNBench competition.
     """
@@ -136,7 +129,7 @@ class _BasicBlock(_Residual):
 
 
 class ResNet18(nn.Module):
-    """ResNet-18 with a 3×3 stem and no pooling after it, as is usual for 32 px."""
+    """ResNet-18 with a 3×3 stem and no pooling after it, for 32 px."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -207,6 +200,16 @@ class ImageNetResNet(nn.Module):
         return scores
 
 
+def imagenet_resnet18(classes: int) -> ImageNetResNet:
+    """ResNet-18 with ImageNet's 7×7 stem, for 224 px."""
+    return ImageNetResNet(classes, _BasicBlock, (2, 2, 2, 2))
+
+
+def imagenet_resnet50(classes: int) -> ImageNetResNet:
+    """ResNet-50 with ImageNet's 7×7 stem, for 224 px."""
+    return ImageNetResNet(classes, _Bottleneck, (3, 4, 6, 3))
+
+
 class _WideBlock(nn.Module):
     """Normalisation before each convolution, dropout between them (Zagoruyko, Komodakis, 2016)."""
 
@@ -252,6 +255,16 @@ class WideResNet(nn.Module):
         return scores
 
 
+def wrn_16_4(classes: int) -> WideResNet:
+    """WRN-16-4, a wide ResNet of 16 layers with 4 times the channels, for 32 and 64 px."""
+    return WideResNet(classes, depth=16, width=4)
+
+
+def wrn_40_2(classes: int) -> WideResNet:
+    """WRN-40-2, a wide ResNet of 40 layers with twice the channels, for 32 and 64 px."""
+    return WideResNet(classes, depth=40, width=2)
+
+
 def _halved(features: Tensor) -> Tensor:
     """Return features of half the size; a single pixel stays one."""
     return functional.max_pool2d(features, 2, ceil_mode=True)
@@ -284,7 +297,7 @@ class _GridLayer(nn.Module):
 
 
 class Multigrid(nn.Module):
-    """Three scales at once in every layer: the multi-scale network, for 32 and 64 px."""
+    """The multi-scale network, three scales at once in every layer, for 32 and 64 px."""
 
     def __init__(self, classes: int, width: int = 32, depth: int = 3) -> None:
         super().__init__()
@@ -310,12 +323,3 @@ class Multigrid(nn.Module):
             grids = layer(grids)
         scores: Tensor = self.head(torch.cat([grid.mean(dim=(2, 3)) for grid in grids], dim=1))
         return scores
-
-
-NETWORKS.add("resnet9", ResNet9)
-NETWORKS.add("resnet18", ResNet18)
-NETWORKS.add("imagenet_resnet18", partial(ImageNetResNet, block=_BasicBlock, repeats=(2, 2, 2, 2)))
-NETWORKS.add("imagenet_resnet50", partial(ImageNetResNet, block=_Bottleneck, repeats=(3, 4, 6, 3)))
-NETWORKS.add("wrn_16_4", partial(WideResNet, depth=16, width=4))
-NETWORKS.add("wrn_40_2", partial(WideResNet, depth=40, width=2))
-NETWORKS.add("multigrid", Multigrid)

@@ -12,6 +12,7 @@ from typing import Annotated, Self
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, Seed, fields_of
 from eyechart.curves.curve_settings import REPLICATES
+from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import Recipe
 from eyechart.training.training_settings import (
     ChosenCorruptions,
@@ -25,6 +26,9 @@ GROUP = "Curves and statistics"
 
 CANDIDATES = "noc-candidates"
 """The suite whose corruptions are studied where no other is named."""
+
+NETWORK = "resnet18"
+"""The architecture that is trained from scratch where no other is named."""
 
 LEAST_GAIN = 0.02
 """By how much training on a corruption must raise the robustness to it for it to be divided by."""
@@ -120,11 +124,7 @@ class OverlapSettings:
     ] = ()
     arch: Annotated[
         str | None,
-        Option(
-            help="resnet9, resnet18 (3×3 stem), imagenet_resnet18 (7×7 stem), imagenet_resnet50,"
-            " wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or module:function; resnet18.",
-            group="Models",
-        ),
+        Option(help=f"{ARCH_HELP}; {NETWORK} unless --start is given.", group="Models"),
     ] = None
     start: Annotated[
         Path | None,
@@ -155,7 +155,7 @@ class OverlapSettings:
     @property
     def network(self) -> str:
         """The architecture to train from scratch; "" where a checkpoint is tuned."""
-        return "" if self.start is not None else self.arch or "resnet18"
+        return "" if self.start is not None else self.arch or NETWORK
 
     @property
     def all_seeds(self) -> tuple[int, ...]:

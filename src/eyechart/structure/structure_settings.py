@@ -11,6 +11,7 @@ from typing import Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
 from eyechart.core.registry import unknown_name
+from eyechart.models.network_registry import ARCH_HELP
 from eyechart.training.recipe import GROUP, Recipe
 from eyechart.training.training_settings import OutFolder, Stimulus, images_option
 
@@ -69,11 +70,7 @@ class StyleSettings(HoldoutSettings):
     ] = ()
     arch: Annotated[
         str,
-        Option(
-            help="resnet9, resnet18, wrn_16_4, wrn_40_2, multigrid, timm:NAME, torchvision:NAME or"
-            " module:function.",
-            group="Models",
-        ),
+        Option(help=f"{ARCH_HELP}.", group="Models"),
     ] = HOLDOUT_NETWORK
     out: OutFolder = Path("eyechart-style")
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
+from eyechart.models.network_registry import ARCH_HELP
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 
 RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+)\s*)?")
@@ -89,8 +90,7 @@ class NetworkSettings:
     arch: Annotated[
         str,
         Option(
-            help="resnet9, resnet18, wrn_16_4, wrn_40_2, timm:NAME, torchvision:NAME or"
-            " module:function (called with the number of classes).",
+            help=f"{ARCH_HELP}.",
             group="Models",
             metavar="ARCH",
             is_argument=True,
@@ -201,9 +201,8 @@ class EnhancementSettings:
     arch: Annotated[
         str,
         Option(
-            help="The standard network: resnet9, resnet18, wrn_16_4, wrn_40_2, multigrid,"
-            " timm:NAME, torchvision:NAME or module:function; with --pretrained a model or"
-            " checkpoint, as of evaluate.",
+            help=f"The standard network: {ARCH_HELP}; with --pretrained a model or checkpoint, as"
+            " of evaluate.",
             group="Models",
             metavar="ARCH",
             is_argument=True,

@@ -1,0 +1,32 @@
+"""The networks that can be trained from scratch by name. A new one is its class and one line here.
+
+Nothing slow is imported here: the command line lists the networks, and does not wait for torch.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from eyechart.core.registry import Registry, one_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+NETWORKS: "Registry[Callable[[int], nn.Module]]" = Registry("network")
+"""Given a number of classes, each returns the network with random weights."""
+
+NETWORKS.add_lazily("resnet9", "eyechart.models.networks:ResNet9")
+NETWORKS.add_lazily("resnet18", "eyechart.models.networks:ResNet18")
+NETWORKS.add_lazily("imagenet_resnet18", "eyechart.models.networks:imagenet_resnet18")
+NETWORKS.add_lazily("imagenet_resnet50", "eyechart.models.networks:imagenet_resnet50")
+NETWORKS.add_lazily("wrn_16_4", "eyechart.models.networks:wrn_16_4")
+NETWORKS.add_lazily("wrn_40_2", "eyechart.models.networks:wrn_40_2")
+NETWORKS.add_lazily("multigrid", "eyechart.models.networks:Multigrid")
+
+ZOOS = ("timm", "torchvision")
+"""The zoos whose architectures can be trained from scratch."""
+
+ACCEPTED = (*NETWORKS, *(f"{zoo}:NAME" for zoo in ZOOS), "module:function")
+"""All that an architecture may be given as, as help and errors list it."""
+
+ARCH_HELP = f"{one_of(ACCEPTED)} (called with the number of classes)"
+"""What an option that takes an architecture says."""
