@@ -421,14 +421,16 @@ def test_rows_are_made_again_and_compared(evaluate, tmp_path):
     once = ("--corruption", "gaussian_noise")
     passed = evaluate(*once, "--check")
     assert passed.status == 0
-    assert "other pixels 0, other Δv 0, other answers 0" in passed.out
+    assert "0 differ in pixels, 0 in Δv, 0 in the predicted class" in passed.out
     path = tmp_path / "out" / "predictions" / "vcr-gaussian_noise.parquet"
     table = pq.read_table(path)
     place = table.schema.get_field_index("delta_v")
     wrong = table["delta_v"].to_numpy() * 0.9
     pq.write_table(table.set_column(place, table.schema.field("delta_v"), [wrong]), path)
     failed = evaluate(*once, "--check")
-    assert failed.status == 1 and "other Δv 20" in failed.err
+    assert failed.status == 1 and "0 differ in pixels, 20 in Δv" in failed.err
+    both = evaluate(*once, "--check", "--fail-under", "r_p=1.1")
+    assert both.status == 1 and "20 in Δv" in both.err and "is under 1.1" in both.err
 
 
 # Labels
@@ -675,7 +677,7 @@ def test_a_model_that_is_none_is_told_in_one_sentence(evaluate, model, word):
 
 def test_a_model_that_answers_at_random_does_not_pass_the_check(evaluate, tmp_path):
     result = evaluate("--corruption", "blur", "--check", model="small_models:dice")
-    assert result.status == 1 and "all but equal" in result.err
+    assert result.status == 1 and "nearly equal" in result.err
 
 
 def test_a_part_that_was_damaged_is_one_sentence(evaluate, tmp_path):

@@ -3,7 +3,6 @@
 import json
 import shutil
 from contextlib import redirect_stdout
-from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -15,11 +14,12 @@ import eyechart as ec
 import small_models
 from commands import assert_refused
 from eyechart.cli.app import main
-from eyechart.cli.evaluate import _unusual
 from eyechart.curves.density import UNIFORM, Density, to_density
 from eyechart.humans.human_responses import CLEAN, make_responses, write_responses
 from eyechart.labels.imagenet import wordnet_ids
+from eyechart.pipeline.caveats import unusual_settings
 from eyechart.scores.scoring import Fit
+from eyechart.testsets.plan import Plan
 from small_models import save_pictures
 
 MODELS = ("small_models:thousand", "small_models:Blocks()")
@@ -222,16 +222,16 @@ def test_another_definition_measures_otherwise_and_has_no_humans(sheikh, folder)
     assert own["people"] is None and own["robustness"] is not None
     sentence = "human responses are placed by the definition vcr of visual change, this test is by"
     assert sentence in own["people_note"] and sentence in printed
-    assert "Visual change is measured as sheikh2006 defines it." in printed
+    assert "Visual change is measured by sheikh2006, not by vcr." in printed
 
 
 def test_settings_that_make_scores_incomparable_are_printed(first):
-    """The usual run says nothing; each other setting has a line."""
-    usual = ec.load(first[0])
-    assert _unusual(usual) == []
-    fit = replace(usual.config.fit, density="beta:2,2")
-    config = replace(usual.config, fit=fit, suite="imagenet-noc@paper", definition="sheikh2006")
-    lines = _unusual(usual.model_copy(update={"config": config}))
+    """The usual run says nothing; each other setting has a sentence, in the results too."""
+    assert list(unusual_settings(Plan(), Fit())) == []
+    warnings = ec.load(first[0]).warnings
+    assert not any("measured by" in text or "weighted by" in text for text in warnings)
+    plan = Plan(suite="imagenet-noc@paper", definition="sheikh2006")
+    lines = list(unusual_settings(plan, Fit(density="beta:2,2")))
     assert len(lines) == 3
     for line, word in zip(lines, ("sheikh2006", "beta:2,2", "imagenet-noc@paper"), strict=True):
         assert word in line

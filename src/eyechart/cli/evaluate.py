@@ -31,12 +31,10 @@ def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
 def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
     """Evaluate, print and write; `typed`: the words of the command, which results hold."""
     from eyechart.cli.shared.progress import ProgressBars
-    from eyechart.pipeline.checks import check_sentence, failures
     from eyechart.pipeline.evaluate import run_evaluation
 
     assert settings.out is not None, "the command has a folder for its results"
     out = Path(settings.out)
-    floors = settings.floors
     with ProgressBars() as bars:
         try:
             finished = run_evaluation(settings, bars)
@@ -44,13 +42,10 @@ def run_evaluate(settings: EvaluateSettings, typed: Sequence[str]) -> None:
             raise stopped(out, "what was predicted") from None
     # as it was typed, to be typed again
     command = shlex.join(["eyechart", *typed])
-    evaluation = finished.results.with_command(command)
-    _report(evaluation, out, settings)
-    if finished.comparison is not None:
-        if not finished.comparison.passed:
-            raise Stop(check_sentence(finished.comparison), FAILED)
-        print(check_sentence(finished.comparison))
-    failed = failures(evaluation, floors)
+    _report(finished.results.with_command(command), out, settings)
+    if finished.comparison is not None and finished.comparison.passed:
+        print(finished.comparison.sentence())
+    failed = finished.failed_checks()
     if failed:
         raise Stop(" ".join(failed), FAILED)
 
@@ -70,8 +65,6 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
         print("Behind each number its 95 % interval, from resampled pictures.")
     for line in source_lines(evaluation):
         print(line)
-    for line in _unusual(evaluation):
-        print(line)
     if settings.is_demo:
         fit = settings.fit
         bins = fit.n_bins - (fit.binning == "paper")
@@ -82,29 +75,12 @@ def _report(evaluation: "Results", out: Path, settings: EvaluateSettings) -> Non
         )
     for warning in evaluation.warnings:
         print(f"Note: {warning}")
-    for text in _unobserved(evaluation):
-        print(f"Note: {text}")
     written = write_results(evaluation, out)
     if len(evaluation.models) > 1:
         _rank(console, out)
     print("Written:")
     for path in (*draw_curves(evaluation, out), *written):
         print(f"  {path}")
-
-
-def _unusual(evaluation: "Results") -> list[str]:
-    """Return a line on each setting that makes scores incomparable with those of a usual run."""
-    from eyechart.curves.density import UNIFORM
-    from eyechart.testsets.plan import Plan
-
-    config, lines = evaluation.config, []
-    if config.definition != Plan().definition:
-        lines.append(f"Visual change is measured as {config.definition} defines it.")
-    if config.fit.density != UNIFORM.identity:
-        lines.append(f"Areas are weighted by the density {config.fit.density} over Δv.")
-    if "@" in config.suite:
-        lines.append(f"Suite: {config.suite}.")
-    return lines
 
 
 def _rank(console: "Console", out: Path) -> None:
@@ -119,16 +95,3 @@ def _rank(console: "Console", out: Path) -> None:
             print_board(console, stand(board))
         except UsageError as error:
             print(f"Note: {error}")
-
-
-def _unobserved(evaluation: "Results") -> list[str]:
-    """Return a sentence if curves go on beyond what was observed."""
-    largest = {name: coverage.largest for name, coverage in evaluation.coverage.items()}
-    short = [name for name, value in largest.items() if value < 0.95]
-    if not short:
-        return []
-    return [
-        f"{len(short)} of {len(largest)} corruptions end below Δv 0.95 (the lowest at"
-        f" {min(largest.values()):.2f}); what curves do beyond is a guess, and 'bounds' in"
-        " results.json say how little is known."
-    ]

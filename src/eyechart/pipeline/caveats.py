@@ -1,6 +1,6 @@
 """What a reader must know before reading the scores: one sentence each."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 
 from eyechart.curves.density import UNIFORM, to_density
@@ -10,6 +10,8 @@ from eyechart.results.human_caution import is_packaged, packaged_caution
 from eyechart.results.model_results import ModelResults, NormalizedErrors, SpaceResults
 from eyechart.scores.scoring import NO_HUMAN_CURVE, NO_REFERENCE, OTHER_DEFINITION, Fit
 from eyechart.suites.suite import Entry, all_entries
+from eyechart.testsets.coverage import CorruptionCoverage
+from eyechart.testsets.plan import Plan
 from eyechart.visual_change.registry import find_ruler
 
 MARK = "†"
@@ -22,10 +24,19 @@ Spaces = Sequence[tuple[str, SpaceResults]]
 """The scores of all models by the name of the label space."""
 
 
+FAR = 0.95
+"""Up to this Δv a corruption should be observed: beyond, curves are extrapolated."""
+
+
 def caveats_of(
-    task: PredictionTask, models: Sequence[ModelResults], choice: BaselineChoice, fit: Fit
+    task: PredictionTask,
+    models: Sequence[ModelResults],
+    choice: BaselineChoice,
+    fit: Fit,
+    coverage: Mapping[str, CorruptionCoverage],
 ) -> Iterator[str]:
     """Yield a sentence for everything that limits what the scores say."""
+    yield from unusual_settings(task.plan, fit)
     yield from task.images.notes
     spaces = [item for model in models for item in model.spaces.items()]
     if all(space.clean_accuracy is None for _, space in spaces) and task.images.has_clean:
@@ -56,6 +67,30 @@ def caveats_of(
     count = sum(score.unmeasurable for score in spaces[0][1].corruptions.values())
     if count and task.images.has_clean:
         yield f"{count} answers are to pictures too even for Δv; curves are without them."
+    yield from _unobserved(coverage)
+
+
+def unusual_settings(plan: Plan, fit: Fit) -> Iterator[str]:
+    """Yield a sentence on each setting with which scores are not comparable to usual ones."""
+    if plan.definition != Plan().definition:
+        yield f"Visual change is measured by {plan.definition}, not by {Plan().definition}."
+    density = to_density(fit.density)
+    if density != UNIFORM:
+        yield f"Areas are weighted by the density {density.identity} over Δv."
+    if "@" in plan.suite:
+        yield f"Suite: {plan.suite}."
+
+
+def _unobserved(coverage: Mapping[str, CorruptionCoverage]) -> Iterator[str]:
+    """Yield a sentence if curves continue beyond what was observed."""
+    largest = {name: bins.largest for name, bins in coverage.items()}
+    short = [name for name, value in largest.items() if value < FAR]
+    if short:
+        yield (
+            f"{len(short)} of {len(largest)} corruptions end below Δv {FAR:g} (the lowest at"
+            f" {min(largest.values()):.2f}); curves are extrapolated from there on, and 'bounds'"
+            " in results.json say within which limits."
+        )
 
 
 def _on_humans(spaces: Spaces, fit: Fit) -> Iterator[str]:

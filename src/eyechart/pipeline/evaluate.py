@@ -4,6 +4,7 @@
 """
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,13 +13,15 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import CheckFailed
 from eyechart.core.options import takes_fields_of
 from eyechart.core.progress import NO_PROGRESS, Progress
-from eyechart.models.defences.defended import apply_defences, crop_of_crop_note, read_defences
+from eyechart.models.defences.crops import crop_of_crop_note
+from eyechart.models.defences.defence import read_defences
+from eyechart.models.defences.defended import apply_defences
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import with_baseline
-from eyechart.pipeline.checks import check_sentence, failures
 from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.pipeline.examples import keep_examples
+from eyechart.pipeline.fail_under import failures
 from eyechart.pipeline.image_source import find_source
 from eyechart.pipeline.prepare import EvaluationInputs, prepare
 from eyechart.pipeline.score import score_run
@@ -35,10 +38,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finished:
-    """What an evaluation found, and how samples that were made again compare, if asked for."""
+    """The results of an evaluation.
+
+    Attributes:
+        results: Those of the run.
+        comparison: How recomputed samples compare, None unless `check` asked for it.
+        floors: The scores that `fail_under` asks for.
+    """
 
     results: Results
     comparison: Comparison | None
+    floors: Sequence[tuple[str, float]]
+
+    def failed_checks(self) -> list[str]:
+        """Return a sentence for everything that `check` and `fail_under` found wrong.
+
+        Raises:
+            UsageError: if a model has no score that `fail_under` names.
+        """
+        failed = failures(self.results, self.floors)
+        if self.comparison is not None and not self.comparison.passed:
+            failed = [self.comparison.sentence(), *failed]
+        return failed
 
 
 @takes_fields_of(EvaluateSettings)
@@ -52,9 +73,7 @@ def evaluate(settings: EvaluateSettings) -> Results:
         CheckFailed: if `check` or `fail_under` finds something; its `results` are those of the run.
     """
     finished = run_evaluation(settings)
-    failed = failures(finished.results, settings.floors)
-    if finished.comparison is not None and not finished.comparison.passed:
-        failed = [check_sentence(finished.comparison), *failed]
+    failed = finished.failed_checks()
     if failed:
         raise CheckFailed(" ".join(failed), finished.results)
     return finished.results
@@ -99,7 +118,8 @@ def run_evaluation(settings: EvaluateSettings, progress: Progress = NO_PROGRESS)
         results = results.model_copy(update=changes)
         if settings.out is not None:
             results = results.kept_in(out)
-        return Finished(results, check(run.task, run.folder) if settings.check else None)
+        comparison = check(run.task, run.folder) if settings.check else None
+        return Finished(results, comparison, settings.floors)
 
 
 def predict_and_score(

@@ -40,13 +40,14 @@ def score_run(run: EvaluationRun, progress: Progress) -> Results:
     for model in task.models:
         for space in run.spaces(model):
             readers.setdefault(space.name, {})[model.name] = run.reader(space)
+    coverage = _coverage(run) if task.images.has_clean else {}
     return Results(
         config=_config(run, choice.name),
         images=_images_used(run, task.images.damaged),
         models=tuple(models),
-        coverage=_coverage(run) if task.images.has_clean else {},
+        coverage=coverage,
         paired=tuple(paired_models(models)),
-        warnings=tuple(caveats_of(task, models, choice, fit)),
+        warnings=tuple(caveats_of(task, models, choice, fit, coverage)),
         agreements=tuple(agreements(readers, run.entries, references, fit, progress)),
         provenance=RunProvenance(
             versions=versions(),

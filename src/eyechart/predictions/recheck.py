@@ -47,6 +47,14 @@ class Comparison:
         are_too_many = self.close_calls > MOST_CLOSE * self.answers
         return not (self.pixels or self.delta_v or self.other or are_too_many)
 
+    def sentence(self) -> str:
+        """Return what the comparison found, as one sentence."""
+        return (
+            f"Check: {self.answers} predictions recomputed; {self.pixels} differ in pixels,"
+            f" {self.delta_v} in Δv, {self.other} in the predicted class, and {self.close_calls}"
+            " more in the class where the two best scores were nearly equal."
+        )
+
 
 def check(task: PredictionTask, folder: Path, share: float = SHARE, seed: int = 1) -> Comparison:
     """Make a random share of each corruption's rows again, in other batches, and compare them."""

@@ -1,12 +1,11 @@
-"""Checks that an evaluation can be asked for: scores that must be reached, samples made again.
+"""`--fail-under`: which models miss the scores that a run must reach.
 
-What follows from a failed one is for the caller: an exit status, or an exception.
+What follows from it is for the caller: an exit status, or an exception.
 """
 
 from collections.abc import Sequence
 
 from eyechart.core.errors import UsageError
-from eyechart.predictions.recheck import Comparison
 from eyechart.results.schema import Results
 from eyechart.scores.registry import SCORES
 
@@ -39,12 +38,3 @@ def _below(results: Results, name: str, floor: float) -> list[str]:
             side = "over" if is_high else "under"
             sentences.append(f"{model.name}: {name} {mean:.3f} ({space}) is {side} {floor:g}.")
     return sentences
-
-
-def check_sentence(comparison: Comparison) -> str:
-    """Return what came of making samples again, as one sentence."""
-    return (
-        f"Check: {comparison.answers} answers made again; other pixels {comparison.pixels}, other"
-        f" Δv {comparison.delta_v}, other answers {comparison.other}, and"
-        f" {comparison.close_calls} where the two best were all but equal."
-    )
