@@ -14,7 +14,7 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.provenance import versions
 from eyechart.curves.bins import Bins
 from eyechart.curves.curve import Curve, fit_curve
-from eyechart.curves.methods import METHODS
+from eyechart.curves.method_registry import METHODS
 from eyechart.curves.spline import COEFFICIENTS, HEAVY, bin_rows, falling, second_derivatives
 
 RIVALS = {
@@ -101,7 +101,7 @@ def _seconds_each(fit: Callable[[Bins, Curve, float], object], curve: Curve, som
 def _rival(name: str) -> Callable[[Bins, Curve, float], object]:
     if name == "lsq_linear":
         return bounded_least_squares
-    return lambda bins, curve, left: METHODS[name](bins, 1, curve.smoothing, left, None)
+    return lambda bins, curve, left: METHODS[name].fit(bins, 1, curve.smoothing, left, None)
 
 
 def bounded_least_squares(bins: Bins, curve: Curve, left: float) -> FloatArray:

@@ -11,7 +11,7 @@ from scipy.stats import beta
 import eyechart as ec
 from eyechart.curves.bins import Bins, bin_edges, count_bins
 from eyechart.curves.density import UNIFORM, Density, areas_under, to_density
-from eyechart.curves.methods import METHODS
+from eyechart.curves.method_registry import METHODS
 from eyechart.curves.pieces import refined, stacked
 from eyechart.curves.spline import choose_smoothing, fit_spline, fit_splines, to_polynomials
 
@@ -48,7 +48,7 @@ def exact_bins(truth, each=500.0, binning="paper", bins=40):
 )
 def test_constants_and_straight_lines_come_out_exactly(truth, method):
     bins = exact_bins(truth)
-    curve = METHODS[method](bins, 20, 0.1, float(truth(0.0)), float(truth(1.0)))
+    curve = METHODS[method].fit(bins, 20, 0.1, float(truth(0.0)), float(truth(1.0)))
     np.testing.assert_allclose(curve(GRID), truth(GRID), atol=1e-6)
     assert curve.integrate(0, 1) == pytest.approx(truth(0.5), abs=1e-7)
 
@@ -65,7 +65,7 @@ def test_a_curve_never_rises_and_keeps_to_its_anchors(method, counts, seed, left
     edges = bin_edges("paper", 40)
     counts = np.array(counts, dtype=float) + np.eye(39)[5] * 40 + np.eye(39)[30] * 40
     hits = np.random.default_rng(seed).binomial(counts.astype(int), 0.5).astype(float)
-    curve = METHODS[method](Bins(edges, counts, hits), 20, 0.1, left, right)
+    curve = METHODS[method].fit(Bins(edges, counts, hits), 20, 0.1, left, right)
     values = curve(GRID)
     assert np.diff(values).max() <= 1e-9
     assert values.min() >= -1e-9 and values.max() <= 1 + 1e-6

@@ -1,5 +1,6 @@
 """What comes before a model: equalised lightness, noise taken away, ten views of a picture."""
 
+import inspect
 import json
 from itertools import product
 
@@ -17,17 +18,17 @@ import small_models
 from commands import assert_refused
 from eyechart.images.stimulus import find_stimulus
 from eyechart.models.defences.clahe import equalise, equalise_levels
+from eyechart.models.defences.crops import ten_views
 from eyechart.models.defences.defended import (
     apply_defences,
     centre_crop,
     clahe,
     non_local_means,
-    split_name,
     ten_crop,
-    ten_views,
 )
 from eyechart.models.defences.lab import to_lab, to_rgb
 from eyechart.models.defences.non_local_means import denoise, noise_level
+from eyechart.models.defences.registry import DEFENCES, split_name
 from eyechart.models.find import load_model
 from eyechart.models.label_map import map_of
 from eyechart.models.preprocessing import Preprocessing
@@ -455,6 +456,22 @@ def test_images_of_another_kind_are_taken_or_refused_as_by_any_model(wrap):
     torch.testing.assert_close(own(levels.float() / 255), own(levels))
     with pytest.raises(ec.UsageError, match="undo their normalisation"):
         own(torch.rand(1, 3, 16, 16) - 0.5)
+
+
+WRAPPED = {"clahe": clahe, "nlm": non_local_means, "ten-crop": ten_crop, "centre-crop": centre_crop}
+
+
+@pytest.mark.parametrize("name", DEFENCES)
+def test_wrappers_take_the_settings_of_the_registry_with_the_same_defaults(name):
+    _, *taken = inspect.signature(WRAPPED[name]).parameters.values()
+    declared = DEFENCES[name].settings
+    assert [(one.name, one.default) for one in taken] == [(one.name, one.usual) for one in declared]
+
+
+def test_steps_without_a_model_have_the_same_defaults():
+    for name, step in (("clahe", equalise), ("nlm", denoise)):
+        _, *taken = inspect.signature(step).parameters.values()
+        assert [one.default for one in taken] == [one.usual for one in DEFENCES[name].settings]
 
 
 # The command

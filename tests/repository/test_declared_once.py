@@ -14,14 +14,30 @@ from pathlib import Path
 import pytest
 
 import eyechart
+from eyechart.core.options import fields_of
+from eyechart.curves.curve_settings import BINNINGS, RIGHT_ANCHORS, CurveSettings
+from eyechart.curves.method_registry import METHODS
 from eyechart.experiment.recruiters import RECRUITERS
+from eyechart.experiment.study_config import KINDS, StudyConfig
+from eyechart.humans.human_settings import CLEAN_RESPONSES, HumanSettings
+from eyechart.humans.import_settings import ImportSettings
 from eyechart.humans.importers import FORMATS
+from eyechart.humans.placement import EXPERIMENTS
 from eyechart.labels.rules import RULES
+from eyechart.labels.space_names import SCORED_SPACES, SPACES
+from eyechart.models.defences.registry import DEFENCES
 from eyechart.models.network_registry import NETWORKS
+from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.predictions.engines import ENGINES
+from eyechart.scores.baseline_names import BASELINES
+from eyechart.scores.baseline_tables import built_in
 from eyechart.scores.registry import SCORES
+from eyechart.structure.structure_settings import ORDERS, SubclassSettings, SuperclassSettings
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import PUBLISHED
+from eyechart.testsets.testset_settings import SAMPLINGS, DrawSettings
+from eyechart.training.recipe import PRECISIONS, SCHEDULES, TUNED, Recipe
+from eyechart.training.training_settings import RetrainSettings
 from eyechart.visual_change.registry import RULERS
 
 SOURCE = Path(eyechart.__file__).parent
@@ -58,6 +74,7 @@ REGISTRIES = {
         {"visual_change/vif/definitions.py": "each definition of VIF has its name"},
     ),
     "engines": Declared(list(ENGINES), {"predictions/engines.py"}),
+    "defences": Declared(list(DEFENCES), {"models/defences/registry.py"}),
     "networks": Declared(
         list(NETWORKS),
         {"models/network_registry.py"},
@@ -72,6 +89,12 @@ REGISTRIES = {
         {"humans/importers/"},
         {"experiment/server/routes.py": "counts of trials"},
     ),
+    "curve methods": Declared(
+        list(METHODS),
+        {"curves/method_registry.py"},
+        {"humans/reference.py": "how two methods smooth rates of human responses"},
+    ),
+    "baselines": Declared(BASELINES, {"scores/baseline_names.py"}),
     "label rules": Declared(
         list(RULES),
         {"labels/rules.py"},
@@ -101,6 +124,26 @@ REGISTRIES = {
         },
     ),
 }
+
+
+CHOICES = [
+    (EvaluateSettings, "labels", SPACES),
+    (EvaluateSettings, "baseline", BASELINES),
+    (DrawSettings, "labels", SPACES),
+    (DrawSettings, "sampling", SAMPLINGS),
+    (RetrainSettings, "labels", SCORED_SPACES),
+    (CurveSettings, "binning", BINNINGS),
+    (CurveSettings, "method", METHODS),
+    (CurveSettings, "right_anchor", RIGHT_ANCHORS),
+    (HumanSettings, "clean_responses", CLEAN_RESPONSES),
+    (ImportSettings, "placement", EXPERIMENTS),
+    (Recipe, "schedule", SCHEDULES),
+    (Recipe, "precision", PRECISIONS),
+    (SuperclassSettings, "tune", TUNED),
+    (SubclassSettings, "order", ORDERS),
+    (StudyConfig, "kind", KINDS),
+]
+"""Settings that take one of a few names, with these."""
 
 
 @cache
@@ -157,6 +200,16 @@ def test_names_are_listed_where_they_are_declared_and_nowhere_else(kind):
 def test_exceptions_are_needed(kind):
     registry = REGISTRIES[kind]
     assert set(registry.reasons) <= set(listing_modules(registry.names))
+
+
+@pytest.mark.parametrize("record, name, choices", CHOICES)
+def test_help_lists_all_names_that_a_setting_takes(record, name, choices):
+    text = fields_of(record)[name].option.help
+    assert [one for one in choices if not re.search(rf"(?<![\w-]){one}(?![\w-])", text)] == []
+
+
+def test_each_name_of_a_baseline_has_its_table():
+    assert tuple(built_in()) == BASELINES
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import typer
 from PIL import Image
 
 from eyechart.cli.app import app, main
+from eyechart.models.defences.registry import DEFENCES
 from eyechart.models.network_registry import NETWORKS
 from eyechart.suites.suite import all_entries
 from places import ROOT
@@ -101,6 +102,16 @@ def test_a_table_describes_every_network_that_can_be_trained_by_name(monkeypatch
     assert "<!--" not in page
     for name in NETWORKS:
         assert re.search(rf"^\| `{name}` \| \w.*\.(?: |$)", page, re.M), name
+
+
+def test_the_table_of_defences_has_each_of_them_with_its_settings():
+    page = (ROOT / "docs" / "defences.md").read_text("utf-8")
+    table = page[page.index("| `--defence` |") :].split("\n\n")[0]
+    rows = {row.split("`")[1]: row for row in table.splitlines()[2:]}
+    assert list(rows) == list(DEFENCES)
+    for name, row in rows.items():
+        settings = {setting.name: f"{setting.usual:g}" for setting in DEFENCES[name].settings}
+        assert dict(re.findall(r"`(\w+)=([\d.]+)`", row)) == settings
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

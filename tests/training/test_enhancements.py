@@ -224,7 +224,7 @@ def test_equalised_images_are_streamed_and_not_gathered(home, tmp_path, monkeypa
         given.append(training.data)
         return train(training, *more)
 
-    monkeypatch.setattr(enhancements, "CLAHE", Transform("clahe", note))
+    monkeypatch.setattr(enhancements, "EQUALISED", Transform("clahe", note))
     monkeypatch.setattr(enhancements, "train", watched)
     monkeypatch.setattr("eyechart.training.image_blocks.BLOCK_PIXELS", {"cpu": 1})
     recipe = Recipe(epochs=1, batch=8, rate=0.05)

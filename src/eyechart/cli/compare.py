@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from eyechart.cli.shared.derived_options import derived_options
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.core.registry import one_of
+from eyechart.labels.space_names import SCORED_SPACES
+from eyechart.scores.baseline_names import BASELINES, ROBUSTBENCH_ALEXNET
 
 Result = TypeVar("Result")
 
@@ -47,7 +50,7 @@ class CompareSettings:
         ),
     ] = ()
     labels: Annotated[
-        str | None, Option(help="In this label space: native or entry16.", group="Data")
+        str | None, Option(help=f"In this label space: {one_of(SCORED_SPACES)}.", group="Data")
     ] = None
     by: Annotated[
         str | None,
@@ -61,8 +64,7 @@ class CompareSettings:
         str | None,
         Option(
             help="Only results relative to these errors, which a CSV file of accuracies is divided"
-            " by: alexnet, noc-alexnet, robustbench-alexnet. Default for files:"
-            " robustbench-alexnet.",
+            f" by: {one_of(BASELINES)}. Default for files: {ROBUSTBENCH_ALEXNET}.",
             group="Curves and statistics",
         ),
     ] = None

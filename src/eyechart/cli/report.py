@@ -11,7 +11,8 @@ from eyechart.cli.shared.derived_options import derived_options
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
-from eyechart.core.registry import unknown_name
+from eyechart.core.registry import one_of, unknown_name
+from eyechart.models.published_study import CATEGORIES
 
 if TYPE_CHECKING:
     from eyechart.reports.html.structure_view import View
@@ -29,7 +30,7 @@ class ReportSettings:
     category: Annotated[
         tuple[str, ...],
         Option(
-            help="What kind a model is: supervised, ViT, adversarial, SWSL or CLIP; repeatable.",
+            help=f"What kind a model is: {one_of(CATEGORIES)}; repeatable.",
             group="Models",
             metavar="MODEL=CATEGORY",
         ),
@@ -148,8 +149,6 @@ class ReportSettings:
     @property
     def categories(self) -> dict[str, str]:
         """The categories that models were given, by the models' names."""
-        from eyechart.models.published_study import CATEGORIES
-
         known = {category.lower(): category for category in CATEGORIES}
         by_model = {}
         for text in self.category:

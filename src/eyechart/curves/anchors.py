@@ -5,15 +5,14 @@ import numpy as np
 from eyechart.core.arguments import as_within, brief
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
-
-RIGHT_ANCHORS = ("none", "chance", "measured")
+from eyechart.curves.curve_settings import RIGHT_ANCHORS
 
 
 def check_right_anchor(anchor: str | float) -> None:
     """Raise a UsageError unless curves can end so."""
     if isinstance(anchor, str) and anchor not in RIGHT_ANCHORS:
         raise UsageError(
-            "right_anchor must be none, chance, measured or a number in [0, 1], got"
+            f"right_anchor must be {', '.join(RIGHT_ANCHORS)} or a number in [0, 1], got"
             f" {brief(anchor)}."
         )
     if not isinstance(anchor, str):

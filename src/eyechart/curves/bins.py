@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from eyechart.core.arguments import as_text, as_whole, brief
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
+from eyechart.curves.curve_settings import BINNINGS
 
-BINNINGS = ("paper", "equal")
 MAX_BINS = 1000
 """More than any number of responses can fill: 50,000 samples are 50 to a bin."""
 

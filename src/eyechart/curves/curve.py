@@ -20,7 +20,8 @@ from eyechart.curves.bins import Bins, bin_edges, count_bins
 from eyechart.curves.curve_samples import Anchor, CurveSamples, read_samples
 from eyechart.curves.curve_settings import BINS, GROUP, CurveSettings
 from eyechart.curves.density import Density, area_bounds, areas_under, to_density
-from eyechart.curves.methods import CHOICES, METHODS, refit
+from eyechart.curves.method_registry import METHODS
+from eyechart.curves.methods import refit
 from eyechart.curves.pieces import stacked
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_replicates
@@ -118,7 +119,9 @@ class Curve:
         return replace(
             self,
             smoothing=smoothing,
-            pieces=METHODS[self.method](self.bins, self.least, smoothing, self.left, self.right),
+            pieces=METHODS[self.method].fit(
+                self.bins, self.least, smoothing, self.left, self.right
+            ),
             replicates=refit(
                 self.method,
                 self.refit_bins,
@@ -254,9 +257,10 @@ def fit_curve(fit: CurveFit) -> Curve:
     start, end = _anchors(samples, drawn)
     # bins that are usable stay so, and others are not, whatever a draw makes of their counts
     redrawn = drawn.bins.only(usable)
-    chosen = CHOICES[fit.method](counted, least, start, end) if smoothing is None else smoothing
+    method = METHODS[fit.method]
+    chosen = method.choose_smoothing(counted, least, start, end) if smoothing is None else smoothing
     return Curve(
-        pieces=METHODS[fit.method](counted, least, chosen, start, end),
+        pieces=method.fit(counted, least, chosen, start, end),
         bins=counted,
         least=least,
         smoothing=chosen,

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.core.options import Option
+from eyechart.core.registry import one_of
+from eyechart.curves.method_registry import DEFAULT_METHOD, METHODS
 from eyechart.testsets.testset_settings import LEAST
 
 if TYPE_CHECKING:
@@ -14,6 +16,12 @@ if TYPE_CHECKING:
 
 BINS, REPLICATES = 40, 1000
 """Bins and bootstrap replicates where nothing else is asked for."""
+
+BINNINGS = ("paper", "equal")
+"""How the edges of bins are placed; the first where nothing else is asked for."""
+
+RIGHT_ANCHORS = ("none", "chance", "measured")
+"""Where curves end at Δv 1, if not at a number; the first where nothing else is asked for."""
 
 GROUP = "Curves and statistics"
 
@@ -46,19 +54,17 @@ class CurveSettings:
         float | None,
         Option(help=f"Minimum count per bin, {LEAST}.", group=GROUP, typed=int | None),
     ] = None
-    binning: Annotated[str, Option(help="paper or equal.", group=GROUP)] = "paper"
-    method: Annotated[str, Option(help="least-squares, cobs or pava.", group=GROUP)] = (
-        "least-squares"
-    )
+    binning: Annotated[str, Option(help=f"{one_of(BINNINGS)}.", group=GROUP)] = BINNINGS[0]
+    method: Annotated[str, Option(help=f"{one_of(METHODS)}.", group=GROUP)] = DEFAULT_METHOD
     right_anchor: Annotated[
         str | float,
         Option(
-            help="Where curves end: none, chance, measured or a number.",
+            help=f"Where curves end: {', '.join(RIGHT_ANCHORS)} or a number.",
             group=GROUP,
             typed=str,
             read=read_right_anchor,
         ),
-    ] = "none"
+    ] = RIGHT_ANCHORS[0]
     density: Annotated[
         "AnyDensity",
         Option(

@@ -1,6 +1,7 @@
 """The ways to draw a falling curve through bins: least squares, quantile spline, steps."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import PPoly
@@ -8,6 +9,7 @@ from scipy.optimize import isotonic_regression, linprog
 
 from eyechart.core.arrays import FloatArray
 from eyechart.curves.bins import Bins
+from eyechart.curves.method_registry import METHODS
 from eyechart.curves.pieces import unstacked
 from eyechart.curves.spline import (
     COEFFICIENTS,
@@ -21,8 +23,24 @@ from eyechart.curves.spline import (
 )
 from eyechart.curves.spline import to_polynomials as to_pieces
 
-Method = Callable[[Bins, float, float, float | None, float | None], PPoly]
-Choice = Callable[[Bins, float, float | None, float | None], float]
+Anchors = FloatArray | None
+"""What curves are at one end, a number for each; None where nothing is given."""
+
+
+@dataclass(frozen=True)
+class CurveMethod:
+    """A way to fit a curve; bins, their minimum count, smoothing and both anchors are given.
+
+    Attributes:
+        fit: Returns the curve of one set of bins.
+        choose_smoothing: Returns the smoothing that suits one set of bins.
+        fit_many: Returns the curves of many sets at once; without it they are fitted one by one.
+    """
+
+    fit: Callable[[Bins, float, float, float | None, float | None], PPoly]
+    choose_smoothing: Callable[[Bins, float, float | None, float | None], float]
+    fit_many: Callable[[Bins, float, float, Anchors, Anchors], tuple[PPoly, ...]] | None = None
+
 
 SIC_GRID = np.logspace(-4, 3, 25)
 """Strengths to choose from, where bins weigh 1 on average and Δv has the variance 1."""
@@ -139,34 +157,27 @@ def _no_smoothing(bins: Bins, least: float, left: float | None, right: float | N
     return 0.0
 
 
-METHODS: dict[str, Method] = {
-    "least-squares": by_least_squares,
-    "cobs": by_quantiles,
-    "pava": by_steps,
-}
+def _many_least_squares(
+    bins: Bins, least: float, smoothing: float, left: Anchors, right: Anchors
+) -> tuple[PPoly, ...]:
+    return unstacked(to_pieces(fit_splines(bins, least, smoothing, left, right)))
 
-CHOICES: dict[str, Choice] = {
-    "least-squares": choose_smoothing,
-    "cobs": choose_by_sic,
-    "pava": _no_smoothing,
-}
-"""How each method finds its own smoothing."""
+
+LEAST_SQUARES = CurveMethod(by_least_squares, choose_smoothing, _many_least_squares)
+COBS = CurveMethod(by_quantiles, choose_by_sic)
+PAVA = CurveMethod(by_steps, _no_smoothing)
 
 
 def refit(
-    method: str,
-    bins: Bins,
-    least: float,
-    smoothing: float,
-    anchors: tuple[FloatArray | None, FloatArray | None],
+    method: str, bins: Bins, least: float, smoothing: float, anchors: tuple[Anchors, Anchors]
 ) -> tuple[PPoly, ...]:
     """Return the curves of many sets of bins; `anchors`: left and right, of each set."""
     left, right = anchors
-    if method == "least-squares":
-        return unstacked(to_pieces(fit_splines(bins, least, smoothing, left, right)))
-    fit = METHODS[method]
+    how = METHODS[method]
+    if how.fit_many is not None:
+        return how.fit_many(bins, least, smoothing, left, right)
     return tuple(
-        fit(
+        how.fit(
             row,
             least,
             smoothing,

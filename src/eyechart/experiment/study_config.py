@@ -11,7 +11,7 @@ from typing import Annotated, get_args
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option, fields_of
-from eyechart.core.registry import unknown_name
+from eyechart.core.registry import one_of, unknown_name
 from eyechart.experiment.recruiters import recruiter_settings
 
 KINDS = ("categorise", "same-different")
@@ -48,7 +48,7 @@ class StudyConfig:
         str, Option(help="In the study's address; the folder's name if not given.", group=STUDY)
     ]
     title: Annotated[str, Option(help="What participants read first.", group=STUDY)]
-    kind: Annotated[str, Option(help="categorise or same-different.", group=STUDY)] = KINDS[0]
+    kind: Annotated[str, Option(help=f"{one_of(KINDS)}.", group=STUDY)] = KINDS[0]
     k: Annotated[
         int, Option(help="Answers for each corrupted picture or pair.", group=TRIALS, minimum=1)
     ] = 5

@@ -9,9 +9,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.randomness import hash64
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_responses import CLEAN, HumanResponses
-
-RULES = ("given", "majority", "random")
-"""Which clean answer counts: the file's own, the commonest of other people, or a drawn one."""
+from eyechart.humans.human_settings import CLEAN_RESPONSES
 
 
 def find_rule(rule: str | None, responses: HumanResponses) -> str:
@@ -24,9 +22,11 @@ def find_rule(rule: str | None, responses: HumanResponses) -> str:
 def check_rule(rule: object) -> str:
     """Return the name of a rule, or raise a UsageError that says which there are."""
     if not isinstance(rule, str):
-        raise UsageError(f"clean_responses must be one of {', '.join(RULES)}, got {rule!r}.")
-    if rule not in RULES:
-        raise unknown_name("rule for clean responses", rule, RULES)
+        raise UsageError(
+            f"clean_responses must be one of {', '.join(CLEAN_RESPONSES)}, got {rule!r}."
+        )
+    if rule not in CLEAN_RESPONSES:
+        raise unknown_name("rule for clean responses", rule, CLEAN_RESPONSES)
     return rule
 
 

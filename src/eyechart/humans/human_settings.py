@@ -18,6 +18,10 @@ Paths: TypeAlias = FilePath | Sequence[FilePath]
 
 NO_HUMANS = "none"
 
+CLEAN_RESPONSES = ("given", "majority", "random")
+"""Which response to the clean image counts: the file's own, the commonest of other humans', or one
+drawn from them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HumanSettings:
@@ -27,7 +31,7 @@ class HumanSettings:
         str | None,
         Option(
             help="For consistency, which response to the clean image humans' are compared with:"
-            " given, majority or random.",
+            f" {one_of(CLEAN_RESPONSES)}.",
             group="Human reference",
             flags=("--clean-responses", "--clean-answers"),
         ),

@@ -15,6 +15,7 @@ from eyechart.curves.anchors import right_end
 from eyechart.curves.bins import bin_edges, bin_index
 from eyechart.curves.curve import Curve, fit_curve
 from eyechart.curves.curve_settings import BINS
+from eyechart.curves.method_registry import DEFAULT_METHOD
 from eyechart.humans.chance import corrected_curve, corrected_for_chance
 from eyechart.humans.consistency import check_rule, consistency, find_rule, is_clean
 from eyechart.humans.human_responses import (
@@ -318,7 +319,7 @@ class Reference:
         anchor = anchor_of(clean, _hits(clean, metric), clusters)
         options: FitOptions = {"anchor": anchor, "clusters": apart_if_unknown(clusters)}
         if not np.isin(hits, (0, 1)).all():
-            options["smoothing"] = BY_CONDITION.get(fit.get("method", "least-squares"))
+            options["smoothing"] = BY_CONDITION.get(fit.get("method", DEFAULT_METHOD))
         options |= fit
         if options.get("bins") is None:
             binning, least = options.get("binning", "paper"), options.get("least", LEAST)

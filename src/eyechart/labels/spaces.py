@@ -10,12 +10,6 @@ from eyechart.labels.categories import CATEGORIES, CLASSES, NONE
 from eyechart.labels.imagenet import category_name, class_index
 from eyechart.labels.imagenet import class_names as imagenet_names
 
-ENTRY16 = "entry16"
-"""The name of the label space of humans' 16 categories."""
-
-SPACES = ("native", ENTRY16, "none")
-"""The data set's own classes, the people's 16, or no labels at all."""
-
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
 """Numbers of outputs of models that know ImageNet's classes, but have more, in other orders."""
 

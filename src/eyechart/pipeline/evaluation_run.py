@@ -10,7 +10,8 @@ import numpy as np
 from eyechart.core.arrays import IntArray
 from eyechart.humans.combined import References
 from eyechart.labels.categories import CATEGORIES, NONE
-from eyechart.labels.spaces import ENTRY16, category_labels, native_labels, output_names
+from eyechart.labels.space_names import ENTRY16
+from eyechart.labels.spaces import category_labels, native_labels, output_names
 from eyechart.models.model import Model
 from eyechart.pipeline.human_references import find_humans
 from eyechart.pipeline.settings import EvaluateSettings

@@ -8,7 +8,7 @@ from eyechart.humans.placement import HUMAN_DEFINITION
 from eyechart.humans.reference import METRICS, Reference, find_reference, title
 from eyechart.humans.transfer import find_classes
 from eyechart.labels.categories import CATEGORIES
-from eyechart.labels.spaces import ENTRY16
+from eyechart.labels.space_names import ENTRY16
 from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
 from eyechart.results.schema import HumanExperiment

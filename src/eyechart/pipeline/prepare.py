@@ -13,7 +13,8 @@ from eyechart.core.run_folder import RECORD, Settings, first_change, open_run_fo
 from eyechart.images.imageset import ImageSet
 from eyechart.images.published_arrays import PublishedArrays
 from eyechart.labels.categories import CLASSES
-from eyechart.labels.spaces import ENTRY16, are_numbers, map_hint, native_labels
+from eyechart.labels.space_names import ENTRY16
+from eyechart.labels.spaces import are_numbers, map_hint, native_labels
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import HUMANS, choose_baseline

@@ -9,7 +9,7 @@ import numpy as np
 from eyechart.core.progress import Advance
 from eyechart.humans.combined import References
 from eyechart.labels.categories import NONE
-from eyechart.labels.spaces import ENTRY16
+from eyechart.labels.space_names import ENTRY16
 from eyechart.models.model import Model
 from eyechart.pipeline.baseline_choice import HUMANS
 from eyechart.pipeline.by_class import ByClass

@@ -24,14 +24,17 @@ from eyechart.core.options import Device, Option
 from eyechart.core.registry import one_of, unknown_name
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import ComparisonSettings
+from eyechart.labels.space_names import ENTRY16, NATIVE, NO_LABELS
+from eyechart.models.defences.registry import DEFENCES
 from eyechart.predictions.engines import ENGINES, IN_PROCESS
+from eyechart.scores.baseline_names import BASELINES
 from eyechart.testsets.testset_settings import LEAST, N_SAMPLES, SUITE, TestsetSettings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from eyechart.images.imageset import ImageSet
-    from eyechart.models.defences.defended import Defence
+    from eyechart.models.defences.defence import Defence
     from eyechart.models.label_map import LabelMap
     from eyechart.models.model import Model
     from eyechart.scores.scoring import Fit
@@ -134,10 +137,11 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     labels: Annotated[
         str,
         Option(
-            help="native (the data set's classes), entry16 (people's 16 categories) or none.",
+            help=f"{NATIVE} (the data set's classes), {ENTRY16} (humans' 16 categories) or"
+            f" {NO_LABELS}.",
             group="Data",
         ),
-    ] = "native"
+    ] = NATIVE
     testset: Annotated[
         FilePath | None,
         Option(
@@ -174,9 +178,9 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     baseline: Annotated[
         "OneModel | FilePath | None",
         Option(
-            help="Whose errors CE divides by: alexnet or robustbench-alexnet (the suite's built-in"
-            " table), a model (also named as above), people, or none; auto: a built-in table where"
-            " it holds.",
+            help=f"Whose errors CE divides by: {one_of(BASELINES)} (built-in tables, of which the"
+            " suite's is taken), a model (also named as above), people, or none; auto: a built-in"
+            " table where it holds.",
             group="Curves and statistics",
             typed=str,
         ),
@@ -194,8 +198,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     defences: Annotated[
         "Sequence[str | Defence]",
         Option(
-            help="What comes before the models: clahe, nlm, ten-crop or centre-crop, as in"
-            " clahe:clip=3; repeatable, in that order. A baseline has none.",
+            help=f"What comes before the models: {one_of(DEFENCES)}, as in clahe:clip=3;"
+            " repeatable, in that order. A baseline has none.",
             group="Models",
             flags=("--defence",),
             metavar="NAME[:SETTING=NUMBER,…]",

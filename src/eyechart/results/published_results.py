@@ -17,6 +17,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.results.image_sets import IMAGE_SETS
 from eyechart.results.severity_table import SeverityErrors, read_severity_errors
+from eyechart.scores.baseline_names import ROBUSTBENCH_ALEXNET
 from eyechart.scores.baseline_tables import (
     Baseline,
     built_in,
@@ -100,7 +101,7 @@ def find_published(name: str) -> tuple[PublishedTable, ...]:
     return tables
 
 
-def read_published(path: Path, baseline: str = "robustbench-alexnet") -> tuple[PublishedTable, ...]:
+def read_published(path: Path, baseline: str = ROBUSTBENCH_ALEXNET) -> tuple[PublishedTable, ...]:
     """Return the corruption errors of a CSV file of accuracies at each severity, by suite.
 
     `baseline`: a built-in table; corruptions of several suites are divided by the errors of the

@@ -14,6 +14,7 @@ from eyechart.results.published_results import (
 )
 from eyechart.results.runs import Board
 from eyechart.results.standings import Standings
+from eyechart.scores.baseline_names import ROBUSTBENCH_ALEXNET
 from eyechart.scores.baseline_tables import built_in, find_baseline, siblings
 from eyechart.scores.registry import SCORES
 
@@ -50,7 +51,7 @@ def choose_published(wanted: Sequence[str], baseline: str | None) -> tuple[Publi
     for name in wanted:
         is_file = name.lower().endswith(FILE)
         read = (
-            read_published(Path(name), baseline or "robustbench-alexnet")
+            read_published(Path(name), baseline or ROBUSTBENCH_ALEXNET)
             if is_file
             else _relative_to(find_published(name), name, baseline)
         )

@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 from pathlib import Path, PurePath
 
 from eyechart.core.errors import UsageError
+from eyechart.labels.space_names import SCORED_SPACES
 from eyechart.results.model_results import ModelResults
 from eyechart.results.run_config import OMITTED, RunConfig
 from eyechart.results.schema import Results, read_results
@@ -176,9 +177,7 @@ class Board:
     def spaces(self) -> tuple[str, ...]:
         """The label spaces in which all models were scored."""
         spaces = [{key[1] for key in run.scores} for run in self.runs]
-        return tuple(
-            name for name in ("native", "entry16") if all(name in names for names in spaces)
-        )
+        return tuple(name for name in SCORED_SPACES if all(name in names for names in spaces))
 
     def each(self, space: str, score: str) -> dict[str, dict[str, Estimate]]:
         """Return a score of every model by corruption, of those corruptions that all have it in."""

@@ -18,6 +18,12 @@ from eyechart.core.csv_table import packaged_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.images.published_source import SEVERITIES
+from eyechart.scores.baseline_names import (
+    ALEXNET,
+    NOC_ALEXNET,
+    ROBUSTBENCH_3DCC,
+    ROBUSTBENCH_ALEXNET,
+)
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 
@@ -167,7 +173,7 @@ def as_share(value: object, subject: str) -> float:
 
 _TABLES = (
     Baseline(
-        "alexnet",
+        ALEXNET,
         {},
         suites=WITH_LEVELS,
         source="Hendrycks & Dietterich 2019; github.com/hendrycks/robustness, issue 10;"
@@ -176,7 +182,7 @@ _TABLES = (
         images=IMAGENET,
     ),
     Baseline(
-        "noc-alexnet",
+        NOC_ALEXNET,
         {},
         suites=("imagenet-noc", "noc-candidates"),
         source="the paper on ImageNet-NOC, figures 5 and 6",
@@ -184,7 +190,7 @@ _TABLES = (
         images=IMAGENET,
     ),
     Baseline(
-        "robustbench-alexnet",
+        ROBUSTBENCH_ALEXNET,
         {},
         suites=("imagenet-c",),
         source="RobustBench (github.com/RobustBench/robustbench)",
@@ -192,7 +198,7 @@ _TABLES = (
         images=ROBUSTBENCH,
     ),
     Baseline(
-        "robustbench-alexnet-3dcc",
+        ROBUSTBENCH_3DCC,
         {},
         suites=("imagenet-3dcc",),
         source="RobustBench (github.com/RobustBench/robustbench)",

@@ -16,7 +16,7 @@ from eyechart.curves.bins import MAX_BINS, bin_edges
 from eyechart.curves.curve import Curve
 from eyechart.curves.curve_settings import BINS, CurveSettings
 from eyechart.curves.density import to_density
-from eyechart.curves.methods import METHODS
+from eyechart.curves.method_registry import METHODS
 from eyechart.humans.reference import METRICS, Reference
 from eyechart.images.published_source import SEVERITIES
 from eyechart.labels.categories import CATEGORIES, NONE

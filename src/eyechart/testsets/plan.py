@@ -12,18 +12,16 @@ from eyechart.core.errors import UsageError
 from eyechart.core.parts import file_name
 from eyechart.core.randomness import check_seed, hash64
 from eyechart.core.registry import unknown_name
-from eyechart.labels.spaces import SPACES
+from eyechart.labels.space_names import NATIVE, SPACES
 from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
 from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 from eyechart.suites.suite import Entry, load_suite
-from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, TestsetSettings
+from eyechart.testsets.testset_settings import N_SAMPLES, SAMPLINGS, SUITE, TestsetSettings
 from eyechart.visual_change.registry import find_ruler
 
 CLEAN = "clean"
 """The name of the corruption that does nothing."""
-
-SAMPLINGS = ("paper", "uniform")
 
 BENCHMARK, EXTRA = WITH_LEVELS
 
@@ -53,7 +51,7 @@ class Plan(TestsetSettings):
 
     suite: str = SUITE
     n: int = N_SAMPLES
-    labels: str = "native"
+    labels: str = NATIVE
 
     def check(self) -> None:
         """Raise a UsageError unless the plan can be carried out."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option, Seed
 from eyechart.core.registry import one_of
+from eyechart.labels.space_names import NATIVE, SPACES
 from eyechart.visual_change.registry import DEFAULT_RULER, RULERS
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ SUITE, N_SAMPLES = "vcr", 50_000
 
 N_DRAWN = 2_000
 """Samples per corruption of `eyechart testset make`: enough to look at, in a minute."""
+
+SAMPLINGS = PAPER, UNIFORM = "paper", "uniform"
+"""How strengths are sampled: from the published domains, or so that Δv is uniform."""
 
 LEAST = 20
 """Samples that a bin of visual change needs, to be covered and for a curve."""
@@ -47,9 +51,10 @@ class TestsetSettings:
     sampling: Annotated[
         str,
         Option(
-            help="paper (published domains) or uniform (in visual change).", group="Corruptions"
+            help=f"{PAPER} (published domains) or {UNIFORM} (in visual change).",
+            group="Corruptions",
         ),
-    ] = "paper"
+    ] = PAPER
     delta_v: Annotated[
         tuple[float, float],
         Option(
@@ -120,7 +125,7 @@ class DrawSettings(TestsetSettings):
         int, Option(help="Rows per corruption.", group="Corruptions", typed_default=N_DRAWN)
     ] = N_SAMPLES
     _: KW_ONLY
-    labels: Annotated[str, Option(help="native, entry16 or none.", group="Data")] = "native"
+    labels: Annotated[str, Option(help=f"{one_of(SPACES)}.", group="Data")] = NATIVE
     stimulus: Annotated[
         str,
         Option(help="224 or another side, WIDTHxHEIGHT (plain resize), or native.", group="Data"),

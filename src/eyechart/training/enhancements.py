@@ -17,7 +17,10 @@ from eyechart.core.run_folder import open_run_folder
 from eyechart.images.imageset import ImageSet
 from eyechart.models.checkpoint import read_checkpoint
 from eyechart.models.defences.clahe import equalise
-from eyechart.models.defences.defended import apply_defences, crop_of_crop_note, read_defences
+from eyechart.models.defences.crops import crop_of_crop_note
+from eyechart.models.defences.defence import read_defences
+from eyechart.models.defences.defended import apply_defences
+from eyechart.models.defences.registry import CENTRE_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
 from eyechart.models.find import load_model
 from eyechart.models.model import Model
 from eyechart.models.networks import build_network
@@ -40,8 +43,7 @@ EVALUATION, EVALUATION_UNCROPPED = "evaluation", "evaluation-uncropped"
 CROPPED, UNCROPPED = "224", "uncropped"
 """The usual stimulus, and that of the same images which ten crops are taken from."""
 
-TEN_CROP, CENTRE_CROP = "ten-crop", "centre-crop"
-CLAHE = Transform("clahe", equalise)
+EQUALISED = Transform(CLAHE, equalise)
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ def usual_enhancements(
     """
     enhancements = [
         Enhancement(f"{TUNED}", "further", recipe=tuning),
-        Enhancement("CLAHE", "clahe", recipe=tuning, equalised=True, defences=(CLAHE.name,)),
-        Enhancement("non-local means", defences=("nlm",)),
+        Enhancement("CLAHE", CLAHE, recipe=tuning, equalised=True, defences=(CLAHE,)),
+        Enhancement("non-local means", defences=(NON_LOCAL_MEANS,)),
     ]
     for width in widths:
         for weight in weights:
@@ -273,7 +275,7 @@ def _train_all(
         if enhancement.recipe is not None:
             start = _tuned_start(asked, model, data)
             # streamed: all images at once, equalised, may not fit into memory
-            tuning_data = replace(data, transform=CLAHE) if enhancement.equalised else data
+            tuning_data = replace(data, transform=EQUALISED) if enhancement.equalised else data
             train(Training(start, tuning_data, enhancement.recipe), device, path, progress)
         elif enhancement.network and model is None:
             other = new_network(enhancement.network, data, seed, steps)

@@ -14,7 +14,8 @@ from eyechart.core.progress import Progress
 from eyechart.images.image_files import unread_notes
 from eyechart.images.image_list import find_images
 from eyechart.images.imageset import ImageSet, load_pictures
-from eyechart.labels.spaces import ENTRY16, native_labels
+from eyechart.labels.space_names import ENTRY16
+from eyechart.labels.spaces import native_labels
 from eyechart.models.card import SUFFIXES as CARDS
 from eyechart.models.checkpoint import Checkpoint, read_checkpoint
 from eyechart.models.find import refuse_unused

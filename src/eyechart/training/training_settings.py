@@ -11,7 +11,9 @@ from typing import Annotated
 
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
+from eyechart.labels.space_names import ENTRY16, NATIVE
 from eyechart.models.network_registry import ARCH_HELP
+from eyechart.scores.baseline_names import ALEXNET
 from eyechart.testsets.testset_settings import N_SAMPLES, SUITE, Suite
 
 RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+)\s*)?")
@@ -159,9 +161,10 @@ class RetrainSettings:
     labels: Annotated[
         str,
         Option(
-            help="Test by native (own classes) or entry16 (people's 16 categories).", group="Data"
+            help=f"Test by {NATIVE} (own classes) or {ENTRY16} (humans' 16 categories).",
+            group="Data",
         ),
-    ] = "native"
+    ] = NATIVE
     suite: Suite = SUITE
     corruptions: Annotated[
         tuple[str, ...],
@@ -233,7 +236,7 @@ class EnhancementSettings:
         str,
         Option(
             help="Whose errors mCE divides by: standard (the network before it is enhanced),"
-            " alexnet, a model or a .csv file, as of evaluate.",
+            f" {ALEXNET}, a model or a .csv file, as of evaluate.",
             group="Curves and statistics",
         ),
     ] = "standard"

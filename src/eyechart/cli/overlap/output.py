@@ -7,6 +7,7 @@ from typing import Annotated
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
+from eyechart.scores.baseline_names import ALEXNET, NOC_ALEXNET
 
 Picture = Annotated[
     Path | None,
@@ -25,8 +26,9 @@ Latex = Annotated[
 BaselineName = Annotated[
     str | None,
     Option(
-        help="Whose errors are divided by: standard, the table's own model; or alexnet, published"
-        " for ImageNet's validation set, looked up by suite (noc-alexnet for ImageNet-NOC).",
+        help=f"Whose errors are divided by: standard, the table's own model; or {ALEXNET},"
+        " published for ImageNet's validation set, looked up by suite"
+        f" ({NOC_ALEXNET} for ImageNet-NOC).",
         group="Curves and statistics",
     ),
 ]

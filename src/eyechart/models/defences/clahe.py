@@ -6,6 +6,7 @@ Batched, on any device; hues stay, since a and b of Lab do.
 import torch
 from torch import Tensor
 
+from eyechart.models.defences.defence import Kind, Setting, before_model
 from eyechart.models.defences.lab import to_lab, to_rgb
 
 LEVELS = 256
@@ -90,3 +91,6 @@ def _neighbours(
     before = position.floor()
     behind = (before + 1).clamp_(max=tiles - 1)
     return before.clamp(min=0).long(), behind.long(), position - before
+
+
+DEFENCE = Kind((Setting("clip", 2.0, 256), Setting("tiles", 8, 64, 1)), before_model(equalise))

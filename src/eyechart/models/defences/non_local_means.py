@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from eyechart.models.defences.clahe import mirrored
+from eyechart.models.defences.defence import Kind, Setting, before_model
 
 QUARTILE = 0.6744897501960817
 """What half of all standard normal numbers are nearer to 0 than."""
@@ -99,3 +100,9 @@ def _surrounded(levels: Tensor, width: int) -> Tensor:
 
 def _part(levels: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
     return levels[..., top : top + height, left : left + width]
+
+
+DEFENCE = Kind(
+    (Setting("strength", 0.8, 100), Setting("patch", 5, 31, 2), Setting("window", 13, 101, 2)),
+    before_model(denoise),
+)

@@ -17,7 +17,8 @@ from eyechart.core.parts import Parts, file_name
 from eyechart.images.imageset import Damaged
 from eyechart.labels.categories import CATEGORIES, NONE
 from eyechart.labels.imagenet import class_names
-from eyechart.labels.spaces import ENTRY16, native_labels
+from eyechart.labels.space_names import ENTRY16
+from eyechart.labels.spaces import native_labels
 from eyechart.pipeline.prepare import PREDICTIONS
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.predictions.unreadable import left_out, without

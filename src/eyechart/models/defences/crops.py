@@ -1,0 +1,72 @@
+"""Crops of images as defences: ten, whose probabilities are averaged, or the one in the middle."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from eyechart.models.defences.defence import Ask, Defence, Kind, Setting
+from eyechart.models.defences.registry import TEN_CROP
+from eyechart.models.probabilities import log_probabilities
+
+
+def crop_of_crop_note(defences: Sequence[Defence], sizes: Sequence[tuple[int, int]]) -> str:
+    """Return a sentence if ten crops are taken of images that are no larger than a crop, or "".
+
+    `sizes`: height and width of the images, in px.
+    """
+    for defence in defences:
+        small = [size for size in sizes if not _is_larger(size, defence.settings.get("side", 0))]
+        if defence.name == TEN_CROP and small:
+            return (
+                f"{defence} takes crops of images of {min(small[0])} px, and resizes them; the"
+                " ImageNet-C paper takes its crops from uncropped images. So clean accuracy may"
+                " fall where the paper's rises: --stimulus uncropped gives it images of 256 px,"
+                " where the files have more."
+            )
+    return ""
+
+
+def ten_views(images: Tensor, share: float, side: int = 224) -> Iterator[Tensor]:
+    """Yield the four corners, the middle, and the same mirrored.
+
+    Crops of `side` px where images are larger, otherwise of a `share` of each side, resized to the
+    size that the images had.
+    """
+    size = images.shape[2:]
+    is_larger = _is_larger(size, side)
+    height, width = (side if is_larger else max(round(share * length), 1) for length in size)
+    down, along = size[0] - height, size[1] - width
+    corners = [(0, 0), (0, along), (down, 0), (down, along), (down // 2, along // 2)]
+    for mirrored in (False, True):
+        for top, left in corners:
+            view = images[..., top : top + height, left : left + width]
+            if not is_larger:
+                grown = interpolate(view.float(), size, mode="bicubic", antialias=True)
+                view = grown.round_().clamp_(0, 255).to(torch.uint8)
+            yield view.flip(3) if mirrored else view.contiguous()
+
+
+def _is_larger(size: Sequence[int], side: float) -> bool:
+    return min(size) > side
+
+
+def _ten_crops(ask: Ask, images: Tensor, share: float, side: int) -> Tensor:
+    views = ten_views(images, share, side)
+    each = torch.stack([log_probabilities(ask(view)) for view in views])
+    return each.logsumexp(dim=0) - math.log(len(each))
+
+
+def _centre_crop(ask: Ask, images: Tensor, side: int) -> Tensor:
+    height, width = images.shape[2:]
+    if not _is_larger((height, width), side):
+        return ask(images)
+    top, left = (height - side) // 2, (width - side) // 2
+    return ask(images[..., top : top + side, left : left + side].contiguous())
+
+
+SIDE = Setting("side", 224, 1024, 1)
+TEN_CROP_DEFENCE = Kind((Setting("share", 0.875, 1), SIDE), _ten_crops)
+CENTRE_CROP_DEFENCE = Kind((SIDE,), _centre_crop)

@@ -1,0 +1,125 @@
+"""What a defence is, with its settings, and how one is read from what users type."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from eyechart.core.arguments import as_list, as_text
+from eyechart.core.errors import UsageError
+from eyechart.core.parallel import on_all_cores
+from eyechart.core.registry import unknown_name
+from eyechart.models.defences.registry import DEFENCES
+
+Ask = Callable[[Tensor], Tensor]
+"""From 8-bit images (B, 3, H, W) to scores (B, K)."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A number that a defence takes: above 0 and at most `most`, or whole, or whole and odd."""
+
+    name: str
+    usual: float
+    most: float
+    step: int = 0
+    """0: any number; 1: whole numbers; 2: odd ones."""
+
+    def read(self, value: float, defence: str) -> float:
+        """Return the value, whole ones as such; a UsageError if it cannot be used."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and 0 < value <= self.most and self._fits(value):
+            return int(value) if self.step else float(value)
+        kind = ("a number above 0 and", "a whole number from 1 to", "an odd whole number from 1 to")
+        at_most = " at most" if self.step == 0 else ""
+        raise UsageError(
+            f"{self.name} of the defence {defence} must be {kind[self.step]}{at_most}"
+            f" {self.most:g}, got {value!r}."
+        )
+
+    def _fits(self, value: float) -> bool:
+        return self.step == 0 or (value == int(value) and (self.step == 1 or value % 2 == 1))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A defence as it can be asked for: its settings, and what makes scores of (ask, images, …)."""
+
+    settings: tuple[Setting, ...]
+    scores: Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Defence:
+    """A defence with all its settings, in the order in which they are declared."""
+
+    name: str
+    settings: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """The name as users type it, with the settings that are not the usual ones."""
+        usual = {setting.name: setting.usual for setting in DEFENCES[self.name].settings}
+        unusual = [f"{k}={v:.12g}" for k, v in self.settings.items() if v != usual[k]]
+        return f"{self.name}:{','.join(unusual)}" if unusual else self.name
+
+    def __call__(self, ask: Ask, images: Tensor) -> Tensor:
+        """Return the scores of images behind this defence; `ask`: what is behind it."""
+        return DEFENCES[self.name].scores(ask, images, **self.settings)
+
+
+def read_defences(names: Sequence[str | Defence]) -> tuple[Defence, ...]:
+    """Return the defences of these names; a UsageError if one makes no sense."""
+    return tuple(
+        name if isinstance(name, Defence) else _read(as_text(name, "Each of defences"))
+        for name in as_list(names, "defences")
+    )
+
+
+def checked_defence(name: str, settings: Mapping[str, float]) -> Defence:
+    """Return the defence with its usual settings and these; a UsageError if one makes no sense."""
+    known = {setting.name: setting for setting in DEFENCES[name].settings}
+    for key in settings:
+        if key not in known:
+            raise unknown_name(f"setting of the defence {name}", key, known)
+    filled = {key: settings.get(key, setting.usual) for key, setting in known.items()}
+    return Defence(name, {key: known[key].read(value, name) for key, value in filled.items()})
+
+
+def before_model(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return what a defence does that changes images first; a CPU's cores take one image each."""
+
+    def scores(ask: Ask, images: Tensor, **settings: float) -> Tensor:
+        if images.device.type != "cpu":
+            return ask(change(images, **settings))
+        changed: dict[int, Tensor] = {}
+
+        def work(position: int) -> None:
+            changed[position] = change(images[position : position + 1], **settings)
+
+        on_all_cores(work, range(len(images)))
+        return ask(torch.cat([changed[position] for position in range(len(images))]))
+
+    return scores
+
+
+def _read(text: str) -> Defence:
+    name, colon, pairs = text.partition(":")
+    settings: dict[str, float] = {}
+    for pair in pairs.split(",") if colon else ():
+        key, _, number = pair.partition("=")
+        value = _number(number)
+        if key in settings or value is None:
+            raise UsageError(
+                "A defence must be a name, or a name and its settings with a number each, such as"
+                f" clahe:clip=3,tiles=4, got '{text}'."
+            )
+        settings[key] = value
+    return checked_defence(name, settings)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
