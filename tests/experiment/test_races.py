@@ -14,7 +14,7 @@ from experiment_postgres import postgresql
 from experiment_studies import Sizes, Visitor, in_process, make_study
 from eyechart.experiment.server.trial_allocation import TrialRequest, _allocate, admit_everybody
 from eyechart.experiment.storage.database_tables import SessionRow
-from eyechart.experiment.storage.leases import recount
+from eyechart.experiment.storage.stimulus_counts import recount
 
 
 @pytest.fixture(scope="module")

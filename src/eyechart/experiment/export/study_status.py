@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from statistics import median
 
 from sqlalchemy import select
@@ -16,7 +16,7 @@ from eyechart.experiment.export.export_tables import (
     human_records,
     pair_of,
 )
-from eyechart.experiment.quality.judging import judge_all
+from eyechart.experiment.quality.judging import has_left, judge_all
 from eyechart.experiment.storage.database_tables import (
     ACTIVE,
     FAILED,
@@ -92,7 +92,7 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
         kept = counted(judged)
         groups = tuple(_groups(db, study.id, kept))
     records = [session.record for session in judged]
-    states = Counter(state_of(record, config, now) for record in records)
+    states = Counter(participant_state(record, config, now) for record in records)
     n_counting = sum(len(session.record.of("main")) for session in judged if session.verdict.counts)
     times = [
         (record.finished_at - record.created_at).total_seconds() / 60
@@ -117,11 +117,10 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
     )
 
 
-def state_of(record: SessionRecord, config: StudyConfig, now: datetime) -> str:
-    """Return one of STATES; whoever did nothing for as long as a trial may take has dropped out."""
+def participant_state(record: SessionRecord, config: StudyConfig, now: datetime) -> str:
+    """Return one of STATES, as participants are counted by."""
     if record.state == ACTIVE:
-        gone = now - record.last_seen > timedelta(minutes=config.lease_minutes)
-        return LEFT if gone else GOING
+        return LEFT if has_left(record, config, now) else GOING
     return NOT_PASSED if record.state == FAILED else DONE
 
 

@@ -15,8 +15,8 @@ from eyechart.experiment.quality import rules_v1
 from eyechart.experiment.quality.rules_v1 import QualityRule
 from eyechart.experiment.storage.database_tables import ACTIVE, ExclusionRow, SessionRow, StudyRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy
-from eyechart.experiment.storage.leases import give_back
 from eyechart.experiment.storage.session_records import SessionRecord, TrialResponse, read_sessions
+from eyechart.experiment.storage.stimulus_counts import give_back
 from eyechart.experiment.study_config import StudyConfig, config_from
 
 VERSION = 1
@@ -160,8 +160,13 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
 
 def has_ended(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
     """Whether a session is over, or was left so long ago that nobody will come back."""
-    gone = now - record.last_seen > timedelta(minutes=config.lease_minutes)
-    return record.state != ACTIVE or gone
+    return record.state != ACTIVE or has_left(record, config, now)
+
+
+def has_left(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
+    """Whether the participant did nothing for as long as a trial may take, in an open session."""
+    silent = now - record.last_seen
+    return record.state == ACTIVE and silent > timedelta(minutes=config.lease_minutes)
 
 
 def stored_config(study: StudyRow) -> StudyConfig:

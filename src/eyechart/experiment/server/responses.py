@@ -19,7 +19,7 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
-from eyechart.experiment.storage.leases import take_again
+from eyechart.experiment.storage.stimulus_counts import take_again
 from eyechart.experiment.study_config import StudyConfig
 
 StoredTrial = Row[int, str, str, int, datetime, str, bytes | None]

@@ -13,7 +13,7 @@ from eyechart.experiment.server.request_limits import JOINS, PER_ADDRESS, PER_TO
 from eyechart.experiment.server.routes import is_built, make_app
 from eyechart.experiment.storage.database_tables import PictureRow, StimulusRow
 from eyechart.experiment.storage.experiment_folder import OpenStudy, StudyFolder, connect_study
-from eyechart.experiment.storage.leases import recount
+from eyechart.experiment.storage.stimulus_counts import recount
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ from eyechart.experiment.storage.database_tables import (
     SessionRow,
     TrialRow,
 )
-from eyechart.experiment.storage.leases import drop_all, give_back
+from eyechart.experiment.storage.stimulus_counts import drop_all, give_back
 from eyechart.experiment.study_config import StudyConfig
 
 PHASES = ("practice", "qualification", "main")

@@ -32,7 +32,7 @@ from eyechart.experiment.storage.database_tables import (
     StudyRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
-from eyechart.experiment.storage.leases import drop_all
+from eyechart.experiment.storage.stimulus_counts import drop_all
 from eyechart.experiment.storage.tokens import (
     completion_code,
     make_token,

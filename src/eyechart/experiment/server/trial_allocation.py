@@ -42,7 +42,7 @@ from eyechart.experiment.storage.database_tables import (
     TrialRow,
 )
 from eyechart.experiment.storage.experiment_folder import OpenStudy
-from eyechart.experiment.storage.leases import count, release_expired
+from eyechart.experiment.storage.stimulus_counts import count, release_expired
 from eyechart.experiment.storage.tokens import new_public_id
 from eyechart.experiment.study_config import StudyConfig
 

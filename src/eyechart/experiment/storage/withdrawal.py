@@ -16,7 +16,7 @@ from eyechart.experiment.storage.database_tables import (
     SessionRow,
     TrialRow,
 )
-from eyechart.experiment.storage.leases import recount_some
+from eyechart.experiment.storage.stimulus_counts import recount_some
 from eyechart.experiment.storage.tokens import pseudonym_digest
 
 

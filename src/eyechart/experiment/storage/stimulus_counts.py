@@ -1,4 +1,7 @@
-"""How often each stimulus is taken: by trials that are out, and by answers that count."""
+"""How often each stimulus is taken: by trials that are out, and by responses that count.
+
+How long a trial may be out, its lease, is `lease_minutes` in `study_config`.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
