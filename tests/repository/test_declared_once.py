@@ -32,6 +32,7 @@ from eyechart.predictions.engines import ENGINES
 from eyechart.scores.baseline_names import BASELINES
 from eyechart.scores.baseline_tables import built_in
 from eyechart.scores.registry import SCORES
+from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 from eyechart.structure.structure_settings import ORDERS, SubclassSettings, SuperclassSettings
 from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import PUBLISHED
@@ -200,6 +201,24 @@ def test_names_are_listed_where_they_are_declared_and_nowhere_else(kind):
 def test_exceptions_are_needed(kind):
     registry = REGISTRIES[kind]
     assert set(registry.reasons) <= set(listing_modules(registry.names))
+
+
+OTHER_NUMBERS = {
+    "overlap/overlap_settings.py": "the accuracy that is kept at the mild end of a range",
+    "pipeline/caveats.py": "a visual change",
+    "testsets/uniform.py": "how far a search steps",
+}
+"""Where a number is that of a level of intervals, and means something else."""
+
+
+def test_levels_of_intervals_are_written_once():
+    written = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in (CONFIDENCE, PUBLISHED_LEVEL)
+    }
+    assert written == {"stats/intervals.py", *OTHER_NUMBERS}
 
 
 @pytest.mark.parametrize("record, name, choices", CHOICES)

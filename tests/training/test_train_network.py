@@ -71,7 +71,7 @@ def test_the_command_says_how_often_its_network_is_right(home, trained):
     assert share > 0.5, "chance is a third"
     low, high = wilson_interval(share, 36, 0.95)
     assert f"Written: {path}, trained on contrast." in said
-    told = f"Right on {share:.3f} of 36 clean pictures (95 % interval {low:.3f} to {high:.3f})."
+    told = f"Accuracy {share:.3f} on 36 clean images (95 % interval {low:.3f} to {high:.3f})."
     assert told in said
 
 
@@ -117,7 +117,7 @@ def test_an_evaluation_takes_it_and_marks_what_it_was_trained_on(home, trained, 
 def test_without_corruptions_it_is_trained_on_clean_pictures(home, run, tmp_path):
     told = run(*words_of(home, tmp_path / "net.pt"))
     assert told.status == 0 and "trained on clean pictures" in told.out
-    assert "Right on" not in told.out
+    assert "Accuracy" not in told.out
     assert load_model(str(tmp_path / "net.pt"), CPU, trust=True).trained_on == ()
 
 

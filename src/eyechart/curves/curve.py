@@ -25,7 +25,7 @@ from eyechart.curves.methods import refit
 from eyechart.curves.pieces import stacked
 from eyechart.curves.replicates import Draws, ReplicateBins, draws_of, resample_bins
 from eyechart.stats.bootstrap import check_replicates
-from eyechart.stats.intervals import check_level, percentile_interval
+from eyechart.stats.intervals import CONFIDENCE, check_level, percentile_interval
 from eyechart.testsets.testset_settings import LEAST
 
 FEWEST_BINS = 2
@@ -131,11 +131,11 @@ class Curve:
             ),
         )
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
         """Return the percentile interval of the area; it knows nothing of unobserved ranges."""
         return percentile_interval(self.areas, level)
 
-    def band(self, delta_v: ArrayLike, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    def band(self, delta_v: ArrayLike, level: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
         """Return the lower and upper ends of the pointwise intervals at these visual changes."""
         tail = 50 * (1 - check_level(level))
         places = visual_changes(delta_v)

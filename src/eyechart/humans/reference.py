@@ -32,7 +32,7 @@ from eyechart.humans.placement import EXPERIMENTS, geirhos_responses
 from eyechart.humans.same_different import judgements_file
 from eyechart.humans.transfer import SimilarClasses, bare_name, is_direct, published_classes
 from eyechart.labels.categories import CATEGORIES
-from eyechart.stats.intervals import wilson_interval
+from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 from eyechart.testsets.testset_settings import LEAST
 
 METRICS = ("accuracy", "consistency")
@@ -71,7 +71,7 @@ class Point:
         """The share of hits."""
         return self.hits / self.n_responses
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
         """Return the binomial interval of the rate (Wilson), as if answers were independent."""
         return wilson_interval(round(self.hits) / self.n_responses, self.n_responses, level)
 

@@ -16,8 +16,8 @@ from eyechart.core.csv_table import CsvRow, column_names, read_rows
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
 from eyechart.humans.human_responses import DIFFERENT, SAME, Judgement
-from eyechart.stats.intervals import clustered_interval
-from eyechart.stats.p_values import CONFIDENCE, SIGNIFICANT, holm, sign_flip
+from eyechart.stats.intervals import CONFIDENCE, clustered_interval
+from eyechart.stats.p_values import SIGNIFICANT, holm, sign_flip
 
 FILE = "judgements.csv"
 COLUMNS = ("a", "b", "subject", "shown", "said")

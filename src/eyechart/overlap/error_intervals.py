@@ -13,8 +13,7 @@ from eyechart.overlap.benchmark_coverage import DirectTest
 from eyechart.overlap.matrix_intervals import resampled_shares
 from eyechart.scores.baseline_tables import Baseline
 from eyechart.scores.corruption_error import error_ratios
-from eyechart.stats.intervals import percentile_interval
-from eyechart.stats.p_values import CONFIDENCE
+from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 Interval = tuple[float, float]
 

@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import REPLICATES
 from eyechart.overlap.matrix import OverlapMatrix
 from eyechart.stats.bootstrap import check_replicates, draw_weights
-from eyechart.stats.intervals import percentile_interval
+from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 
 LEAST = 4
 """Corruptions that two matrices must share to be compared."""
@@ -60,7 +60,7 @@ def compare_matrices(
         names,
         len(first_scores),
         float(spearmanr(first_scores, other).statistic),
-        percentile_interval(drawn, 0.95),
+        percentile_interval(drawn, CONFIDENCE),
         float(pearsonr(first_scores, other).statistic),
         float(np.abs(first_scores - other).mean()),
         float((other - first_scores).mean()),

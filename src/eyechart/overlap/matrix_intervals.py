@@ -20,7 +20,7 @@ from eyechart.overlap.matrix import (
 )
 from eyechart.overlap.overlap_settings import LEAST_GAIN
 from eyechart.stats.bootstrap import check_replicates, draw_units, weight_blocks
-from eyechart.stats.intervals import check_level
+from eyechart.stats.intervals import CONFIDENCE, check_level
 
 AT_ONCE = 8_000_000
 """How many numbers are held at once, of the hits and of the weights each: 64 MB."""
@@ -53,7 +53,7 @@ def overlap_intervals(
     hits: ArrayLike,
     names: Sequence[str] | None = None,
     *,
-    level: float = 0.95,
+    level: float = CONFIDENCE,
     replicates: int = REPLICATES,
     seed: int = 0,
     least_gain: float = LEAST_GAIN,

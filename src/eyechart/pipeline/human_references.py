@@ -13,6 +13,7 @@ from eyechart.pipeline.settings import EvaluateSettings
 from eyechart.results.curve_results import HumanCurve, HumanPoint, sample_curve
 from eyechart.results.schema import HumanExperiment
 from eyechart.scores.scoring import OTHER_DEFINITION, Fit, human_curve
+from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 
 def find_humans(settings: EvaluateSettings) -> tuple[References | None, str]:
@@ -107,8 +108,8 @@ def _human_curve(reference: Reference, name: str, metric: str, fit: Fit) -> Huma
                 delta_v=point.delta_v,
                 answers=point.n_responses,
                 rate=point.rate,
-                interval95=point.interval(0.95),
-                interval83=point.interval(0.83),
+                interval95=point.interval(CONFIDENCE),
+                interval83=point.interval(PUBLISHED_LEVEL),
             )
             for point in points
         ),

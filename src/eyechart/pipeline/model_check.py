@@ -21,8 +21,7 @@ from eyechart.models.model import Model
 from eyechart.models.preprocessing import Channels, Preprocessing
 from eyechart.pipeline.settings import ModelCheckSettings
 from eyechart.predictions.batches import BatchSize, StimulusSource, predict_classes
-from eyechart.stats.intervals import wilson_interval
-from eyechart.stats.p_values import CONFIDENCE
+from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 TOLERANCE = 0.01
 """How far below the promise a model's interval may end: other files, other ways of resizing."""

@@ -14,6 +14,7 @@ from eyechart.curves.curve import Curve
 from eyechart.scores.curve_significance import Lead
 from eyechart.scores.human_relative import Areas
 from eyechart.stats.estimate import Estimate
+from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 CURVE_POINTS = 101
 DIGITS = 6
@@ -85,8 +86,8 @@ class ModelCurve(SampledCurve):
 def sample_curve(curve: Curve) -> SampledCurve:
     """Return the record of a fitted curve: its values and bands at evenly spaced visual changes."""
     delta_v = [index / (CURVE_POINTS - 1) for index in range(CURVE_POINTS)]
-    low95, high95 = curve.band(delta_v, 0.95)
-    low83, high83 = curve.band(delta_v, 0.83)
+    low95, high95 = curve.band(delta_v, CONFIDENCE)
+    low83, high83 = curve.band(delta_v, PUBLISHED_LEVEL)
     record = SampledCurve(
         delta_v=tuple(delta_v),
         values=_rounded(curve(delta_v)),

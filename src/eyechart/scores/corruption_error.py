@@ -19,7 +19,7 @@ from eyechart.scores.baseline_tables import (
     as_share,
     mean_errors,
 )
-from eyechart.stats.intervals import percentile_interval
+from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.suites.catalogue import list_corruptions
 
 ROUNDING = 1e-9
@@ -76,11 +76,11 @@ class ResampledErrors:
     relative: bool
     baseline: Baseline
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
         """Return the percentile interval of the mean; (NaN, NaN) if it is undetermined."""
         return percentile_interval(self.mean, level)
 
-    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+    def intervals(self, level: float = CONFIDENCE) -> dict[str, tuple[float, float]]:
         """Return the percentile interval of each one; (NaN, NaN) where it is undetermined."""
         return {name: percentile_interval(drawn, level) for name, drawn in self.values.items()}
 

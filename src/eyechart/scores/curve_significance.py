@@ -10,14 +10,11 @@ from eyechart.core.errors import UsageError
 from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
 from eyechart.stats.bootstrap import shuffle_replicates
-from eyechart.stats.intervals import percentile_interval
+from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
 from eyechart.stats.p_values import bootstrap_p_value
 
 GRID = np.linspace(0, 1, 401)
 """The visual changes at which curves are compared point by point."""
-
-PUBLISHED_LEVEL = 0.83
-"""Two such intervals that just touch differ at about 5 %, if they are equally wide."""
 
 TOUCHING = 1e-6
 """Intervals less apart than this touch: curves meet their anchors no more closely."""
@@ -130,7 +127,7 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
     largest = float(np.abs(gap[widest]))
     return Difference(
         area_difference=area,
-        interval=percentile_interval(areas, 0.95),
+        interval=percentile_interval(areas, CONFIDENCE),
         narrow_interval=percentile_interval(areas, PUBLISHED_LEVEL),
         p_value=bootstrap_p_value(np.abs(areas - area) >= abs(area)),
         largest=largest,

@@ -14,7 +14,6 @@ from eyechart.curves.density import UNIFORM, Density
 from eyechart.curves.pieces import have_same_breaks, stacked
 from eyechart.predictions.reading import Predictions
 from eyechart.scores.curve_significance import (
-    PUBLISHED_LEVEL,
     Lead,
     apart_ranges,
     check_comparable,
@@ -22,6 +21,7 @@ from eyechart.scores.curve_significance import (
 )
 from eyechart.stats.bootstrap import resample_sums, shuffle_replicates
 from eyechart.stats.estimate import Estimate, make_estimate
+from eyechart.stats.intervals import PUBLISHED_LEVEL
 
 ROLES = ("human_curve", "model_curve")
 NAMES = ("people", "model")

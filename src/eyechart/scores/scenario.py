@@ -7,7 +7,7 @@ import numpy as np
 from eyechart.curves.curve import Curve
 from eyechart.scores.curve_significance import TOUCHING, Lead, leads_at, resampled_gaps
 from eyechart.scores.human_relative import NAMES, Areas, compared_areas
-from eyechart.stats.intervals import check_level
+from eyechart.stats.intervals import CONFIDENCE, check_level
 
 VERDICTS = {
     (True, False): "people ahead",
@@ -37,7 +37,7 @@ class Scenario:
 
 
 def scenario(
-    human_curve: Curve, model_curve: Curve, level: float = 0.95, paired: bool = False
+    human_curve: Curve, model_curve: Curve, level: float = CONFIDENCE, paired: bool = False
 ) -> Scenario:
     """Return who is ahead of whom, by a bootstrap test along both curves at once.
 

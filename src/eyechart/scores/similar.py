@@ -3,7 +3,6 @@
 from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
 from eyechart.scores.curve_significance import (
-    PUBLISHED_LEVEL,
     Lead,
     apart_ranges,
     check_comparable,
@@ -11,7 +10,7 @@ from eyechart.scores.curve_significance import (
 )
 from eyechart.scores.human_relative import compared_areas, compared_scores
 from eyechart.stats.bootstrap import shuffle_replicates
-from eyechart.stats.intervals import percentile_interval
+from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_interval
 
 
 class SimilarDifference(Record):
@@ -35,7 +34,7 @@ def compare_corruptions(
     human: Curve,
     first: Curve,
     second: Curve,
-    level: float = 0.95,
+    level: float = CONFIDENCE,
     second_human: Curve | None = None,
 ) -> SimilarDifference:
     """Return how a model's scores differ between two corruptions that people meet alike.

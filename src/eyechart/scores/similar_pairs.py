@@ -21,7 +21,8 @@ from eyechart.humans.transfer import (
     SimilarClasses,
     grouped,
 )
-from eyechart.scores.curve_significance import PUBLISHED_LEVEL, resampled_gaps, unbroken_ranges
+from eyechart.scores.curve_significance import resampled_gaps, unbroken_ranges
+from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 from eyechart.stats.p_values import SIGNIFICANT, bootstrap_p_value, holm
 
 SIMULTANEOUS, PUBLISHED_RULE = "simultaneous", "published"
@@ -148,7 +149,7 @@ def _compared(
     largest = float(np.abs(gap).max())
     noise = np.abs(chance).max(axis=0)
     p = bootstrap_p_value(noise >= largest)
-    at_most = min(1.0, largest + float(np.quantile(noise, 0.95)))
+    at_most = min(1.0, largest + float(np.quantile(noise, CONFIDENCE)))
     return ComparedPair(a, b, metric, rule, p, p, largest, at_most, n_responses, UNDECIDED)
 
 

@@ -12,9 +12,18 @@ from pydantic import PrivateAttr
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.core.records import Real, Record
-from eyechart.stats.intervals import Interval, hull, percentile_interval, wilson_interval
+from eyechart.stats.intervals import (
+    CONFIDENCE,
+    PUBLISHED_LEVEL,
+    Interval,
+    hull,
+    percentile_interval,
+    wilson_interval,
+)
 
-LEVELS = (0.95, 0.83)
+LEVELS = (CONFIDENCE, PUBLISHED_LEVEL)
+"""Of the two intervals that every estimate holds."""
+
 ENOUGH = 40
 """Units from which on resampling them is trusted: for images 8 categories of 5."""
 
@@ -74,7 +83,7 @@ class Estimate(Record):
         """Whether both ends of the 95 % interval are determined."""
         return not any(isnan(end) for end in self.interval95)
 
-    def interval(self, level: float = 0.95) -> Interval:
+    def interval(self, level: float = CONFIDENCE) -> Interval:
         """Return the interval that holds the score at a level of confidence.
 
         Those at 0.95 and 0.83 are always known; others are percentiles of the replicates.

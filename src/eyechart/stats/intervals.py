@@ -16,6 +16,19 @@ from eyechart.core.errors import UsageError
 
 Interval = tuple[float, float]
 
+CONFIDENCE = 0.95
+"""The level of every interval that stands beside a number.
+
+Files and texts are written for it: fields such as `interval95` and `low95` of results.json, columns
+of results.csv, and the words "95 %". Another level is another file format.
+"""
+
+PUBLISHED_LEVEL = 0.83
+"""Two such intervals that just touch differ at about 5 %, if they are equally wide.
+
+Files are written for it too: `interval83`, `low83`.
+"""
+
 
 def check_level(level: float) -> float:
     """Return the level of an interval as a float; refuse what is no share of replicates.

@@ -13,10 +13,7 @@ from scipy.special import ndtr
 from eyechart.core.arrays import FloatArray, IntArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.intervals import Interval, percentile_interval
-
-CONFIDENCE = 0.95
-"""The level of every interval that stands beside a number."""
+from eyechart.stats.intervals import CONFIDENCE, Interval, percentile_interval
 
 SIGNIFICANT = 0.05
 """A difference is claimed where its p-value, corrected for the number of tests, is below this."""

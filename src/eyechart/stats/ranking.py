@@ -14,9 +14,8 @@ from scipy.stats import rankdata
 from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 from eyechart.stats.estimate import Estimate
-from eyechart.stats.intervals import Interval
+from eyechart.stats.intervals import CONFIDENCE, Interval
 from eyechart.stats.p_values import (
-    CONFIDENCE,
     SIGNIFICANT,
     check_comparable_value,
     holm,

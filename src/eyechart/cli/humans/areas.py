@@ -59,6 +59,8 @@ def areas(
 def _row(reference: "Reference", area: "HumanArea") -> list[str]:
     from rich.markup import escape
 
+    from eyechart.stats.estimate import LEVELS
+
     start = [escape(area.experiment), SCORES[area.metric]]
     if area.curve is None:
         all_responses = f"{reference.count(area.experiment):,}"
@@ -66,7 +68,7 @@ def _row(reference: "Reference", area: "HumanArea") -> list[str]:
     curve = area.curve
     # those behind this curve: consistency needs clean responses too, which not all images have
     responses = f"{curve.bins.counts.sum():,.0f}"
-    pairs = (curve.interval(0.95), curve.interval(0.83), curve.bounds)
+    pairs = (*map(curve.interval, LEVELS), curve.bounds)
     clean = "–" if curve.left is None else f"{curve.left:.3f}"
     spans = [f"{low:.3f}–{high:.3f}" for low, high in pairs]
     return [*start, f"{curve.area:.3f}", *spans, clean, f"{len(curve.bins.counts)}", responses]

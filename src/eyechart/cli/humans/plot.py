@@ -42,10 +42,11 @@ def plot(
     from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference
     from eyechart.scores.scoring import make_fit
+    from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
     if consistency and not by_class:
         raise UsageError("--consistency is for --by-class: add it, or leave --consistency out.")
-    percent = (83.0 if by_class else 95.0) if level is None else level
+    percent = 100 * (PUBLISHED_LEVEL if by_class else CONFIDENCE) if level is None else level
     if not 0 < percent < 100:
         raise UsageError(f"--level must be between 0 and 100, got {percent:g}.")
     check_file_to_write(out)

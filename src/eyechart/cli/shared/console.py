@@ -26,7 +26,7 @@ def share_text(share: "AccuracyEstimate | Estimate | None") -> str:
     """Return a share and its interval in percent: "61.5 (50.3–71.6)"; a dash for none."""
     if share is None:
         return "–"
-    low, high = share.interval if isinstance(share.interval, tuple) else share.interval(0.95)
+    low, high = share.interval if isinstance(share.interval, tuple) else share.interval()
     return f"{100 * share.value:.1f} ({100 * low:.1f}–{100 * high:.1f})".replace("-", "−")
 
 

@@ -1,6 +1,5 @@
 """`eyechart train network`: a network from scratch, on clean pictures or on corrupted ones too."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eyechart.cli.overlap.run import entries_of
@@ -11,11 +10,8 @@ from eyechart.training.recipe import Recipe
 from eyechart.training.training_settings import NetworkSettings
 
 if TYPE_CHECKING:
-    import torch
-
     from eyechart.core.progress import Progress
     from eyechart.images.imageset import ImageSet
-    from eyechart.training.data import LabelledImages
 
 
 @derived_options
@@ -29,6 +25,7 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
     from eyechart.core.locks import lock_file
     from eyechart.core.progress import NoProgress
     from eyechart.models.preprocessing import Preprocessing
+    from eyechart.training.clean_accuracy import clean_accuracy
     from eyechart.training.corruption_mixture import Mixture
     from eyechart.training.data import mean_and_deviation, training_data
     from eyechart.training.distributed import for_first, is_first_process, own_device
@@ -60,7 +57,12 @@ def network(settings: NetworkSettings, recipe: Recipe) -> None:
         return
     print(f"Written: {out}, trained on {', '.join(mixture.names) or 'clean pictures'}.")
     if test is not None:
-        print(_accuracy(out, test, where))
+        accuracy = clean_accuracy(out, test, where)
+        low, high = accuracy.interval
+        print(
+            f"Accuracy {accuracy.value:.3f} on {accuracy.n_images:,} clean images (95 % interval"
+            f" {low:.3f} to {high:.3f})."
+        )
 
 
 def _load(settings: NetworkSettings, progress: "Progress") -> "tuple[ImageSet, ImageSet | None]":
@@ -70,21 +72,3 @@ def _load(settings: NetworkSettings, progress: "Progress") -> "tuple[ImageSet, I
     if settings.images is None:
         return load_labelled(where, "pictures to train with", every, stimulus, progress), None
     return TrainingSources(settings.images, where, stimulus, every).load(progress)
-
-
-def _accuracy(out: Path, test: "LabelledImages", device: "torch.device") -> str:
-    """Return a sentence that says how often the network is right on clean pictures."""
-    from eyechart.models.find import load_model
-    from eyechart.stats.intervals import wilson_interval
-    from eyechart.training.data import Held
-    from eyechart.training.image_blocks import predict_held
-
-    model = load_model(str(out), device, trust=True)
-    held = Held(test, device)
-    (classes,) = predict_held([model], held)
-    share = float((classes == held.labels).double().mean())
-    low, high = wilson_interval(share, len(test), 0.95)
-    return (
-        f"Right on {share:.3f} of {len(test):,} clean pictures (95 % interval {low:.3f} to"
-        f" {high:.3f})."
-    )

@@ -30,7 +30,7 @@ from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import CLEAN, HumanResponses, Judgement
 from eyechart.humans.reference import Reference
 from eyechart.humans.same_different import PairResult, analyse
-from eyechart.stats.intervals import wilson_interval
+from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 PLACES = (0.2, 0.4, 0.6, 0.8)
 """Where on the axis of Δv the running curve is read off."""
@@ -130,7 +130,7 @@ def clean_rate(answers: HumanResponses) -> RateInterval | None:
     if not len(correct):
         return None
     share = float(correct.mean())
-    return RateInterval(share, *wilson_interval(share, len(correct), 0.95))
+    return RateInterval(share, *wilson_interval(share, len(correct), CONFIDENCE))
 
 
 def running_curves(answers: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:

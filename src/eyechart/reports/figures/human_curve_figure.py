@@ -24,9 +24,9 @@ from eyechart.reports.series.human_curves import (
 )
 from eyechart.reports.series.palette import COLOURS
 from eyechart.reports.series.report import Report
-from eyechart.scores.curve_significance import PUBLISHED_LEVEL
 from eyechart.scores.registry import PROPERTIES
 from eyechart.scores.scoring import Fit
+from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL
 
 HEIGHT = 2.3
 PROPERTY_COLOURS = {"accuracy": "#1f4e79", "consistency": "#a0522d"}
@@ -125,7 +125,9 @@ def _draw_points(
         )
 
 
-def draw_reference(reference: Reference, level: float = 0.95, fit: Fit | None = None) -> Figure:
+def draw_reference(
+    reference: Reference, level: float = CONFIDENCE, fit: Fit | None = None
+) -> Figure:
     """Return a panel for every experiment: its curves with their bands, and the rates behind them.
 
     `level`: of the bands. `fit`: how curves are fitted, as `evaluate` does it unless given.
