@@ -184,5 +184,9 @@ def argument_lines(record: type) -> str:
     for name in ordered:
         option = fields_of(record)[name].option
         text = f"{name}: {option.help}{' ' if option.python else ''}{option.python}"
-        lines.append(fill(text, 100, initial_indent=" " * 4, subsequent_indent=" " * 8))
+        indent, more = " " * 4, " " * 8
+        # names that have hyphens stay whole
+        lines.append(
+            fill(text, 100, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False)
+        )
     return "\n".join(lines)
