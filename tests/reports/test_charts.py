@@ -270,7 +270,7 @@ def test_areas_are_said_as_they_are(charts, found):
                 continue
             own = resolve(found, trace["meta"]["at"].removesuffix("/model_line/values"))["areas"]
             human, model = own["human"], own["model"]
-            wanted = f"people's area {human:.3f}<br>model's area {model:.3f}"
+            wanted = f"human area {human:.3f}<br>model area {model:.3f}"
             assert any(text.startswith(wanted) for text in texts)
             line = chart.spec["data"][trace["meta"]["against"]]
             assert line["meta"]["model"] == "people"
@@ -361,7 +361,7 @@ def test_mean_errors_stand_over_clean_ones_with_intervals_both_ways(report):
             found = (middle - bar["arrayminus"][0], middle + bar["array"][0])
             assert found == pytest.approx(tuple(ends), abs=2e-6)
     best = min(scores, key=scores.get)
-    assert f"{best} has the lowest mCE, {scores[best]:.1%}" in chart.alt
+    assert f"{best} has the lowest mCE, {100 * scores[best]:.1f} %" in chart.alt
 
 
 def many(report, count, corruptions):

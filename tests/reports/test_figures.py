@@ -146,7 +146,7 @@ def test_bars_next_to_people_are_the_scores_of_the_results(vcr):
     assert bars(in_title(figure, "HMRI"))[0] == [each.hmri.value for each in own]
     assert bars(in_title(figure, "MRSI"))[0] == [each.mrsi.value for each in own]
     said = {text.get_text() for text in texts(figure)}
-    assert {f"{each.hmri.value:.2f}" for each in own} <= said
+    assert {f"{each.hmri.value:.3f}" for each in own} <= said
     ticks = [label.get_text() for label in in_title(figure, "HMRI").get_yticklabels()]
     assert ticks == [model.short for model in part.models]
 

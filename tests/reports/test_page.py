@@ -17,7 +17,7 @@ from PIL import Image
 
 from changing import replace
 from eyechart.core.errors import UsageError
-from eyechart.reports.html.cells import chance, count, delta, hundredths, percent, score
+from eyechart.reports.html.cells import chance, count, delta, hundredths, percent, style_of
 from eyechart.reports.html.charts.report_charts import charts_of
 from eyechart.reports.html.page import is_page
 from eyechart.reports.html.report_page import render_report, write_report
@@ -32,6 +32,7 @@ from eyechart.reports.words import (
 )
 from eyechart.results.runs import Board
 from eyechart.results.standings import stand
+from eyechart.scores.registry import SCORES
 from nonempty import at_least_one
 from report_pages import OWN_SUITE, Page, at, files_of, with_results
 from report_runs import HOSTILE, MODELS
@@ -102,7 +103,10 @@ def test_every_trace_is_of_the_model_and_the_corruption_that_it_names(any_page):
 
 
 def test_numbers_round_as_they_are_read():
-    assert score(0.12345) == "0.123" and delta(-0.5) == "−0.50" and delta(-0.001) == "0.00"
+    area, mce = SCORES["r_a"], SCORES["mce"]
+    assert style_of(area)(0.12345) == "0.123" and style_of(area, is_short=True)(0.12345) == "0.12"
+    assert style_of(mce)(-0.12345) == "−12.3" and style_of(mce)(-0.0001) == "0.0"
+    assert delta(-0.5) == "−0.50" and delta(-0.001) == "0.00"
     assert percent(0.955) in ("95\u00a0%", "96\u00a0%") and hundredths(0.7669) == "76.7"
     assert count(6400) == "6,400" and count(1.5) == "1.5"
     assert chance(0.0004) == "<\u00a00.001" and chance(0.04) == "0.040"

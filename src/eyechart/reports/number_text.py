@@ -1,6 +1,11 @@
-"""Numbers as text: scores with their intervals, ranks, and what stands where there is none."""
+"""Numbers as text: intervals of scores, visual changes, ranks, p-values, and none at all.
+
+How many decimals a score has, and whether it is in percent, its declaration says: `Score.text`.
+"""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,24 +25,38 @@ def known(end: float | None) -> float | None:
     return None if end is None or math.isnan(end) else end
 
 
-def interval_text(ends: Ends, decimals: int, scale: float = 1) -> str:
-    """Return both ends times `scale`, as "0.12–0.34", or "undetermined"."""
+def interval_text(ends: Ends, text: Callable[[float], str]) -> str:
+    """Return both ends, each written by `text`, as "0.12–0.34", or "undetermined"."""
     low, high = map(known, ends)
     if low is None or high is None:
         return UNDETERMINED
-    return f"{scale * low:.{decimals}f}–{scale * high:.{decimals}f}"
+    return f"{text(low)}–{text(high)}"
 
 
-def estimate_texts(
-    estimate: "Estimate", score: "Score", fewer_decimals: int = 1
-) -> tuple[str, str]:
-    """Return a score and its 95 % interval, percent where the field writes it so.
+def estimate_text(estimate: "Estimate | None", score: "Score") -> str:
+    """Return a score without its interval, a dash where there is none."""
+    return MISSING if estimate is None or not estimate.is_known else score.text(estimate.value)
 
-    `fewer_decimals`: that the interval has than the score.
-    """
-    value = f"{score.scale * estimate.value:.{score.decimals}f}" if estimate.is_known else MISSING
-    decimals = score.decimals - fewer_decimals
-    return value, interval_text(estimate.interval95, decimals, score.scale)
+
+def estimate_texts(estimate: "Estimate", score: "Score", is_short: bool = True) -> tuple[str, str]:
+    """Return a score and its 95 % interval; `is_short`: whether that has few decimals."""
+    text = partial(score.text, is_short=is_short)
+    return estimate_text(estimate, score), interval_text(estimate.interval95, text)
+
+
+def with_unit(value: float, score: "Score") -> str:
+    """Return a score as sentences have it: "0.623", or "62.3 %" where it is in percent."""
+    return score.text(value) + (" %" if score.is_percent else "")
+
+
+def percent_text(share: float, decimals: int = 0) -> str:
+    """Return a share in percent that is no score in percent: a confidence, an error on an axis."""
+    return f"{100 * share:z.{decimals}f} %"
+
+
+def delta_v_text(delta_v: float | None) -> str:
+    """Return a visual change with two decimals, a dash where it could not be measured."""
+    return MISSING if delta_v is None else f"{delta_v:z.2f}"
 
 
 def rank_text(ends: tuple[float, float]) -> str:

@@ -9,6 +9,7 @@ from functools import cache
 from eyechart.humans.reference import PACKAGED, find_reference
 from eyechart.humans.transfer import bare_name
 from eyechart.results.published_results import find_published
+from eyechart.scores.registry import SCORES
 
 TABLE = "vcr-table3"
 WHO = (
@@ -51,10 +52,10 @@ def packaged_caution(areas: Mapping[str, float]) -> str:
     `areas`: of accuracy, by corruption, in a run; where it has none that the paper implies, those
     of the default settings are told.
     """
-    implied = implied_areas()
+    implied, text = implied_areas(), SCORES["r_a"].text
     measured = {bare: area for name, area in areas.items() if (bare := bare_name(name)) in implied}
     compared = "; ".join(
-        f"{name.replace('_', ' ')} {area:.3f} against {implied[name]:.3f}"
+        f"{name.replace('_', ' ')} {text(area)} against {text(implied[name])}"
         for name, area in (measured or packaged_areas()).items()
     )
     return (

@@ -286,10 +286,7 @@ def _html_cell(scores: Mapping[str, Estimate], score: Score) -> str:
     if score.name not in scores:
         return "<td></td>"
     estimate = scores[score.name]
-    value, low, high = (
-        f"{number * score.scale:.{score.decimals}f}"
-        for number in (estimate.value, *estimate.interval(0.95))
-    )
+    value, low, high = map(score.text, (estimate.value, *estimate.interval()))
     return f"<td>{value} ({low}–{high})</td>"
 
 

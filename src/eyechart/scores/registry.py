@@ -88,6 +88,24 @@ class Score:
         return 1 if self.is_percent else 3
 
     @property
+    def few_decimals(self) -> int:
+        """How many are printed where space is scarce, or the images too few for more."""
+        return self.decimals - 1
+
+    def text(self, value: float, *, is_short: bool = False, is_signed: bool = False) -> str:
+        """Return a value as it is written everywhere, without a unit.
+
+        `is_short`: with few decimals. `is_signed`: with a plus before it, as a difference has.
+
+        Example:
+            >>> SCORES["r_a"].text(0.62349), SCORES["mce"].text(0.62349)
+            ('0.623', '62.3')
+        """
+        decimals = self.few_decimals if is_short else self.decimals
+        # z: what rounds to 0 has no minus
+        return f"{self.scale * value:{'+' if is_signed else ''}z.{decimals}f}"
+
+    @property
     def column(self) -> str:
         """Its column in results.csv, whose lines are of one property each: "r"."""
         return self.name.removesuffix(f"_{self.letter}") if self.letter else self.name

@@ -1,4 +1,4 @@
-"""The four areas between a model's curve and people's: below each, and where one is ahead."""
+"""The four areas between a model's curve and the human one: below each, and where one is ahead."""
 
 from functools import partial
 
@@ -23,8 +23,8 @@ from eyechart.reports.words import suite_title
 from eyechart.scores.registry import PROPERTIES
 
 HEIGHT = 1.6
-NUMBER = 24
-"""Room for a number before its name, in points."""
+DIGIT = 4.8
+"""Room for a digit of the numbers before their names, in points."""
 BOTH = "#e4e4e4"
 TINTS = {"people": "#fbe9c6", "model": "#cfe4f1"}
 HATCHES = {"people": "/" * 5, "model": "\\" * 5}
@@ -32,16 +32,16 @@ HATCHES = {"people": "/" * 5, "model": "\\" * 5}
 
 @planned
 def plan_areas(report: Report) -> Planned:
-    """Return a figure for each model that stands next to people."""
+    """Return a figure for each model that is compared with humans."""
     for part in report.parts:
         for model in part.models:
             series = area_panels_of(part, model)
             if not series:
-                yield f"No areas of {suite_title(part.suite)}: there are no people to compare with."
+                yield f"No areas of {suite_title(part.suite)}: there are no humans to compare with."
                 continue
             words = ("areas", *suite_words(report, part), model.short)
             caption = (
-                f"{model.short} next to people: areas below both curves, and where one is ahead."
+                f"{model.short} next to humans: areas below both curves, and where one is ahead."
             )
             yield Drawing(words, caption, partial(draw_areas, series))
 
@@ -59,14 +59,14 @@ def draw_areas(series: list[AreaPanel]) -> Figure:
     legend(
         figure,
         [
-            key("people", PEOPLE_COLOUR, linewidth=1.6),
+            key("humans", PEOPLE_COLOUR, linewidth=1.6),
             key(drawable(series[0].model.short), AREAS["model"][1], linestyle="--", linewidth=1.6),
             Patch(facecolor=BOTH, label="below both curves"),
             *(
                 Patch(
                     facecolor=TINTS[side], edgecolor=AREAS[side][1], hatch=HATCHES[side],
                     linewidth=0,
-                    label=f"{side} ahead",
+                    label=AREAS[side][0],
                 )
                 for side in ("people", "model")
             ),
@@ -90,9 +90,9 @@ def _draw_panel(axes: Axes, panel: AreaPanel) -> None:
     axes.plot(change, human, color=PEOPLE_COLOUR, linewidth=1.6)
     axes.plot(change, model, color=AREAS["model"][1], linestyle="--", linewidth=1.6)
     rows = (*panel.areas, *panel.scores)
-    numbers = ["–" if value is None else f"{value:.3f}" for _, value in rows]
-    for text, shift in (("\n".join(numbers), 0), ("\n".join(name for name, _ in rows), NUMBER)):
+    names, numbers = zip(*rows, strict=True)
+    for texts, shift in ((numbers, 0.0), (names, DIGIT * max(map(len, numbers)))):
         axes.annotate(
-            text, (0.04, 0.03), (shift, 0), xycoords="axes fraction",
+            "\n".join(texts), (0.04, 0.03), (shift, 0), xycoords="axes fraction",
             textcoords="offset points", fontsize=SMALL, va="bottom",
         )  # fmt: skip

@@ -43,6 +43,7 @@ from eyechart.reports.series.model_errors import (
 )
 from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import suite_title
+from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 HEIGHT, BARS_HEIGHT = 1.3, 1.75
@@ -53,7 +54,11 @@ WIDTH = 0.8
 
 MEAN = ErrorColumn("", "mean", "mCE")
 
-QUERY = "$^?$"
+WRITTEN_AS = SCORES["mce"]
+"""All errors of a table are in percent, with as many decimals as their mean; CE, of which there are
+many, with fewer."""
+
+QUERY, NO_NUMBER = "$^?$", "--"
 UNSURE = "its 95 percent interval is undetermined, for the baseline may have no error to divide by"
 
 
@@ -236,8 +241,9 @@ def error_table(suite: str, rows: Sequence[ErrorScores], relative: bool) -> str:
     for errors in rows:
         trained_on = [name for name in names if name in errors.model.results.marked]
         scores = errors.by_corruption(relative)
-        cells = [_cell(errors.clean_error, 1), _number(errors.mean(relative), 1, bool(trained_on))]
-        cells += [_number(scores.get(name), 0, name in trained_on) for name in names]
+        clean, mean = errors.clean_error, _number(errors.mean(relative), bool(trained_on))
+        cells = [NO_NUMBER if clean is None else WRITTEN_AS.text(clean), mean]
+        cells += [_number(scores.get(name), name in trained_on, is_short=True) for name in names]
         lines.append([tex(errors.model.short), *cells])
     has_marks = any(row.model.results.marked for row in rows)
     return "\n".join(
@@ -275,16 +281,11 @@ def _group_lines(groups: Sequence[tuple[str, int]]) -> list[str]:
     return [table_line(cells), "".join(rules)]
 
 
-def _cell(share: float | None, decimals: int, is_marked: bool = False) -> str:
-    if share is None:
-        return "--"
-    return f"{100 * share:.{decimals}f}" + (r"$^\dagger$" if is_marked else "")
-
-
-def _number(number: Estimate | None, decimals: int, is_marked: bool) -> str:
+def _number(number: Estimate | None, is_marked: bool, is_short: bool = False) -> str:
     if number is None or not number.is_known:
-        return _cell(None, decimals)
-    return _cell(number.value, decimals, is_marked) + (QUERY if _is_undetermined(number) else "")
+        return NO_NUMBER
+    marks = (r"$^\dagger$" if is_marked else "") + (QUERY if _is_undetermined(number) else "")
+    return WRITTEN_AS.text(number.value, is_short=is_short) + marks
 
 
 def _is_undetermined(number: Estimate | None) -> bool:

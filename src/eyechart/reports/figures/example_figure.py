@@ -14,6 +14,7 @@ from eyechart.humans.transfer import bare_name
 from eyechart.images.image_files import UNREADABLE
 from eyechart.reports.figures.drawings import Drawing, Planned, planned, suite_words
 from eyechart.reports.figures.paper_style import INK, MUTED, PAGE, RIGHT, SMALL, WRONG, drawable
+from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.image_strips import (
     ImageStrip,
     StripImage,
@@ -91,7 +92,7 @@ def draw_examples(models: Sequence[ModelEntry], strip: ImageStrip) -> Figure:
 
 
 def _draw_image(axes: Axes, image: StripImage, x: float, top: float) -> None:
-    _text(axes, x + SIDE / 2, LINE, f"{image.example.delta_v:.2f}", ha="center", color=INK)
+    _text(axes, x + SIDE / 2, LINE, delta_v_text(image.example.delta_v), ha="center", color=INK)
     try:
         with Image.open(image.path) as picture:
             levels = np.asarray(picture.convert("RGB"))

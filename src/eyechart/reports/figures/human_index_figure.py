@@ -44,7 +44,7 @@ from eyechart.reports.series.human_index import ScoreBar, score_bars
 from eyechart.reports.series.palette import PEOPLE_COLOUR
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.words import corruption_title, suite_title
-from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.registry import PROPERTIES, SCORES
 
 ROW = 0.155
 """Height of a bar with its room, in inches."""
@@ -100,12 +100,12 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
     for index, letter in enumerate(rows):
         panel = curve_panel(part.models, space, corruption, letter, human_scale=True)
         bars = _bars(panel)
-        for column, (score, sign) in enumerate(bars):
+        for column, (name, sign) in enumerate(bars):
             # a single score takes the room of both
             cells = slice(column, column + 1) if len(bars) > 1 else slice(0, len(widths) - 1)
             axes = figure.add_subplot(grid[index, cells], title=f"{next(named)} {sign}")
-            series = score_bars(part.models, space, letter, corruption, score)
-            _draw_bars(axes, series, looks, is_share=score != "mrsi")
+            series = score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
+            _draw_bars(axes, series, looks, is_share=name != "mrsi")
             axes.tick_params(labelleft=column == 0)
         scale = ", less chance" if panel.is_corrected else ""
         title = f"{next(named)} {PROPERTIES[letter]} $s_{letter}${scale}"
@@ -117,10 +117,10 @@ def draw_people_index(part: Part, space: str, corruption: str) -> Figure:
 
 
 def _bars(panel: CurvePanel) -> list[tuple[str, str]]:
-    """Return the scores that are drawn beside curves, and their signs."""
+    """Return the scores that are drawn beside curves, without the letter, and their signs."""
     if panel.humans is not None:
         return [("hmri", rf"$HMRI_{panel.letter}$"), ("mrsi", rf"$MRSI_{panel.letter}$")]
-    return [("robustness", rf"$\mathcal{{R}}_{panel.letter}$")]
+    return [("r", rf"$\mathcal{{R}}_{panel.letter}$")]
 
 
 def _keys(with_people: bool, has_gaps: bool) -> list[Line2D]:
@@ -140,8 +140,7 @@ def _draw_bars(
     values = real([bar.value for bar in bars])
     low = real([bar.interval95[0] for bar in bars])
     high = real([bar.interval95[1] for bar in bars])
-    labels = ["–" if np.isnan(value) else f"{value:.2f}" for value in values]
-    draw_bars(axes, in_order, np.nan_to_num(values), (low, high), labels)
+    draw_bars(axes, in_order, np.nan_to_num(values), (low, high), [bar.text for bar in bars])
     top = np.nanmax(np.r_[high, values, 0.05])
     axes.set_xlim(0, 1 if is_share else min(1, 1.25 * top))
     axes.tick_params(axis="y", pad=26)

@@ -63,8 +63,7 @@ def _draw_way(axes: Axes, panel: RankPanel, way: str, looks: dict[str, Look]) ->
     scores = [panel.score(way, model) for model in panel.models]
     in_order = [looks[model.name] for model in panel.models]
     labels = [
-        f"{score.value:.3f} ({panel.rank(way, model):g})"
-        for model, score in zip(panel.models, scores, strict=True)
+        f"{panel.score_text(way, model)} ({panel.rank(way, model):g})" for model in panel.models
     ]
     low, high = np.transpose([score.interval95 for score in scores])
     draw_bars(axes, in_order, np.array([score.value for score in scores]), (low, high), labels)

@@ -7,7 +7,13 @@ from typing import Any
 from markupsafe import Markup
 
 from eyechart.pipeline.caveats import MARK, MEANING
-from eyechart.reports.number_text import UNDETERMINED, known
+from eyechart.reports.number_text import (
+    UNDETERMINED,
+    delta_v_text,
+    known,
+    p_value_text,
+    percent_text,
+)
 from eyechart.reports.series.report import ModelEntry, Report, pointer
 from eyechart.results.schema import Results
 from eyechart.scores.registry import Score
@@ -18,48 +24,42 @@ SPACE = "\u00a0"
 NOTHING = Markup('<span class="none">–</span>')
 
 
-def score(value: float) -> str:
-    """Return a score of 0…1 with three decimals."""
-    return _signed(f"{value:.3f}")
+Style = Callable[[float], str]
+
+
+def style_of(score: Score, is_short: bool = False) -> Style:
+    """Return how the page prints a score: as it is declared; `is_short`: with few decimals."""
+    return lambda value: _typeset(score.text(value, is_short=is_short))
 
 
 def delta(value: float) -> str:
-    """Return a visual change, or what needs no more, with two decimals."""
-    return _signed(f"{value:.2f}")
+    """Return a visual change, or what needs no more decimals."""
+    return _typeset(delta_v_text(value))
 
 
 def percent(value: float) -> str:
     """Return a share in whole percent."""
-    return _signed(f"{100 * value:.0f}{SPACE}%")
+    return _typeset(percent_text(value))
 
 
 def hundredths(value: float) -> str:
-    """Return a share in percent with a decimal and without the sign: for tables in percent."""
-    return _signed(f"{100 * value:.1f}")
+    """Return a share that is no score, in percent without the sign: for tables in percent."""
+    return _typeset(f"{100 * value:z.1f}")
 
 
 def count(value: float) -> str:
     """Return a whole number with separators of thousands; others as short as they can be."""
-    return _signed(f"{value:,.0f}" if float(value).is_integer() else f"{value:,g}")
+    return _typeset(f"{value:z,.0f}" if float(value).is_integer() else f"{value:z,g}")
 
 
 def chance(value: float) -> str:
     """Return a p-value."""
-    return f"<{SPACE}0.001" if value < 0.001 else f"{value:.3f}"
+    return _typeset(p_value_text(value))
 
 
-def _signed(text: str) -> str:
-    if text.startswith("-") and not text.strip("-0.,%" + SPACE):
-        text = text[1:]
-    return text.replace("-", "−")
-
-
-Style = Callable[[float], str]
-
-
-def style_of(declared: Score) -> Style:
-    """Return how the page prints a score."""
-    return hundredths if declared.is_percent else score
+def _typeset(text: str) -> str:
+    """Return a number as pages set it: with a minus that is no hyphen, on the line of its unit."""
+    return text.replace("-", "−").replace(" ", SPACE)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from eyechart.reports.html.cells import (
     delta,
     hundredths,
     numbers_of,
-    score,
     style_of,
 )
 from eyechart.reports.html.html_table import (
@@ -38,7 +37,8 @@ def pair_table(part: Part, index: int) -> Table | None:
     standings = part.standings
     if not standings.pairs:
         return None
-    style = style_of(SCORES[standings.by])
+    score = SCORES[standings.by]
+    style = style_of(score)
     rows = []
     for pair in standings.pairs:
         text = "no claim" if standings.verdict else "yes" if pair.corrected < SIGNIFICANT else "no"
@@ -49,12 +49,12 @@ def pair_table(part: Part, index: int) -> Table | None:
         rows.append(TableRow((*names, difference, *chances, text)))
     columns = (
         *text_columns("First", "Second"),
-        Column(f"First less second{' (%)' if style is hundredths else ''}"),
+        Column(f"First less second{' (%)' if score.is_percent else ''}"),
         Column("p"),
         Column("p, Holm", hint="corrected for the number of pairs"),
         *text_columns("Different?"),
     )
-    caption = f"Paired tests by {SCORES[standings.by].symbol}, {suite_title(part.suite)}"
+    caption = f"Paired tests by {score.symbol}, {suite_title(part.suite)}"
     return Table(f"pairs-{index}", caption, columns, tuple(rows), True, standings.verdict)
 
 
@@ -153,8 +153,8 @@ def _similar_rows(
                 corruption_title(pair.second),
                 PROPERTIES[pair.property],
                 "one curve" if pair.human_curves == 1 else "both corruptions",
-                _difference(numbers, path, "hmri"),
-                _difference(numbers, path, "mrsi"),
+                _difference(numbers, path, "hmri", pair.property),
+                _difference(numbers, path, "mrsi", pair.property),
                 Markup("; ").join(_ranges(numbers, pair, path)) or NOTHING,
             )
         )
@@ -166,9 +166,10 @@ def _is_clear(pair: SimilarPair) -> bool:
     return any(low > 0 or high < 0 for low, high in ends)
 
 
-def _difference(numbers: Numbers, path: Steps, name: str) -> Estimated:
-    value = numbers.cell(score, *path, f"delta_{name}")
-    ends = [numbers.cell(score, *path, f"{name}_interval", end) for end in (0, 1)]
+def _difference(numbers: Numbers, path: Steps, name: str, letter: str) -> Estimated:
+    style = style_of(SCORES[f"{name}_{letter}"])
+    value = numbers.cell(style, *path, f"delta_{name}")
+    ends = [numbers.cell(style, *path, f"{name}_interval", end) for end in (0, 1)]
     return Estimated(value, *ends)
 
 

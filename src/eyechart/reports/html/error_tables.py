@@ -9,9 +9,9 @@ from eyechart.reports.html.cells import (
     CellContent,
     NumberCell,
     compared,
-    hundredths,
     marked,
     numbers_of,
+    style_of,
 )
 from eyechart.reports.html.html_table import Column, Table, TableRow, text_columns
 from eyechart.reports.html.leaderboard_table import model_label
@@ -67,11 +67,11 @@ def _row(
     overall: CellContent = NOTHING
     if row.mean(name == "relative_ce") is not None:
         is_marked = is_mean_marked(report.runs[model.run], model.results, row.space, mean)
-        overall = marked(numbers.estimate(hundredths, *home, mean), is_marked)
+        overall = marked(numbers.estimate(style_of(SCORES[mean]), *home, mean), is_marked)
     cells = (
         marked(
             _queried(
-                numbers.cell(hundredths, *home, name, corruption, "value"),
+                numbers.cell(style_of(SCORES[name]), *home, name, corruption, "value"),
                 not table[corruption].has_interval,
             ),
             corruption in model.results.marked,
@@ -81,8 +81,8 @@ def _row(
         for corruption in corruptions
     )
     # what clean accuracy leaves, so that the page has one clean error: those behind relative CE are
-    # of the pictures as often as each was drawn
-    clean = compared(hundredths, row.clean_error)
+    # of the images as often as each was drawn; it is written as the scores beside it
+    clean = compared(style_of(SCORES[mean]), row.clean_error)
     return TableRow((model_label(model), clean, overall, *cells), model.name)
 
 

@@ -136,7 +136,7 @@ def _alt(example: ExampleImage) -> str:
     title = example.truth or "a picture without a label"
     if example.corruption == CLEAN:
         return f"Clean picture: {title}"
-    how = "not measurable" if example.delta_v is None else f"{example.delta_v:.2f}"
+    how = "not measurable" if example.delta_v is None else delta(example.delta_v)
     return f"{corruption_title(example.corruption)}, visual change {how}: {title}"
 
 

@@ -9,8 +9,8 @@ from eyechart.reports.html.cells import (
     NumberCell,
     marked,
     numbers_of,
+    style_of,
 )
-from eyechart.reports.html.cells import score as score_style
 from eyechart.reports.html.html_table import (
     MANY,
     Column,
@@ -75,22 +75,26 @@ def _columns(part: Part) -> tuple[Column, ...]:
 def _row(report: Report, part: Part, space: str, corruption: str, score: Score) -> TableRow:
     path = score.path(corruption)
     shaded = (
-        _shaded(_cell(report, part, model, space, path), score, corruption in model.results.marked)
+        _shaded(
+            _cell(report, part, model, space, score, path),
+            score,
+            corruption in model.results.marked,
+        )
         for model in part.models
     )
     return TableRow((corruption_title(corruption), *shaded))
 
 
 def _cell(
-    report: Report, part: Part, model: ModelEntry, space: str, path: tuple[str, ...]
+    report: Report, part: Part, model: ModelEntry, space: str, score: Score, path: tuple[str, ...]
 ) -> Estimated | NumberCell | None:
-    """Return the score at a path below a label space, None if there is none."""
+    """Return a score at a path below a label space, None if there is none."""
     if find(model.space(space), path) is None:
         return None
     numbers, at = numbers_of(report, model), model.path(space, *path)
     if len(part.models) > MANY:
-        return numbers.cell(score_style, *at, "value")
-    return numbers.estimate(score_style, *at)
+        return numbers.cell(style_of(score), *at, "value")
+    return numbers.estimate(style_of(score), *at)
 
 
 def _shaded(
@@ -107,7 +111,7 @@ def _mean_row(report: Report, part: Part, space: str, score: Score) -> TableRow:
     cells: list[CellContent] = []
     for model in part.models:
         is_marked = is_mean_marked(report.runs[model.run], model.results, space, score.name)
-        cell = _cell(report, part, model, space, score.overall_path)
+        cell = _cell(report, part, model, space, score, score.overall_path)
         cells.append(NOTHING if cell is None else marked(cell, is_marked))
     has_all = all(
         find(model.space(space), score.path(corruption)) is not None
@@ -126,4 +130,4 @@ def _spans(
         if ends is None or None in ends:
             yield NOTHING
         else:
-            yield numbers_of(report, model).span(score_style, *model.path(space, *path))
+            yield numbers_of(report, model).span(style_of(score), *model.path(space, *path))

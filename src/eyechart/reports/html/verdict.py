@@ -21,13 +21,13 @@ from eyechart.reports.html.cells import (
     delta,
     numbers_of,
     percent,
-    score,
+    style_of,
 )
 from eyechart.reports.series.report import ModelEntry, Part, Report, Steps
 from eyechart.reports.words import corruption_words, listed, plural, short_names
 from eyechart.results.curve_results import HumanComparison
 from eyechart.results.human_caution import implied_areas, is_packaged, packaged_caution
-from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.registry import PROPERTIES, SCORES
 from eyechart.stats.p_values import SIGNIFICANT
 
 WIDE = 0.1
@@ -203,14 +203,17 @@ def _n_ahead(compared: Compared, side: str) -> int:
 
 
 def _next_to_people(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
-    hmri, mrsi = ((*path, "means", f"{name}_{letter}") for name in ("hmri", "mrsi"))
+    names = [f"{name}_{letter}" for name in ("hmri", "mrsi")]
+    hmri, mrsi = ((*path, "means", name) for name in names)
+    index, superiority = (
+        numbers.cell(style_of(SCORES[name]), *path, "means", name, "value") for name in names
+    )
     text = Markup("reaches {} of people’s {} over {} (HMRI {})").format(
         numbers.estimate(percent, *hmri),
         PROPERTIES[letter],
         _which(compared),
-        numbers.cell(score, *hmri, "value"),
+        index,
     )
-    superiority = numbers.cell(score, *mrsi, "value")
     if _n_ahead(compared, "model"):
         more = Markup(" and is ahead of them by {} of its own (MRSI {})")
         text += more.format(numbers.estimate(percent, *mrsi), superiority)
@@ -250,12 +253,12 @@ def _details(compared: Compared) -> Markup:
 
 def below_crowd(compared: Compared) -> Markup:
     """Return where the packaged human area is below the one that the VCR paper implies."""
-    implied = implied_areas()
+    implied, area = implied_areas(), style_of(SCORES["r_a"])
     areas = [
         Markup("{} {} against {}").format(
             corruption_words(scores.corruption),
-            scores.cell(score, "areas", "human"),
-            f"{implied[bare_name(scores.corruption)]:.3f}",
+            scores.cell(area, "areas", "human"),
+            area(implied[bare_name(scores.corruption)]),
         )
         for scores in compared
         if is_packaged(scores.people.reference)
@@ -335,7 +338,9 @@ def _open(compared: Compared) -> Markup:
     width, widest = max(widths, key=lambda pair: pair[0], default=(0.0, None))
     if widest is None or width < WIDE:
         return Markup("")
-    span = widest.numbers.span(delta, *widest.path, "hmri_bounds")
+    # the bounds of HMRI of either property are written alike
+    style = style_of(SCORES["hmri_a"], is_short=True)
+    span = widest.numbers.span(style, *widest.path, "hmri_bounds")
     text = Markup("Not every visual change was tested: under {} HMRI may be anywhere from {}.")
     return text.format(corruption_words(widest.corruption), span)
 
@@ -343,7 +348,8 @@ def _open(compared: Compared) -> Markup:
 def _no_claim(numbers: Numbers, path: Steps, letter: str, compared: Compared) -> Markup:
     pictures, classes = (numbers.cell(count, *path, name) for name in ("pictures", "classes"))
     indices = (
-        numbers.estimate(delta, *path, "means", f"{name}_{letter}") for name in ("hmri", "mrsi")
+        numbers.estimate(style_of(SCORES[name], is_short=True), *path, "means", name)
+        for name in (f"hmri_{letter}", f"mrsi_{letter}")
     )
     return Markup(
         "cannot be judged next to people: {} {} of {} {} are too few for a claim. As far as they"
@@ -389,7 +395,7 @@ def _claim(part: Part, model: ModelEntry, numbers: Numbers) -> Markup:
         return Markup("makes {} of the errors of {} (mCE)").format(mce, baseline)
     for name, text in AREA_CLAIMS.items():
         if name in present and name in scores.means:
-            value = numbers.cell(score, *path, "means", name, "value")
+            value = numbers.cell(style_of(SCORES[name]), *path, "means", name, "value")
             return Markup(text).format(numbers.estimate(percent, *path, "means", name), value)
     if "error" in scores.means:
         error = numbers.estimate(percent, *path, "means", "error")

@@ -6,13 +6,14 @@ A panel is one model under one corruption; charts and figures put panels side by
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from eyechart.reports.number_text import known
+from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.curves import Range, curve_panel
+from eyechart.reports.series.palette import AREAS
 from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
 from eyechart.reports.words import listed, places
 from eyechart.results.curve_results import HumanComparison
 from eyechart.scores.curve_significance import Lead
-from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.registry import PROPERTIES, SCORES
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,22 +31,23 @@ class AreaPanel(OfCorruption):
     at: tuple[str, ...]
 
     @property
-    def areas(self) -> tuple[tuple[str, float | None], ...]:
-        """The four areas, by their labels."""
-        areas = self.comparison.areas
+    def areas(self) -> tuple[tuple[str, str], ...]:
+        """The four areas, each with its label; they are written as R, which two of them are."""
+        areas, text = self.comparison.areas, SCORES[f"r_{self.letter}"].text
         return (
-            ("people", areas.human),
-            ("model", areas.model),
-            ("people ahead", areas.human_ahead),
-            ("model ahead", areas.model_ahead),
+            ("human area", text(areas.human)),
+            ("model area", text(areas.model)),
+            (AREAS["people"][0], text(areas.human_ahead)),
+            (AREAS["model"][0], text(areas.model_ahead)),
         )
 
     @property
-    def scores(self) -> tuple[tuple[str, float | None], ...]:
-        """HMRI and MRSI."""
+    def scores(self) -> tuple[tuple[str, str], ...]:
+        """HMRI and MRSI, each with its label."""
+        hmri, mrsi = (SCORES[f"{name}_{self.letter}"] for name in ("hmri", "mrsi"))
         return (
-            ("HMRI", known(self.comparison.hmri.value)),
-            ("MRSI", known(self.comparison.mrsi.value)),
+            ("HMRI", estimate_text(self.comparison.hmri, hmri)),
+            ("MRSI", estimate_text(self.comparison.mrsi, mrsi)),
         )
 
     def significant(self, side: str) -> list[Range]:
@@ -56,7 +58,7 @@ class AreaPanel(OfCorruption):
         """Return who is ahead where."""
         sentences = [
             f"{verb} ahead at Δv {places(ranges)}"
-            for side, verb in (("people", "people are"), ("model", "the model is"))
+            for side, verb in (("people", "humans are"), ("model", "the model is"))
             if (ranges := _ranges(self.comparison.leads, side))
         ]
         return f"{self.model.short}: {listed(sentences) or 'nobody is ahead'}"

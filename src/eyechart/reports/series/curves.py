@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
 from eyechart.reports.words import (
     corruption_words,
@@ -16,7 +17,7 @@ from eyechart.reports.words import (
 )
 from eyechart.results.curve_results import HumanComparison, ModelCurve, Numbers, SampledCurve
 from eyechart.results.model_results import PropertyResults
-from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.registry import PROPERTIES, SCORES
 
 PROPERTY_TITLES = {"a": "share of answers right", "p": "share of answers unchanged"}
 """What is drawn over visual change, by the property's letter."""
@@ -91,6 +92,10 @@ class CurvePanel(OfCorruption):
         return any(
             sum(end - start for start, end in curve.score.observed) < 0.98 for curve in self.curves
         )
+
+    def area_text(self, area: float) -> str:
+        """Return the area below a curve as text, of a model or of humans: it is written as R."""
+        return SCORES[f"r_{self.letter}"].text(area)
 
     def in_words(self) -> str:
         """Return what the panel shows: who is best, where curves cross, what is missing."""
@@ -234,11 +239,12 @@ def _order(panel: CurvePanel) -> str:
         return ""
     (most, best), (least, worst) = max(areas), min(areas)
     if len(areas) > 1 and most == least:
-        return f"the areas below all curves are {most:.3f}"
+        return f"the areas below all curves are {panel.area_text(most)}"
     if len(areas) == 1:
-        return f"the area below the curve of {best} is {most:.3f}"
+        return f"the area below the curve of {best} is {panel.area_text(most)}"
     return (
-        f"{best} has the largest area below its curve, {most:.3f}; {worst} the least, {least:.3f}"
+        f"{best} has the largest area below its curve, {panel.area_text(most)}; {worst} the least,"
+        f" {panel.area_text(least)}"
     )
 
 
@@ -252,7 +258,7 @@ def _crossing(panel: CurvePanel) -> str:
     crossed = crossings(first.curve.delta_v, first.curve.values, second.curve.values)
     if not crossed:
         return ""
-    where = listed([f"{delta_v:.2f}" for delta_v in crossed])
+    where = listed([delta_v_text(delta_v) for delta_v in crossed])
     if len(crossed) > 3:
         where = f"{len(crossed)} places"
     return f"{first.model.short} and {second.model.short} cross at {where}"
@@ -260,9 +266,10 @@ def _crossing(panel: CurvePanel) -> str:
 
 def _humans(panel: CurvePanel) -> str:
     if panel.humans is None:
-        apart = "people are compared on another scale, corrected for chance"
+        apart = "humans are compared on another scale, corrected for chance"
         return apart if panel.is_compared else ""
-    return "" if panel.humans.area is None else f"people's area is {panel.humans.area:.3f}"
+    area = panel.humans.area
+    return "" if area is None else f"the human area is {panel.area_text(area)}"
 
 
 def _missing(panel: CurvePanel) -> str:

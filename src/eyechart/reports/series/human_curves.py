@@ -11,6 +11,7 @@ import numpy as np
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve import Curve
 from eyechart.humans.reference import Reference, title
+from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.curves import PROPERTY_TITLES, Range, crossings
 from eyechart.reports.series.report import Report, pointer
 from eyechart.reports.words import listed
@@ -61,7 +62,7 @@ class HumanLine:
         crossed = crossings(self.delta_v, self.values, (0.5,) * len(self.values))
         if not crossed:
             return "stays on one side of one half"
-        return f"falls below one half at {crossed[0]:.2f}"
+        return f"falls below one half at {delta_v_text(crossed[0])}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,10 @@ Numbers with where they stand in results; bars and colours are left to whoever d
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eyechart.reports.series.curves import property_of
+from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.report import ModelEntry, Part
 from eyechart.reports.words import corruption_title, corruption_words
-from eyechart.scores.registry import PROPERTIES
+from eyechart.scores.registry import PROPERTIES, SCORES, Score, find
 from eyechart.stats.estimate import Estimate
 
 
@@ -18,6 +18,7 @@ class ScoreBar:
     """A model's score, None if it has none, and where its value stands in the report's results."""
 
     model: ModelEntry
+    score: Score
     number: Estimate | None
     at: str
 
@@ -30,6 +31,11 @@ class ScoreBar:
     def interval95(self) -> tuple[float | None, float | None]:
         """The ends of its interval."""
         return (None, None) if self.number is None else self.number.interval95
+
+    @property
+    def text(self) -> str:
+        """The score as text, a dash if there is none."""
+        return estimate_text(self.number, self.score)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +59,7 @@ class HumanIndex:
     def title(self) -> str:
         """What is compared with humans."""
         title = corruption_title(self.corruption) if self.corruption else "Mean over corruptions"
-        return f"{title}: {PROPERTIES[self.letter]} next to people"
+        return f"{title}: {PROPERTIES[self.letter]} next to humans"
 
     def in_words(self) -> str:
         """Return who comes nearest to humans, who least, and who is ahead of them."""
@@ -61,29 +67,29 @@ class HumanIndex:
         if self.corruption:
             where = f"under {corruption_words(self.corruption)}"
         first, last = self.hmri[0], self.hmri[-1]
-        text = f"{first.model.short} comes nearest to people's {PROPERTIES[self.letter]}, HMRI"
-        text += f" {first.value or 0.0:.3f}"
+        text = f"{first.model.short} comes nearest to human {PROPERTIES[self.letter]}, HMRI"
+        text += f" {first.text}"
         if len(self.hmri) > 1:
-            text += f"; {last.model.short} least, {last.value or 0.0:.3f}"
+            text += f"; {last.model.short} least, {last.text}"
         ahead = max(self.mrsi, key=lambda bar: bar.value or 0.0)
-        most = ahead.value or 0.0
-        more = f"; {ahead.model.short} is most ahead of people, MRSI {most:.3f}"
-        return (
-            f"Next to people, {where}: {text}{more if most > 0 else '; none is ahead of people'}."
-        )
+        more = "none is ahead of humans"
+        if ahead.value:
+            more = f"{ahead.model.short} is most ahead of humans, MRSI {ahead.text}"
+        return f"Next to humans, {where}: {text}; {more}."
 
 
 def human_index(part: Part, space: str, letter: str, corruption: str = "") -> HumanIndex | None:
     """Return the models' HMRI and MRSI in a label space, None if none is compared with humans."""
-    pairs = list(
-        zip(
-            score_bars(part.models, space, letter, corruption, "hmri"),
-            score_bars(part.models, space, letter, corruption, "mrsi"),
-            strict=True,
-        )
+    bars = (
+        score_bars(part.models, space, SCORES[f"{name}_{letter}"], corruption)
+        for name in ("hmri", "mrsi")
     )
     # of the means both must be there
-    ranked = [(one, two) for one, two in pairs if one.value is not None and two.number is not None]
+    ranked = [
+        (one, two)
+        for one, two in zip(*bars, strict=True)
+        if one.value is not None and two.number is not None
+    ]
     if not ranked:
         return None
     ranked.sort(key=lambda pair: -(pair[0].value or 0.0))
@@ -92,26 +98,16 @@ def human_index(part: Part, space: str, letter: str, corruption: str = "") -> Hu
 
 
 def score_bars(
-    models: Sequence[ModelEntry], space: str, letter: str, corruption: str, score: str
+    models: Sequence[ModelEntry], space: str, score: Score, corruption: str
 ) -> list[ScoreBar]:
-    """Return "hmri", "mrsi" or "robustness" of each model, in their order.
-
-    `corruption`: "" for the mean over corruptions, of HMRI and MRSI alone.
-    """
-    return [_bar(model, space, letter, corruption, score) for model in models]
-
-
-def _bar(model: ModelEntry, space: str, letter: str, corruption: str, score: str) -> ScoreBar:
-    if not corruption:
-        scores, name = model.space(space), f"{score}_{letter}"
-        number = None if scores is None else scores.means.get(name)
-        return ScoreBar(model, number, model.pointer("spaces", space, "means", name, "value"))
-    scored = property_of(model, space, corruption, letter)
-    steps = ["spaces", space, "corruptions", corruption, PROPERTIES[letter]]
-    if score == "robustness":
-        number = None if scored is None else scored.robustness
-    else:
-        people = None if scored is None else scored.people
-        number = None if people is None else people.hmri if score == "hmri" else people.mrsi
-        steps.append("people")
-    return ScoreBar(model, number, model.pointer(*steps, score, "value"))
+    """Return a score of each model, in their order; `corruption`: "" for the mean over all."""
+    path = score.path(corruption) if corruption else score.overall_path
+    return [
+        ScoreBar(
+            model,
+            score,
+            find(model.space(space), path),
+            model.pointer("spaces", space, *path, "value"),
+        )
+        for model in models
+    ]

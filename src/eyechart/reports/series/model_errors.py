@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from eyechart.reports.number_text import percent_text, with_unit
 from eyechart.reports.series.report import ModelEntry, OfCorruption, Part
 from eyechart.reports.words import (
     corruption_words,
@@ -15,6 +16,7 @@ from eyechart.reports.words import (
     title_below,
 )
 from eyechart.results.model_results import NormalizedErrors, SpaceResults
+from eyechart.scores.registry import SCORES
 from eyechart.stats.estimate import Estimate
 
 Mean = Literal["mce", "relative_mce"]
@@ -92,6 +94,7 @@ class MeanErrorPoint:
     """A model's mCE or relative mCE over its clean error."""
 
     row: ErrorScores
+    mean: Mean
     clean_error: float
     score: Estimate
     at: str
@@ -106,6 +109,16 @@ class MeanErrorPoint:
         """The mean error next to the baseline's."""
         return self.score.value
 
+    @property
+    def text(self) -> str:
+        """The mean error as text."""
+        return with_unit(self.value, SCORES[self.mean])
+
+    @property
+    def clean_text(self) -> str:
+        """The clean error as text, written as the mean beside it."""
+        return with_unit(self.clean_error, SCORES[self.mean])
+
 
 def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanErrorPoint]:
     """Return the models of which both the clean error and the mean are known."""
@@ -114,7 +127,7 @@ def mean_error_points(rows: Sequence[ErrorScores], mean: Mean) -> list[MeanError
         score, clean = row.mean(mean == "relative_mce"), row.clean_error
         if score is not None and score.is_known and clean is not None:
             at = row.model.pointer("spaces", row.space, "corruption_error", mean, "value")
-            points.append(MeanErrorPoint(row, clean, score, at))
+            points.append(MeanErrorPoint(row, mean, clean, score, at))
     return points
 
 
@@ -123,13 +136,13 @@ def mean_errors_in_words(part: Part, panels: Mapping[Mean, Sequence[MeanErrorPoi
     lowest = []
     for name, points in panels.items():
         best = min(points, key=lambda point: point.value)
-        lowest.append(f"{best.model.short} has the lowest {MEANS[name]}, {best.value:.1%}")
+        lowest.append(f"{best.model.short} has the lowest {MEANS[name]}, {best.text}")
     points = next(iter(panels.values()))
     clean = min(points, key=lambda point: point.clean_error)
     return (
-        f"Errors next to those of {part.standings.board.baseline} against errors on clean pictures,"
+        f"Errors next to those of {part.standings.board.baseline} against errors on clean images,"
         f" among {space_title(points[0].row.space)}; lower is better: {', '.join(lowest)};"
-        f" {clean.model.short} has the lowest error on clean pictures, {clean.clean_error:.1%}."
+        f" {clean.model.short} has the lowest error on clean images, {clean.clean_text}."
     )
 
 
@@ -167,6 +180,11 @@ class SeverityLine:
     errors: tuple[float, ...]
     at: tuple[str, ...]
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The errors as text: in percent, as the axis that they are drawn along."""
+        return tuple(percent_text(error, 1) for error in self.errors)
+
 
 @dataclass(frozen=True, eq=False)
 class SeverityPanel(OfCorruption):
@@ -180,17 +198,18 @@ class SeverityPanel(OfCorruption):
         """Return who has fewest and who most errors at the highest severity."""
         level = max(severity for line in self.lines for severity in line.severities)
         known = [
-            (line.errors[line.severities.index(level)], line.model.short)
+            (line.errors[place], line.model.short, line.texts[place])
             for line in self.lines
             if level in line.severities
+            for place in [line.severities.index(level)]
         ]
-        (least, best), (most, worst) = min(known), max(known)
-        text = f"{best} has fewest, {least:.1%}, {worst} most, {most:.1%}"
+        (least, best, few), (most, worst, many) = min(known), max(known)
+        text = f"{best} has fewest, {few}, {worst} most, {many}"
         if least == most:
-            text = f"{'all have' if len(known) > 1 else f'{best} has'} {least:.1%}"
+            text = f"{'all have' if len(known) > 1 else f'{best} has'} {few}"
         return (
-            f"Share of wrong answers at each severity of {corruption_words(self.corruption)}, among"
-            f" {space_title(self.space)}: at level {level:g} {text}."
+            f"Share of wrong predictions at each severity of {corruption_words(self.corruption)},"
+            f" among {space_title(self.space)}: at level {level:g} {text}."
         )
 
 

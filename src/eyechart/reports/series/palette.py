@@ -40,11 +40,11 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 """Of models' curves, in plotly's names; with ten colours, 30 models differ."""
 
 AREAS: Mapping[str, tuple[str, str]] = {
-    "people": ("people ahead", "#E69F00"),
+    "people": ("humans ahead", "#E69F00"),
     "model": ("model ahead", "#0072B2"),
     "both": ("both", "#009E73"),
 }
-"""Of the study's second figure: yellow only people's, blue only the model's, green both."""
+"""Of the study's second figure: yellow only humans', blue only the model's, green both."""
 
 
 SUITE_COLOURS: Mapping[str, tuple[str, str]] = {

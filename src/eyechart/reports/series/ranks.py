@@ -6,10 +6,15 @@ Scores and ranks come from comparing runs; no results.json has them.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from eyechart.reports.number_text import estimate_text
 from eyechart.reports.series.report import ModelEntry, Report
 from eyechart.reports.words import corruption_title, corruption_words, listed
 from eyechart.results.ranking_comparison import Rankings
+from eyechart.scores.registry import CURVE_SCORES, SCORES
 from eyechart.stats.estimate import Estimate
+
+DECLARED = {score.title: score for score in CURVE_SCORES}
+"""By the name of a way to rank, the score that it ranks by."""
 
 WAY_TITLES = {"R_a": "Rₐ on VCR", "R_p": "Rₚ on VCR"}
 
@@ -45,6 +50,10 @@ class RankPanel:
     def score(self, way: str, model: ModelEntry) -> Estimate:
         """Return by what a model is ranked."""
         return self.rankings.scores[way][model.name]
+
+    def score_text(self, way: str, model: ModelEntry) -> str:
+        """Return by what a model is ranked, as text; accuracy is written as error is."""
+        return estimate_text(self.score(way, model), DECLARED.get(way, SCORES["error"]))
 
     def rank(self, way: str, model: ModelEntry) -> float:
         """Return a model's rank."""

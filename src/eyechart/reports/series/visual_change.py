@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eyechart.humans.transfer import bare_name
+from eyechart.reports.number_text import delta_v_text
 from eyechart.reports.series.report import OfCorruption, Part, Report, pointer
 from eyechart.reports.words import corruption_words, suite_title
 from eyechart.results.ranking_comparison import shared_corruptions
@@ -48,8 +49,8 @@ class Spread(OfCorruption):
         step = 1 / len(counts)
         top = counts.index(max(counts))
         return (
-            f"{self.suite_title} has pictures from {filled[0] * step:.2f} to"
-            f" {(filled[-1] + 1) * step:.2f}, most at {(top + 0.5) * step:.2f}"
+            f"{self.suite_title} has images from {delta_v_text(filled[0] * step)} to"
+            f" {delta_v_text((filled[-1] + 1) * step)}, most at {delta_v_text((top + 0.5) * step)}"
         )
 
 

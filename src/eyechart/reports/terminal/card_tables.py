@@ -88,8 +88,8 @@ def _mark(is_marked: bool) -> str:
 
 
 def bracketed(estimate: Estimate, score: Score) -> str:
-    """Return a score with its 95 % interval, to three decimals or, in percent, to one."""
-    return "{} ({})".format(*estimate_texts(estimate, score, fewer_decimals=0))
+    """Return a score with its 95 % interval, both with all decimals: a card has space for them."""
+    return "{} ({})".format(*estimate_texts(estimate, score, is_short=False))
 
 
 def _title(score: Score) -> str:

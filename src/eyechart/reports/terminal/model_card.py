@@ -9,6 +9,7 @@ from markupsafe import Markup
 from eyechart.core.files import write_text
 from eyechart.images.stimulus import FILES, find_stimulus
 from eyechart.reports.html.verdict import verdict_on
+from eyechart.reports.number_text import delta_v_text, interval_text
 from eyechart.reports.series.overall_scores import overall_scores
 from eyechart.reports.series.report import Part, Report
 from eyechart.reports.terminal.card_tables import by_corruption, heading, leaderboards
@@ -185,5 +186,7 @@ def _gaps(space: SpaceResults, corruption: str) -> str:
             continue
         edges = [0.0, *(end for both in score.observed for end in both), 1.0]
         pairs = zip(edges[::2], edges[1::2], strict=True)
-        collected += [f"{low:.2f}–{high:.2f}" for low, high in pairs if high - low > 0.005]
+        collected += [
+            interval_text(ends, delta_v_text) for ends in pairs if ends[1] - ends[0] > 0.005
+        ]
     return listed(list(dict.fromkeys(collected)))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # these bring torch along, which most tables can do without
     from eyechart.overlap.balance import Balance
     from eyechart.overlap.benchmark_coverage import BenchmarkCoverage, DirectTest
+    from eyechart.scores.registry import Score
 
 Rows = list[tuple[str, ...]]
 Table = tuple[tuple[str, ...], Rows]
@@ -107,10 +108,11 @@ def up(threshold: float) -> str:
 
 def balance_table(balance: "Balance") -> Table:
     """Return all corruption errors in percent; rows trained on, columns tested on."""
+    mce = _mce()
     rows: Rows = []
     for model, errors in balance.errors.items():
-        mean = f"{100 * balance.means[model]:.1f}"
-        rows.append((model, mean, *(f"{100 * value:.0f}" for value in errors.values())))
+        short = (mce.text(value, is_short=True) for value in errors.values())
+        rows.append((model, mce.text(balance.means[model]), *short))
     name = "relative mCE" if balance.relative else "mCE"
     return (f"{'relative CE' if balance.relative else 'CE'}, %", name, *balance.benchmark), rows
 
@@ -147,22 +149,30 @@ def direct_table(
 
     `intervals`: those of each error, and of the "mean", if they are known.
     """
+    mce = _mce()
     rows: Rows = []
     sure = {name: (percent_range(ends),) for name, ends in (intervals or {}).items()}
     for name, errors in test.errors.items():
         helped = "yes" if name in test.helped else "no"
-        cells = f"{100 * test.standard[name]:.0f}", f"{100 * errors:.0f}"
+        cells = (mce.text(value, is_short=True) for value in (test.standard[name], errors))
         rows.append((name, *cells, *sure.get(name, ()), helped))
     mean, standard = test.means
-    rows.append(("mean", f"{100 * standard:.1f}", f"{100 * mean:.1f}", *sure.get("mean", ()), ""))
+    rows.append(("mean", mce.text(standard), mce.text(mean), *sure.get("mean", ()), ""))
     form = "relative CE" if test.relative else "CE"
     behind = ("95 %",) if sure else ()
     return (f"{form}, %", STANDARD, test.trained_on, *behind, "more robust"), rows
 
 
 def percent_range(ends: tuple[float, float]) -> str:
-    """Return the ends of an interval of shares in percent."""
-    return interval_text(ends, 1, 100)
+    """Return the ends of an interval of corruption errors, or of their spread, in percent."""
+    return interval_text(ends, _mce().text)
+
+
+def _mce() -> "Score":
+    """Return the score as which all corruption errors are written, also relative ones."""
+    from eyechart.scores.registry import SCORES
+
+    return SCORES["mce"]
 
 
 def score_text(score: float) -> str:

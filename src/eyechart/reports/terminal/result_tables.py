@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from eyechart.pipeline.caveats import MARK
-from eyechart.reports.number_text import MISSING, estimate_texts
+from eyechart.reports.number_text import MISSING, estimate_text, estimate_texts
 from eyechart.reports.terminal.columns import stacked
 from eyechart.reports.words import NO_REFERENCE, human_source, short_space
 from eyechart.results.model_results import CorruptionResults, ModelResults, SpaceResults
@@ -22,7 +22,8 @@ def tables(results: Results, width: int) -> Iterator[tuple[str, list["Table"]]]:
         for name, space in model.spaces.items():
             clean = space.clean_accuracy
             title = f"{model.name}, {short_space(name)} ({space.pictures} pictures)"
-            title += "" if clean is None else f", clean accuracy {clean.value:.3f}"
+            if clean is not None:
+                title += f", clean accuracy {estimate_text(clean, SCORES['clean_accuracy'])}"
             if space.corruption_error is not None:
                 title += f", CE in percent of {space.corruption_error.baseline}'s errors"
             mean = f"mean {MARK}" if set(results.config.means_over) & set(model.marked) else "mean"

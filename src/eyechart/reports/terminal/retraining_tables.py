@@ -53,14 +53,17 @@ def retraining_tables(retrained: "Retrained", width: int) -> Iterator[tuple[str,
 def _change_row(change: "ScoreChange", is_marked: bool, verdict: str) -> list[str]:
     from rich.markup import escape
 
-    low, high = change.difference.interval
     score = SCORES[change.score]
+    difference = score.text(change.difference.difference, is_signed=True)
+    low, high = (
+        score.text(end, is_short=True, is_signed=True) for end in change.difference.interval
+    )
     return [
         escape(change.corruption or CLEAN) + (f" {MARK}" if is_marked else ""),
         score.title,
         score_with_interval(change.before, score),
         score_with_interval(change.after, score),
-        f"{change.difference.difference:+.3f} [dim]{low:+.2f} to {high:+.2f}[/dim]",
+        f"{difference} [dim]{low} to {high}[/dim]",
         "no claim" if verdict else p_value_text(change.corrected),
         "no claim" if verdict else "apart" if change.is_apart else "overlap",
     ]
@@ -170,30 +173,30 @@ def shown_scores(rows: Sequence[RetrainedRow]) -> list[Score]:
 
 def retrained_cells(rows: Sequence[RetrainedRow]) -> list[list[str]]:
     """Return the cells of each row as text, scores first before, then after retraining."""
-    names = [score.name for score in shown_scores(rows)]
+    scores = shown_scores(rows)
     return [
-        [_label(row, rows), row.corruption, *(_cell(row.scores.get(name), when)
-                                              for when in (0, 1) for name in names)]
+        [_label(row, rows), row.corruption, *(_cell(row, score, when)
+                                              for when in (0, 1) for score in scores)]
         for row in rows
     ]  # fmt: skip
 
 
 def retrained_latex(rows: Sequence[RetrainedRow]) -> str:
     """Return the LaTeX table; what is better after retraining by its test is bold."""
-    names = [score.name for score in shown_scores(rows)]
-    count = len(names)
+    scores = shown_scores(rows)
+    count = len(scores)
     heads = [
         table_line(["", "", *(rf"\multicolumn{{{count}}}{{c}}{{{when}}}"
                        for when in ("Before retraining", "After retraining"))]),
         rf"\cmidrule(lr){{3-{count + 2}}}\cmidrule(lr){{{count + 3}-{2 * count + 2}}}",
-        table_line(["Model", "Corruption", *[SCORES[name].latex for name in names] * 2]),
+        table_line(["Model", "Corruption", *[score.latex for score in scores] * 2]),
     ]  # fmt: skip
     cells = [
         [
             tex(_label(row, rows)),
             tex(corruption_title(row.corruption)),
-            *(_cell(row.scores.get(name), 0) for name in names),
-            *(_bold(row.scores.get(name)) for name in names),
+            *(_cell(row, score, 0) for score in scores),
+            *(_bold(row, score) for score in scores),
         ]
         for row in rows
     ]
@@ -206,10 +209,11 @@ def _label(retrained: RetrainedRow, rows: Sequence[RetrainedRow]) -> str:
     return f"{retrained.model} ({retrained.space})" if several else retrained.model
 
 
-def _cell(score: BeforeAfter | None, when: int) -> str:
-    return "--" if score is None else f"{(score.before, score.after)[when]:.3f}"
+def _cell(row: RetrainedRow, score: Score, when: int) -> str:
+    values = row.scores.get(score.name)
+    return "--" if values is None else score.text((values.before, values.after)[when])
 
 
-def _bold(score: BeforeAfter | None) -> str:
-    text = _cell(score, 1)
-    return rf"\textbf{{{text}}}" if score is not None and score.is_better else text
+def _bold(row: RetrainedRow, score: Score) -> str:
+    values, text = row.scores.get(score.name), _cell(row, score, 1)
+    return rf"\textbf{{{text}}}" if values is not None and values.is_better else text

@@ -1,6 +1,6 @@
-"""The four areas between people's curve and a model's: below each, and where one is ahead.
+"""The four areas between the human curve and a model's: below each, and where one is ahead.
 
-As the study's second figure: the area of both is green, hatched yellow where people are ahead and
+As the study's second figure: the area of both is green, hatched yellow where humans are ahead and
 hatched blue where the model is. charts.js fills between a trace and the one that `meta.against`
 names; a trace whose `meta.same` names another has that one's values.
 """
@@ -70,7 +70,7 @@ def _traces(panels: Sequence[AreaPanel]) -> list[Spec]:
             "with": panel.model.name,
             "at": panel.model.pointer(*panel.at, "line", "values"),
         }
-        line = line_trace(PEOPLE, human.delta_v, human.values, look, meta)
+        line = line_trace("humans", human.delta_v, human.values, look, meta)
         if number and human == panels[0].comparison.line:
             del line["y"]
             meta["same"] = 0
@@ -93,7 +93,7 @@ def _significant(panel: AreaPanel) -> Iterator[Spec]:
     for side in ("people", "model"):
         ranges = panel.significant(side)
         if ranges:
-            name = f"{side} ahead by more than the 83 % bands"
+            name = f"{AREAS[side][0]} by more than the 83 % bands"
             yield {
                 "type": "scatter",
                 "mode": "lines",
@@ -143,11 +143,8 @@ def _slot(index: int, count: int, between: float) -> list[float | None]:
 
 def _notes(panel: AreaPanel, number: int) -> list[Spec]:
     where = {"xref": f"x{number} domain", "yref": f"y{number} domain", "xanchor": "left"}
-    labels = {"people": "people's area", "model": "model's area"}
-    lines = [
-        f"{labels.get(name, name)} {value:.3f}" for name, value in panel.areas if value is not None
-    ]
-    scores = [f"{name} {value:.2f}" for name, value in panel.scores if value is not None]
+    lines = [f"{name} {text}" for name, text in panel.areas]
+    scores = [f"{name} {text}" for name, text in panel.scores]
     head = f"<b>{escape(shortened(panel.model.short))}</b> {', '.join(scores)}"
     return [
         note(head, 0, 1.02, yanchor="bottom", **where),
@@ -158,7 +155,7 @@ def _notes(panel: AreaPanel, number: int) -> list[Spec]:
 def _alt(panels: Sequence[AreaPanel], n_models: int) -> str:
     selection = f" ({len(panels)} of {n_models} models)" if len(panels) < n_models else ""
     return (
-        f"People's and models' curves of {PROPERTIES[panels[0].letter]} under"
+        f"Human and model curves of {PROPERTIES[panels[0].letter]} under"
         f" {corruption_words(panels[0].corruption)}{selection}, shaded where one is ahead:"
         f" {'; '.join(panel.in_words() for panel in panels)}."
     )

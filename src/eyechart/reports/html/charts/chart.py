@@ -35,9 +35,9 @@ BARS: Spec = {
     "orientation": "h",
     "error_x": INTERVAL,
     "marker": {"pattern": HATCH},
-    "hovertemplate": "%{y}: %{x:.3f}<extra>%{fullData.name}</extra>",
+    "hovertemplate": "%{y}: %{customdata}<extra>%{fullData.name}</extra>",
 }
-"""How bars beside names look."""
+"""How bars beside names look; their numbers as text are in `customdata`."""
 
 LONGEST = 26
 """Letters of a model's name beside a bar; of longer ones the middle is left out."""

@@ -70,6 +70,7 @@ def _point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
         "legendgroup": point.model.name,
         "x": [rounded(point.clean_error)],
         "y": [rounded(point.value)],
+        "customdata": [[point.clean_text, point.text]],
         "error_x": {} if ends is None else {**look, **error_bar([point.clean_error], [ends])},
         "error_y": {**look, **interval_bar(point.score)},
         "marker": {
@@ -79,7 +80,8 @@ def _point(point: MeanErrorPoint, panel: int, number: int) -> Spec:
         },
         "xaxis": f"x{axes}",
         "yaxis": f"y{axes}",
-        "hovertemplate": "clean error %{x:.1%}, %{y:.1%}<extra>%{fullData.name}</extra>",
+        "hovertemplate": "clean error %{customdata[0]}, %{customdata[1]}"
+        "<extra>%{fullData.name}</extra>",
         "meta": {"model": point.model.name, "each": [point.at]},
     }
 
@@ -138,8 +140,9 @@ def _severity_trace(line: SeverityLine, number: int, dash: str) -> Spec:
         "name": escape(line.model.short),
         "x": numbers(line.severities),
         "y": numbers(line.errors),
+        "customdata": list(line.texts),
         "line": {"color": colour, "dash": dash},
         "marker": {"symbol": SYMBOLS[number % len(SYMBOLS)], "size": 8, "color": colour},
-        "hovertemplate": "severity %{x}: %{y:.1%}<extra>%{fullData.name}</extra>",
+        "hovertemplate": "severity %{x}: %{customdata}<extra>%{fullData.name}</extra>",
         "meta": {"model": line.model.name, "each": list(line.at)},
     }

@@ -64,6 +64,7 @@ def _trace(bar: ScoreBar, panel: int, label: str, by_category: bool) -> Spec:
         "legendgroup": title,
         "x": [rounded(bar.value)],
         "y": [label],
+        "customdata": [bar.text],
         **({"xaxis": "x2", "yaxis": "y2"} if panel else {}),
         "error_x": {} if bar.number is None else interval_bar(bar.number),
         "marker": {"color": colour, "pattern": {"shape": pattern}},

@@ -28,7 +28,7 @@ TEXT: Spec = {
     "textposition": "inside",
     "insidetextanchor": "start",
     "textangle": 0,
-    "hovertemplate": "%{y}: %{x:.3f}, rank %{text}<extra>%{fullData.name}</extra>",
+    "hovertemplate": "%{y}: %{customdata}, rank %{text}<extra>%{fullData.name}</extra>",
 }
 """Ranks, at the foot of their bars."""
 
@@ -63,6 +63,7 @@ def _bar(panel: RankPanel, way: str, model: ModelEntry, label: str) -> Spec:
         "offsetgroup": way,
         "x": [rounded(score.value)],
         "y": [label],
+        "customdata": [panel.score_text(way, model)],
         "error_x": error_bar([score.value], [score.interval95]),
         "marker": {"color": colour, "pattern": {"shape": pattern}},
         "text": [_rank(rank, ends)],
