@@ -56,7 +56,10 @@ def test_the_preset_is_what_the_paper_says():
     assert (recipe.weight_decay, recipe.flip, recipe.share) == (1e-4, 0.5, 0.5)
     assert not recipe.nesterov and recipe.mixup == recipe.stability == recipe.crop == 0
     # the rate is 0.1 and is divided by 10 at epochs 20 and 30
-    rates = [recipe.rate_at(500 * epoch, 500) for epoch in (0, 19, 20, 29, 30, 39)]
+    rates = [
+        recipe.rate_at(500 * epoch, recipe.length(500 * recipe.batch))
+        for epoch in (0, 19, 20, 29, 30, 39)
+    ]
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
     # every tenth class; images resized to 224 x 224, not cropped
     assert own["every"] == 10 and own["stimulus"] == "224x224"

@@ -372,9 +372,19 @@ def rates_of(make, steps):
     return rates
 
 
+@pytest.mark.parametrize(
+    ("n_images", "n_processes", "batch", "steps"),
+    [(100, 1, 32, 3), (32, 1, 32, 1), (20, 1, 20, 1), (20, 3, 18, 1), (100, 2, 32, 3)],
+)
+def test_a_training_is_as_long_as_whole_batches_make_it(n_images, n_processes, batch, steps):
+    length = Recipe(epochs=4, batch=32).length(n_images, n_processes)
+    assert (length.batch, length.steps_per_epoch) == (batch, steps)
+    assert (length.steps, length.images) == (4 * steps, 4 * steps * batch)
+
+
 def test_the_cosine_schedule_is_torchs():
     recipe = Recipe(epochs=5, rate=0.3, schedule="cosine")
-    found = [recipe.rate_at(step, 7) for step in range(35)]
+    found = [recipe.rate_at(step, recipe.length(7 * recipe.batch)) for step in range(35)]
     assert found == pytest.approx(rates_of(lambda own: CosineAnnealingLR(own, 35), 35))
     assert found[0] == 0.3
     assert found[30] == pytest.approx(0.15 * (1 + math.cos(math.pi * 30 / 35)))
@@ -382,21 +392,23 @@ def test_the_cosine_schedule_is_torchs():
 
 def test_the_step_schedule_is_torchs_and_the_papers():
     recipe = Recipe(epochs=8, rate=0.3)
-    found = [recipe.rate_at(step, 5) for step in range(40)]
+    found = [recipe.rate_at(step, recipe.length(5 * recipe.batch)) for step in range(40)]
     assert found == pytest.approx(rates_of(lambda own: MultiStepLR(own, [20, 30]), 40))
     paper = Recipe()
-    by_epoch = [paper.rate_at(100 * epoch, 100) for epoch in range(40)]
+    by_epoch = [paper.rate_at(100 * epoch, paper.length(100 * paper.batch)) for epoch in range(40)]
     assert by_epoch == pytest.approx([0.1] * 20 + [0.01] * 10 + [0.001] * 10)
 
 
 def test_the_rate_rises_in_a_straight_line_first():
     recipe = Recipe(epochs=4, rate=0.2, schedule="constant", warmup=0.5)
-    found = [recipe.rate_at(step, 10) for step in range(40)]
+    found = [recipe.rate_at(step, recipe.length(10 * recipe.batch)) for step in range(40)]
     assert found[:5] == pytest.approx([0.04, 0.08, 0.12, 0.16, 0.2])
     assert set(found[5:]) == {0.2}
     both = replace(recipe, schedule="cosine")
     after = [0.1 * (1 + math.cos(math.pi * k / 35)) for k in range(35)]
-    assert [both.rate_at(step, 10) for step in range(5, 40)] == pytest.approx(after)
+    assert [
+        both.rate_at(step, both.length(10 * both.batch)) for step in range(5, 40)
+    ] == pytest.approx(after)
 
 
 def test_the_loop_keeps_to_the_schedule(data, tmp_path, seen):

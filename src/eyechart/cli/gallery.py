@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.testsets.testset_settings import SUITE
 
-SUFFIXES = (".png", ".html")
+GALLERY_SUFFIXES = (".png", ".html")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class GallerySettings:
         if self.picture.is_dir():
             raise UsageError(f"Give one picture, got the folder {self.picture}.")
         for target in self.out:
-            if target.suffix.lower() not in SUFFIXES:
+            if target.suffix.lower() not in GALLERY_SUFFIXES:
                 raise UsageError(f"--out must end in .png or .html, got {target}.")
             check_file_to_write(target)
             if target.exists() and self.picture.exists() and target.samefile(self.picture):

@@ -17,7 +17,7 @@ from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
 from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 UNREAD = (
     *(".avif", ".avifs", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jxl", ".pbm", ".pgm", ".pnm"),
     *(".psd", ".svg", ".tga", ".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf", ".rw2"),
@@ -55,7 +55,7 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
         if path.is_dir():
             inside = pictures_in(path, leave_out)
             if not inside:
-                searched = f"looked for files ending in {', '.join(SUFFIXES)}."
+                searched = f"looked for files ending in {', '.join(IMAGE_SUFFIXES)}."
                 notes = unread_notes(path, leave_out)
                 raise UsageError(" ".join((f"No pictures in {path}: {searched}", *notes)))
             images += inside
@@ -68,7 +68,7 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
 
 def pictures_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
     """Return the picture files in a folder, sorted; there may be none."""
-    paths = _files_in(folder, SUFFIXES, leave_out)
+    paths = _files_in(folder, IMAGE_SUFFIXES, leave_out)
     return [ImageFile(path, path.relative_to(folder)) for path in paths]
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.core.progress import Advance, no_advance
-from eyechart.images.image_files import SUFFIXES, read_picture
+from eyechart.images.image_files import IMAGE_SUFFIXES, read_picture
 from eyechart.images.image_list import Picture, printable
 from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import STIMULI
@@ -129,7 +129,7 @@ def _is_tree(folder: Path) -> bool:
 
 def _has_pictures(folder: Path) -> bool:
     """Whether a picture lies in the folder itself, not in one below."""
-    return any(path.suffix.lower() in SUFFIXES for path in folder.iterdir())
+    return any(path.suffix.lower() in IMAGE_SUFFIXES for path in folder.iterdir())
 
 
 def is_one_corruption(root: Path) -> bool:
@@ -201,7 +201,7 @@ def _classes(folder: Path) -> Names:
                 classes[name] = sorted(
                     file.name
                     for file in files
-                    if file.name.lower().endswith(SUFFIXES) and file.name[0] != "."
+                    if file.name.lower().endswith(IMAGE_SUFFIXES) and file.name[0] != "."
                 )
     except OSError as error:
         raise UsageError(f"Cannot read the folder {error.filename}: {error.strerror}.") from None
@@ -229,7 +229,7 @@ def _all_stems(
     if not any(stems.values()):
         raise UsageError(
             f"No pictures in {root}: CORRUPTION/SEVERITY/CLASS/ must hold files ending in"
-            f" {', '.join(SUFFIXES)}."
+            f" {', '.join(IMAGE_SUFFIXES)}."
         )
     return {name: dict(sorted(by_stem.items())) for name, by_stem in stems.items()}
 

@@ -12,7 +12,10 @@ from eyechart.models.model import Model
 from eyechart.models.preprocessing import INTERPOLATIONS, ORDERS, Channels
 from eyechart.models.request import Request
 
-SUFFIXES = (".yaml", ".yml")
+CARD_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = CARD_SUFFIXES
+"""The name until all modules use the other."""
+
 STEPS = ("side", "mean", "std", "interpolation", "channels")
 """The entries that are about preprocessing."""
 

@@ -17,7 +17,7 @@ from eyechart.core.files import write_torch
 from eyechart.core.run_folder import Settings
 from eyechart.labels.imagenet import wordnet_ids
 from eyechart.models.adapter import ADAPTERS
-from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.last_layer import fit_last_layer
 from eyechart.models.model import Model, identity_of, prepared
 from eyechart.models.network_registry import ZOOS
@@ -148,7 +148,7 @@ def _is_users(spec: str, kinds: Collection[str]) -> bool:
     What stands before a colon is a module, if it is none of the `kinds`; a card may name one, too.
     """
     kind, colon, _ = spec.partition(":")
-    return (bool(colon) and kind not in kinds) or Path(spec).suffix.lower() in CARDS
+    return (bool(colon) and kind not in kinds) or Path(spec).suffix.lower() in CARD_SUFFIXES
 
 
 def _from_network(checkpoint: Checkpoint, name: str, request: Request) -> Model:

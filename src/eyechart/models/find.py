@@ -14,21 +14,20 @@ from eyechart.core.devices import find_device
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import Registry, unknown_name
 from eyechart.models.adapter import ADAPTERS
-from eyechart.models.card import SUFFIXES as CARDS
-from eyechart.models.card import Card, read_card
+from eyechart.models.card import CARD_SUFFIXES, Card, read_card
 from eyechart.models.efficientnet_lite import SIZES, load_efficientnet_lite
 from eyechart.models.imports import is_importable
 from eyechart.models.label_map import LabelMap, find_map, map_of
 from eyechart.models.model import Answer, Model
 from eyechart.models.objects import from_object, name_of
 from eyechart.models.request import Request
-from eyechart.models.torch_files import SUFFIXES, load_file
+from eyechart.models.torch_files import TORCH_SUFFIXES, load_file
 
 NAMED: Registry[Callable[[torch.device, torch.dtype], Model]] = Registry("model")
 """The models that come by name."""
 
 TORCH = "torch"
-FILES = {**dict.fromkeys(SUFFIXES, TORCH), ".onnx": "onnx", ".tflite": "tflite"}
+FILES = {**dict.fromkeys(TORCH_SUFFIXES, TORCH), ".onnx": "onnx", ".tflite": "tflite"}
 """What is in a file, by its ending."""
 
 FOLDERS = ("hf", "clip", "dinov2")
@@ -88,7 +87,7 @@ def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
     if colon and prefix in ADAPTERS:
         return _from_adapter(prefix, name, request)
     ending = Path(spec).suffix.lower()
-    if ending in CARDS:
+    if ending in CARD_SUFFIXES:
         return _from_card(spec, request)
     if ending in FILES:
         return _from_file(spec, FILES[ending], request)
@@ -96,14 +95,16 @@ def _load(spec: str | nn.Module | Answer, request: Request) -> Model:
         stem = Path(spec).stem
         raise UsageError(f"A model in {spec} is given by its name there, such as {stem}:NAME.")
     if Path(spec).is_file():
-        raise UsageError(f"A model's file must end in {', '.join((*FILES, *CARDS))}, got '{spec}'.")
+        raise UsageError(
+            f"A model's file must end in {', '.join((*FILES, *CARD_SUFFIXES))}, got '{spec}'."
+        )
     if colon:
         _check_prefix(prefix, name)
         return ADAPTERS["python"].load(spec, request)
     raise UsageError(
         f"{unknown_name('model', spec, NAMED)} Others are given with their kind in front"
         f" ({', '.join(f'{kind}:' for kind in ADAPTERS)}), as module:attribute, as a file or a card"
-        f" ({', '.join((*FILES, *CARDS))})."
+        f" ({', '.join((*FILES, *CARD_SUFFIXES))})."
     )
 
 
@@ -119,7 +120,7 @@ def _from_adapter(prefix: str, name: str, request: Request) -> Model:
 def _from_file(name: str, kind: str, request: Request, card: Card | None = None) -> Model:
     """Return the model in a file of some kind, as a sidecar beside it says, and a card of it."""
     path = Path(name)
-    sidecar = path.with_suffix(CARDS[0])
+    sidecar = path.with_suffix(CARD_SUFFIXES[0])
     cards = [card] if card is not None else []
     if sidecar.exists() and not any(sidecar.samefile(sidecar_card.path) for sidecar_card in cards):
         sidecar_card = read_card(sidecar)
@@ -169,7 +170,7 @@ def _from_card(spec: str, request: Request) -> Model:
         model = _from_file(str(card.path.parent / name), kind, request, card)
     elif not kind and ending in FILES:
         model = _from_file(str(card.path.parent / card.model), FILES[ending], request, card)
-    elif not kind and ending in CARDS:
+    elif not kind and ending in CARD_SUFFIXES:
         raise UsageError(f"model in {spec} is another card, {card.model}: name the model itself.")
     else:
         # A folder of weights may lie beside the card.

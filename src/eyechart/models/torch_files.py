@@ -21,7 +21,7 @@ from eyechart.models.objects import from_object
 from eyechart.models.preprocessing import Preprocessing
 from eyechart.models.request import Request
 
-SUFFIXES = (".pt", ".pth", ".th", ".ts", ".torchscript", ".pt2")
+TORCH_SUFFIXES = (".pt", ".pth", ".th", ".ts", ".torchscript", ".pt2")
 
 RUNS_CODE = ("custom_obj_", "opaque_obj_")
 """How the names of those parts of an exported program begin that are unpickled without limits."""

@@ -142,9 +142,7 @@ class _Worker:
         self.study, self.out, self.progress = opened.study, opened.out, progress
         self.trainer = Trainer(self.study, opened.train_data, device, self.out)
         self.tester = Tester(self.study, opened.test_data, device, self.out)
-        n_images, recipe = len(opened.train_data), self.study.recipe
-        batch = min(recipe.batch, n_images)
-        self.images_per_training = recipe.epochs * max(1, n_images // batch) * batch
+        self.images_per_training = self.study.recipe.length(len(opened.train_data)).images
 
     def work(self) -> None:
         jobs = list(self.study.jobs())

@@ -98,7 +98,7 @@ def run_study(
     _check(study, kinds)
     open_study_folder(study.settings(kinds), out)
     jobs = [HoldoutJob(fold, seed) for seed in study.seeds for fold in study.folds]
-    totals = {job.model(out): _n_trained(study.recipe, len(job.fold.train)) for job in jobs}
+    totals = {job.model(out): study.recipe.length(len(job.fold.train)).images for job in jobs}
     title = "training 1 network" if len(jobs) == 1 else f"training {len(jobs)} networks"
     advance = progress.begin(title, sum(totals.values()))
 
@@ -123,12 +123,6 @@ def _check(study: HoldoutStudy, kinds: HoldoutImages) -> None:
         if files.count(name) > 1:
             raise UsageError(f"Two {study.kind}s would be in files called {name}: rename one.")
     new_network(study.network, kinds.data, study.seeds[0], Preprocessing())
-
-
-def _n_trained(recipe: Recipe, n_images: int) -> int:
-    """Return how many images a training goes through."""
-    batch = min(recipe.batch, n_images)
-    return recipe.epochs * max(1, n_images // batch) * batch
 
 
 def _train_and_test(

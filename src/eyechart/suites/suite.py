@@ -19,7 +19,7 @@ from eyechart.core.yaml_text import parse_yaml
 from eyechart.corruptions import CORRUPTIONS, Corruption, Parameter
 from eyechart.suites.published import PUBLISHED
 
-SUFFIXES = (".yaml", ".yml")
+SUITE_SUFFIXES = (".yaml", ".yml")
 AT = "@"
 """Stands between the name of a suite and that of a variant: `vcr@paper`."""
 DRAWN = "drawn"
@@ -133,7 +133,7 @@ class Suite:
 def split_variant(name: str) -> tuple[str, str | None]:
     """Return the name of a suite and the variant behind its @, if there is one."""
     # the path of a file may have an @ of its own
-    if name.endswith(SUFFIXES) or AT not in name:
+    if name.endswith(SUITE_SUFFIXES) or AT not in name:
         return name, None
     suite, _, variant = name.rpartition(AT)
     return suite, variant
@@ -152,7 +152,7 @@ def load_suite(name: str) -> Suite:
 def _read(name: str) -> Suite:
     """The suite in a user's YAML file."""
     path = Path(name)
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in SUITE_SUFFIXES:
         if path.is_file():
             raise UsageError(f"{path} is no suite: one of your own is a file that ends in .yaml.")
         raise unknown_name("suite", name, PUBLISHED)

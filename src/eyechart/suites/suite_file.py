@@ -10,7 +10,7 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file
 from eyechart.core.registry import unknown_name
 from eyechart.suites.published import PUBLISHED
-from eyechart.suites.suite import SUFFIXES, Entry, Suite, load_suite, parse_suite
+from eyechart.suites.suite import SUITE_SUFFIXES, Entry, Suite, load_suite, parse_suite
 
 WIDTH = 100
 
@@ -72,7 +72,7 @@ def write_suite(suite: Suite, path: Path) -> None:
 
 def check_suite_path(path: Path) -> None:
     """Refuse a path at which no suite can be written."""
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in SUITE_SUFFIXES:
         raise UsageError(f"A suite's file must end in .yaml, got {path}.")
     if not path.parent.is_dir():
         raise UsageError(f"No such folder: {path.parent}.")

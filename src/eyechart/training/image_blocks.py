@@ -47,14 +47,15 @@ def predict_held(
 class Blocks:
     """Batches of mirrored, shifted and partly corrupted pictures, this process's part of each.
 
-    `batch`: pictures of one step, over all processes. `steps`: of one epoch.
+    `length`: of the training. `batch`: images of one step, over all processes. `steps`: of one
+    epoch.
     """
 
     def __init__(self, held: Held, mixture: Mixture, recipe: Recipe, world: World) -> None:
         self.held, self.recipe, self.world = held, recipe, world
         count = len(held.data)
-        self.batch = min(recipe.batch, count // world.count * world.count)
-        self.steps = max(1, count // self.batch)
+        self.length = recipe.length(count, world.count)
+        self.batch, self.steps = self.length.batch, self.length.steps_per_epoch
         self._drawn: tuple[int, tuple[Tensor, Tensor, Tensor]] | None = None
         self.corrupted = round(recipe.share * self.batch)
         if mixture.entries and not self.corrupted:

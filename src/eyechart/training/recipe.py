@@ -17,6 +17,31 @@ DECAY = 0.1
 
 
 @dataclass(frozen=True)
+class TrainingLength:
+    """How long a training is.
+
+    Attributes:
+        epochs: How often each image is trained with.
+        steps_per_epoch: Of the optimiser.
+        batch: Images of one step, over all processes.
+    """
+
+    epochs: int
+    steps_per_epoch: int
+    batch: int
+
+    @property
+    def steps(self) -> int:
+        """The steps of the whole training."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
+    def images(self) -> int:
+        """The images of all steps, each as often as it is trained with."""
+        return self.steps * self.batch
+
+
+@dataclass(frozen=True)
 class Recipe:
     """SGD with momentum; the defaults are those of the ImageNet-NOC study.
 
@@ -109,9 +134,23 @@ class Recipe:
             raise UsageError(f"milestones must be shares from 0 to 1, got {self.milestones}.")
         check_seed(self.seed)
 
-    def rate_at(self, step: int, steps: int) -> float:
-        """Return the learning rate of a step (from 0), if an epoch has so many `steps`."""
-        total, warm = self.epochs * steps, self.warmup * steps
+    def length(self, n_images: int, n_processes: int = 1) -> TrainingLength:
+        """Return how long a training with so many images is, by so many processes together.
+
+        Fewer images than a batch are one, as far as the processes share them evenly; what is left
+        of an epoch and no whole batch is not trained with.
+
+        Example:
+            >>> length = Recipe(epochs=2, batch=32).length(100)
+            >>> length.steps_per_epoch, length.steps, length.images
+            (3, 6, 192)
+        """
+        batch = min(self.batch, n_images // n_processes * n_processes)
+        return TrainingLength(self.epochs, max(1, n_images // batch), batch)
+
+    def rate_at(self, step: int, length: TrainingLength) -> float:
+        """Return the learning rate of a step (from 0) of a training of that length."""
+        total, warm = length.steps, self.warmup * length.steps_per_epoch
         rise = min(1.0, (step + 1) / warm) if warm else 1.0
         if self.schedule == "step":
             passed = sum(step >= share * total for share in self.milestones)

@@ -16,7 +16,7 @@ from eyechart.images.image_list import find_images
 from eyechart.images.imageset import ImageSet, load_pictures
 from eyechart.labels.space_names import ENTRY16
 from eyechart.labels.spaces import native_labels
-from eyechart.models.card import SUFFIXES as CARDS
+from eyechart.models.card import CARD_SUFFIXES
 from eyechart.models.checkpoint import Checkpoint, read_checkpoint
 from eyechart.models.find import refuse_unused
 from eyechart.models.model import Model, in_one_line
@@ -189,7 +189,7 @@ def start_of(model: Model, spec: str) -> Start:
 def _checkpoint_at(spec: str) -> Checkpoint | None:
     """Return the checkpoint of ours in a file; None if it is none, or a card has a say in it."""
     path = Path(spec)
-    if not path.is_file() or path.with_suffix(CARDS[0]).exists():
+    if not path.is_file() or path.with_suffix(CARD_SUFFIXES[0]).exists():
         return None
     try:
         return read_checkpoint(path)

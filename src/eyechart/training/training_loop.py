@@ -148,7 +148,7 @@ class _Run:
             fused=device.type == "cuda" or None,
         )
         self.blocks = Blocks(held, training.mixture, recipe, world)
-        self.batch, self.steps = self.blocks.batch, self.blocks.steps
+        self.length = self.blocks.length
         self.block: Iterator[tuple[Tensor, Tensor]] = iter(())
         self.state = TrainingState(path, settings, self.module, self.optimiser)
         self.loss = torch.zeros(())
@@ -172,17 +172,17 @@ class _Run:
 
     def go(self, progress: Progress) -> None:
         """Train from where it stands to the end, and write the checkpoint."""
-        total = self.recipe.epochs * self.steps
-        advance = progress.begin(f"training {self.path.stem}", total * self.batch)
-        advance(self.done * self.batch, "")
+        batch = self.length.batch
+        advance = progress.begin(f"training {self.path.stem}", self.length.images)
+        advance(self.done * batch, "")
         wrapped = self.world.wrap(self.module)
         # in training, normalisations would follow the pictures even where no weight does
         self.module.train(self.recipe.tune == "all")
         self.state.run(
-            total,
+            self.length.steps,
             self._next_batch,
-            lambda batch: self._learn(wrapped, *batch),
-            lambda: advance(self.batch, ""),
+            lambda pair: self._learn(wrapped, *pair),
+            lambda: advance(batch, ""),
             self.world,
         )
         self._check()
@@ -206,7 +206,7 @@ class _Run:
         # what a network draws itself (dropout) must not depend on where a training was resumed
         torch.manual_seed(hash64("step", recipe.seed, self.done, self.world.rank) >> 1)
         for group in self.optimiser.param_groups:
-            group["lr"] = recipe.rate_at(self.done, self.steps)
+            group["lr"] = recipe.rate_at(self.done, self.length)
         unit = pictures.float() / 255
         steps = self.start.preprocessing
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._is_half):
@@ -277,7 +277,7 @@ class _Run:
     def _check(self) -> None:
         """Refuse to go on with a loss that is no number, or to end with such weights."""
         numbers = [self.loss]
-        if self.done == self.recipe.epochs * self.steps:
+        if self.done == self.length.steps:
             held = self.module.state_dict().values()
             numbers += [value for value in held if value.is_floating_point()]
         if not all(bool(value.isfinite().all()) for value in numbers):

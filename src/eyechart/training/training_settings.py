@@ -21,6 +21,9 @@ RANGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(?:[-–]\s*(\d+(?:\.\d*)?|\.\d+
 
 Range = tuple[float, float]
 
+CHECKPOINT_SUFFIXES = (".pt", ".pth")
+"""How the names of files end that trained networks are written to."""
+
 
 def parse_range(name: str, text: str) -> Range:
     """Return the two ends of a range, or a number twice; `name`: of the option."""
@@ -125,7 +128,7 @@ class NetworkSettings:
 
     def check(self) -> None:
         """Raise a UsageError unless the settings make sense together."""
-        if self.out.suffix not in (".pt", ".pth"):
+        if self.out.suffix not in CHECKPOINT_SUFFIXES:
             raise UsageError(f"A checkpoint's name must end in .pt, got '{self.out.name}'.")
         if self.corruptions and not self.suites:
             raise UsageError("--corruption needs --suite: say which suite it is of.")
@@ -292,7 +295,7 @@ class StyleTransferSettings:
 
     def check(self) -> None:
         """Raise a UsageError unless the file can be one of a style transfer."""
-        if self.out.suffix not in (".pt", ".pth"):
+        if self.out.suffix not in CHECKPOINT_SUFFIXES:
             raise UsageError(
                 f"The file of a style transfer must end in .pt, got '{self.out.name}'."
             )

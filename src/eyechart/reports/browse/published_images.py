@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eyechart.core.errors import UsageError
 from eyechart.images.identity import file_digest
-from eyechart.images.image_files import SUFFIXES, read_picture
+from eyechart.images.image_files import IMAGE_SUFFIXES, read_picture
 from eyechart.images.image_list import Picture, find_images
 from eyechart.images.published_arrays import open_pictures, to_planes
 from eyechart.images.stimulus import find_stimulus
@@ -91,7 +91,7 @@ def _with_any_suffix(folder: Path, name: str) -> Path:
     named = PurePosixPath(name)
     if named.is_absolute() or ".." in named.parts:
         raise UsageError(f"{name} is no name of a picture.")
-    endings = (named.suffix, *SUFFIXES, *map(str.upper, SUFFIXES))
+    endings = (named.suffix, *IMAGE_SUFFIXES, *map(str.upper, IMAGE_SUFFIXES))
     for ending in dict.fromkeys(endings):
         path = folder / named.with_suffix(ending)
         if path.is_file():
