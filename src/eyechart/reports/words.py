@@ -7,6 +7,7 @@ from eyechart.core.errors import UsageError
 from eyechart.models.card import SUFFIXES
 from eyechart.models.defences.defended import split_name
 from eyechart.models.find import FILES
+from eyechart.reports.number_text import delta_v_text, interval_text
 from eyechart.results.curve_results import HumanComparison
 from eyechart.scores.registry import PROPERTIES
 from eyechart.suites.published import TITLES
@@ -119,4 +120,4 @@ def plural(number: int, word: str) -> str:
 
 def places(ranges: Iterable[tuple[float, float]]) -> str:
     """Return ranges of visual change in words: "0–0.1 and 0.9–1"."""
-    return listed([f"{start:.2f}–{end:.2f}" for start, end in ranges])
+    return listed([interval_text(ends, delta_v_text) for ends in ranges])
