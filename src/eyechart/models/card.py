@@ -13,9 +13,6 @@ from eyechart.models.preprocessing import INTERPOLATIONS, ORDERS, Channels
 from eyechart.models.request import Request
 
 CARD_SUFFIXES = (".yaml", ".yml")
-SUFFIXES = CARD_SUFFIXES
-"""The name until all modules use the other."""
-
 STEPS = ("side", "mean", "std", "interpolation", "channels")
 """The entries that are about preprocessing."""
 

@@ -14,7 +14,6 @@ from torch import Tensor
 from eyechart.images.image_types import to_rgb_levels
 from eyechart.models.defences.defence import Ask, Defence, checked_defence, read_defences
 from eyechart.models.defences.registry import CENTRE_CROP, CLAHE, NON_LOCAL_MEANS, TEN_CROP
-from eyechart.models.defences.registry import split_name as split_name
 from eyechart.models.model import Model
 
 
