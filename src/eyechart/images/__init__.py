@@ -1,4 +1,4 @@
-"""Finding, decoding and identifying images; the stimulus; the kinds of image users hold.
+"""Find, decode and identify images; the stimulus; the image types that users pass in.
 
-No corruption, and no normalisation of a model.
+Corruptions and model normalization live elsewhere.
 """

@@ -1,4 +1,4 @@
-"""The 20 labelled photographs that are used when no others are named."""
+"""The 20 labelled demo images that are used when no image source is given."""
 
 import re
 from importlib.util import find_spec
@@ -12,9 +12,9 @@ SOURCE = "20 demo photographs"
 
 
 def demo_pictures() -> list[Picture]:
-    """Return ImageNet photographs that come with foolbox, labelled with ImageNet's class numbers.
+    """Return the ImageNet images that ship with foolbox, labelled with ImageNet class indices.
 
-    The package's files are read; it is not imported.
+    Only the package's files are read; foolbox itself is not imported.
     """
     spec = find_spec("foolbox")
     if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""Which image is which: 64-bit keys from a name, a file's bytes, or the pixels themselves."""
+"""Image identity: 64-bit keys from a name, a file's bytes, or the pixels themselves."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ from eyechart.core.randomness import hash64, philox4x32
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of the file's bytes in hexadecimal: the key of an image with a file."""
+    """Return the SHA-256 of a file's bytes in hexadecimal, which identifies an image file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
-    """Return (count,) int64 keys for the users' own names of the images."""
+    """Return (count,) int64 keys hashed from user-supplied image names."""
     if isinstance(keys, str) or not isinstance(keys, Sequence | np.ndarray):
         raise UsageError(f"keys must be a list with one name for each image, got {brief(keys)}.")
     if len(keys) != count:
@@ -31,33 +31,36 @@ def named_keys(keys: Sequence[str | int], count: int) -> Tensor:
 
 
 def content_keys(levels: Tensor) -> Tensor:
-    """Return (B,) int64 keys of uint8 images (B, …) that have no name: a hash of the pixels.
+    """Return (B,) int64 keys of unnamed uint8 images (B, …): a hash of their pixels.
 
-    The same picture gets the same key in any batch, at any place, on any device. Eight bytes at a
-    time are mixed with the secret of their place and summed, which no order of summation changes;
-    two different pictures share a key with a chance of about 2⁻⁶⁴.
+    An image gets the same key in any batch, at any position and on any device. Each group of eight
+    bytes is mixed with a constant that depends on its position, and the results are summed, so the
+    order of summation does not matter. Two different images collide with a probability of about
+    2⁻⁶⁴.
     """
     flat = levels.reshape(levels.shape[0], -1)
     spare = -flat.shape[1] % 8
     if spare:
         flat = torch.nn.functional.pad(flat, (0, spare))
-    # a copy, because eight bytes can be read as one number only where memory is aligned
+    # The copy guarantees the 8-byte alignment that viewing bytes as int64 requires.
     lanes = flat.clone(memory_format=torch.contiguous_format).view(torch.int64)
+    # int64 arithmetic wraps around modulo 2⁶⁴ on every device, so the sum is exact and order-free.
     mixed = torch.bitwise_xor(lanes, _secrets(lanes.shape[1], levels.device)).mul_(MIX[0])
     mixed.bitwise_xor_(mixed >> 29).mul_(MIX[1])
     mixed.bitwise_xor_(mixed >> 32)
+    # The shape is part of the key: the same bytes may be an image of another height and width.
     total = mixed.sum(dim=1) + (hash64("shape", *levels.shape[1:]) >> 1)
     total = (total ^ (total >> 31)) * MIX[1]
-    return total ^ ((total >> 29) & 0x7FFFFFFFF)  # the mask keeps the sign from spreading
+    return total ^ ((total >> 29) & 0x7FFFFFFFF)  # >> is arithmetic: mask the copied sign bits
 
 
 MIX = (0x1E3779B97F4A7C15, 0x3F58476D1CE4E5B9)
-"""Odd multipliers below 2⁶³."""
+"""Odd multipliers below 2⁶³: odd, so that multiplication modulo 2⁶⁴ is invertible."""
 
 
 @lru_cache(maxsize=16)
 def _secrets(count: int, device: torch.device) -> Tensor:
-    """A fixed sequence of random 64-bit numbers."""
+    """Return a fixed sequence of `count` pseudorandom 64-bit numbers."""
     position = torch.arange(count, device=device)
     zero = torch.zeros(1, dtype=torch.int64, device=device)
     high, low, _, _ = philox4x32((position, zero, zero, zero), (zero, zero))

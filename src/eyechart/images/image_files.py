@@ -1,6 +1,6 @@
-"""Picture files: finding them, decoding them to RGB or grey, and writing them so that none is half.
+"""Image files: find them, decode them to RGB or grayscale, and write them atomically.
 
-What a picture is resized or cropped to is decided elsewhere.
+Resizing and cropping are decided elsewhere (`stimulus`).
 """
 
 import os
@@ -22,33 +22,38 @@ UNREAD = (
     *(".avif", ".avifs", ".heic", ".heif", ".jfif", ".jp2", ".jpe", ".jxl", ".pbm", ".pgm", ".pnm"),
     *(".psd", ".svg", ".tga", ".arw", ".cr2", ".cr3", ".dng", ".nef", ".orf", ".raf", ".rw2"),
 )
-"""What images of other formats end in: they are not read, since not every Pillow decodes them, and
-those that do need not agree to the pixel; but nobody is to miss them unawares."""
+"""Suffixes of image formats that are not read: not every Pillow build decodes them, and builds that
+do may disagree on pixel values. Files with these suffixes are reported, so that no image is
+skipped silently.
+"""
 
 GREY_MODES = ("1", "L", "LA", "La")
 NOTE = "eyechart"
 JPEG_QUALITY = 85
 ENDS = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 
-# What Pillow's decoders raise on files that are cut off or damaged.
+# Exceptions that Pillow's decoders raise on truncated or damaged files.
 DAMAGE = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error, IndexError)
-# What it raises on files of somebody else besides.
+# Files from other sources can also trip Pillow's limit on the number of pixels.
 UNREADABLE = (*DAMAGE, Image.DecompressionBombError)
 
 
 @dataclass(frozen=True)
 class ImageFile:
-    """An image file, and its path relative to the folder in which it was found."""
+    """An image file and its path relative to the folder in which it was found."""
 
     path: Path
     relative: Path
 
 
 def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[ImageFile]:
-    """Return the picture files among `paths` and, sorted, in the folders among them.
+    """Return the image files among `paths` and, sorted, those in the folders among them.
 
-    Files named one by one are taken whatever their suffix. Nothing in `leave_out` (the folder into
-    which results go) counts, nor do hidden files.
+    Files that are named individually are accepted whatever their suffix. Hidden files and
+    everything in `leave_out` (the output folder) are skipped.
+
+    Raises:
+        UsageError: If a path does not exist or a folder contains no images.
     """
     images: list[ImageFile] = []
     for path in paths:
@@ -67,13 +72,16 @@ def find_pictures(paths: Iterable[Path], leave_out: Path | None = None) -> list[
 
 
 def pictures_in(folder: Path, leave_out: Path | None = None) -> list[ImageFile]:
-    """Return the picture files in a folder, sorted; there may be none."""
+    """Return the image files in a folder, sorted; the list may be empty."""
     paths = _files_in(folder, IMAGE_SUFFIXES, leave_out)
     return [ImageFile(path, path.relative_to(folder)) for path in paths]
 
 
 def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]:
-    """Return a sentence if a folder holds images in formats that are not read; none of a file."""
+    """Return a note if a folder contains images in formats that are not read.
+
+    The result is empty if there are none, or if `folder` is a file.
+    """
     unread = _files_in(folder, UNREAD, leave_out) if folder.is_dir() else []
     if not unread:
         return ()
@@ -86,7 +94,7 @@ def unread_notes(folder: Path, leave_out: Path | None = None) -> tuple[str, ...]
 
 
 def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -> list[Path]:
-    """Return the files in a folder that end so, sorted; hidden ones and results do not count."""
+    """Return the files with these suffixes, sorted, without hidden files and the output folder."""
     skipped = None if leave_out is None else leave_out.resolve()
 
     def refuse(error: OSError) -> None:
@@ -96,6 +104,7 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
     for parent, folders, names in os.walk(folder, onerror=refuse):
         current = Path(parent)
         if skipped is not None:
+            # Assigning in place prunes the walk: os.walk does not descend into removed folders.
             folders[:] = [name for name in folders if (current / name).resolve() != skipped]
         paths += [
             current / name
@@ -106,15 +115,18 @@ def _files_in(folder: Path, suffixes: tuple[str, ...], leave_out: Path | None) -
 
 
 def read_picture(path: Path) -> Image.Image:
-    """Return the picture upright, in mode L where the file is grey and RGB where it is not.
+    """Return the image upright, in mode L if the file is grayscale and RGB otherwise.
 
-    Transparency is dropped, palettes are looked up, 16 bits become 8.
+    Transparency is dropped, palettes are expanded, and 16-bit values are scaled to 8 bits.
+
+    Raises:
+        UsageError: If the file is missing, damaged, too large or not an image.
     """
     try:
         with Image.open(path) as picture:
-            # Until all of it is decoded, a file that is cut off looks like a good one.
+            # Decode everything here: a truncated file is only noticed while decoding.
             picture.load()
-            # `exif_transpose` copies: the picture outlives its file.
+            # `exif_transpose` returns a copy, so the image outlives its file handle.
             return _eight_bit(ImageOps.exif_transpose(picture), path)
     except UnidentifiedImageError:
         raise UsageError(f"{path} is not a picture in a known format.") from None
@@ -135,10 +147,11 @@ def _eight_bit(picture: Image.Image, path: Path) -> Image.Image:
     if picture.mode in GREY_MODES:
         return picture.convert("L")
     if picture.mode == "I" or picture.mode.startswith("I;16"):
-        # Pillow's own conversion would clip everything above 255.
+        # Pillow's conversion would clip everything above 255.
         levels = np.asarray(picture).astype(np.int64)
         if levels.min() < 0 or levels.max() > 65_535:
             raise UsageError(f"{path} has values beyond 16 bits; convert it to 8 bits first.")
+        # 65,535 / 257 = 255, so this maps the full 16-bit range to 8 bits and rounds to nearest.
         return Image.fromarray(((levels + 128) // 257).astype(np.uint8))
     if picture.mode == "F":
         raise UsageError(f"{path} holds floating-point values; convert it to 8 bits first.")
@@ -148,16 +161,16 @@ def _eight_bit(picture: Image.Image, path: Path) -> Image.Image:
 def write_picture(
     picture: Image.Image, path: Path, *, quality: int | None = None, note: str = ""
 ) -> None:
-    """Write the picture as PNG, or as JPEG of that `quality`, with a `note` that `read_note` finds.
+    """Write an image atomically as PNG, or as JPEG if `quality` is given.
 
-    The file appears whole or not at all.
+    `note` is stored in the file's metadata, where `read_note` finds it.
     """
     options: dict[str, Any]
     if quality is None:
         info = PngImagePlugin.PngInfo()
         if note:
             info.add_text(NOTE, note)
-        # The fastest level: corrupted pictures hardly get smaller with more effort.
+        # The fastest level: corrupted images hardly shrink with more effort.
         options = {"format": "PNG", "pnginfo": info, "compress_level": 1}
     else:
         options = {"format": "JPEG", "quality": quality}
@@ -168,7 +181,7 @@ def write_picture(
 
 
 def read_note(path: Path) -> str | None:
-    """Return the note inside a picture that `write_picture` wrote; None where there is none."""
+    """Return the note that `write_picture` stored in an image file, or None if there is none."""
     try:
         with Image.open(path) as picture:
             text = picture.info.get(NOTE)
@@ -183,9 +196,10 @@ def read_note(path: Path) -> str | None:
 
 
 def is_damaged(path: Path) -> bool:
-    """Whether the file is empty or no picture, or carries our note but lacks its end.
+    """Return whether the file is empty, not an image, or a truncated image that we wrote.
 
-    Nothing is decoded, and without our note the end says nothing: cameras append to their files.
+    Nothing is decoded. The end of the file is only checked if it carries our note, because cameras
+    append data to their files.
     """
     if not path.is_file():
         return False

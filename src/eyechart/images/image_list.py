@@ -1,4 +1,4 @@
-"""Labelled pictures: class folders, or a CSV or Parquet file that lists them."""
+"""Labelled images: class folders, or a CSV or Parquet file that lists them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,11 @@ MISSING = ("", "-1")
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture file, its name within the data set, and its label and everyday category if known.
+    """An image file with its name in the dataset and, if known, its label and category.
 
-    Labels are texts as the data set has them: a folder's name, a WordNet id, a number. `style`: how
-    the thing is shown; `subclass`: what kind of its class it is; where the data set says so.
+    Labels are strings as the dataset spells them: a folder name, a WordNet id or a number.
+    `category` is one of the 16 everyday categories. `style` (how the object is depicted) and
+    `subclass` (which kind of its class it is) are None unless the dataset states them.
     """
 
     path: Path
@@ -34,15 +35,15 @@ class Picture:
 
 
 def printable(name: str) -> str:
-    """Return a name as text; bytes that are none are shown as such."""
+    """Return a file name as valid text, with undecodable bytes as backslash escapes."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
-    """Return the pictures of a folder, or those that a manifest lists.
+    """Return the images in a folder, or those that a CSV or Parquet file lists.
 
-    In a folder, the first folder below it is the label, and the one below that, if there is one,
-    the subclass; pictures beside the folders have none.
+    In a folder, the first-level subfolder is the label and the second-level one, if any, the
+    subclass. Images directly in the folder have no label.
     """
     if source.is_file():
         if source.suffix.lower() not in MANIFESTS:
@@ -53,6 +54,7 @@ def find_images(source: Path, leave_out: Path | None = None) -> list[Picture]:
         return _listed(source)
     pictures = []
     for file in find_pictures([source], leave_out):
+        # The two Nones pad the path, so that images in shallow folders get no label or subclass.
         label, subclass, *_ = (*map(printable, file.relative.parts[:-1]), None, None)
         name = printable(file.relative.as_posix())
         pictures.append(Picture(file.path, name, label, subclass=subclass))
@@ -77,7 +79,7 @@ def _listed(source: Path) -> list[Picture]:
             raise UsageError(f"{source} lists {name} twice, in rows {first} and {number}.")
         if not name:
             raise UsageError(f"{source} names no picture in row {number}: fill in its {path}.")
-        # a WordNet id above ImageNet's classes is marked by a class of −1
+        # imagenet_index −1 marks a WordNet id that is not one of ImageNet's 1,000 classes.
         has_label = "imagenet_index" not in row or row["imagenet_index"] not in MISSING
         pictures.append(
             Picture(
@@ -112,11 +114,12 @@ def _read_manifest(source: Path) -> list[CsvRow]:
     except ValueError as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise UsageError(f"{source} is not a well-formed list of pictures: {reason}.") from None
+    # Rows count from 2, as in a CSV file whose first line is the header.
     return [CsvRow(source, number, _cells(row)) for number, row in enumerate(table, start=2)]
 
 
 def _cells(row: Mapping[str, object]) -> dict[str, str]:
-    """Return the texts of a Parquet file's row, as a CSV file would have them."""
+    """Return the cells of a Parquet row as text, normalized as those of a CSV file."""
     return {
         name.strip().lower(): "" if value is None else str(value).strip()
         for name, value in row.items()

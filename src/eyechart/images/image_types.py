@@ -1,7 +1,8 @@
-"""The public border: every kind of image that users hold, to one batch tensor and back in kind.
+"""Conversion between the image types that users pass in and one batch tensor.
 
-A tensor stays a tensor of its class (torchvision's tv_tensors.Image is one), an array an array, a
-PIL picture a picture, a list a list; the data type, the shape and grey or colour are kept.
+The result has the type of the input: a tensor stays a tensor of its class (such as torchvision's
+tv_tensors.Image), an array stays an array, a PIL image a PIL image and a list a list. Data type,
+shape and number of channels are kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,11 +21,11 @@ from eyechart.core.errors import UsageError
 
 SMALLEST_SIDE = 8
 MAX_SIDE = 8192
-"""The largest side in px that a command makes images of."""
+"""The largest side in px of the images that a command generates."""
 
 OneImage = Tensor | NDArray[np.generic] | Image.Image
 Images = OneImage | Sequence[OneImage]
-"""What users hold: one image, a batch in a tensor or an array, or a list of images."""
+"""The accepted inputs: one image, a batch as a tensor or an array, or a list of images."""
 
 Batch = Tensor
 """(B, C, H, W), uint8 or float32 in 0…1, C = 1 or 3."""
@@ -33,10 +34,15 @@ Restore = Callable[[Tensor], Any]
 
 
 def to_batch(images: object) -> tuple[Batch, Restore]:
-    """Return the images as one batch, and the function that turns such a batch back in kind.
+    """Return the images as one batch, and a function that converts such a batch back.
 
-    Accepts torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), and PIL
-    pictures in mode RGB or L. Lists are taken apart by `each_size`.
+    Accepts torch (B, C, H, W) or (C, H, W), NumPy (B, H, W, C), (H, W, C) or (H, W), and PIL images
+    in mode RGB or L. Lists are handled by `each_size`.
+
+    Example:
+        >>> batch, restore = to_batch(np.zeros((16, 24, 3), dtype=np.uint8))
+        >>> tuple(batch.shape), restore(batch).shape
+        ((1, 3, 16, 24), (16, 24, 3))
     """
     if isinstance(images, Tensor):
         return _from_tensor(images)
@@ -56,7 +62,12 @@ def to_batch(images: object) -> tuple[Batch, Restore]:
 
 
 def each_size(images: Sequence[object]) -> list[tuple[list[int], Batch, list[Restore]]]:
-    """Return a list of images as batches of equal size and type, with the images' places."""
+    """Group a list of images into batches of equal size and type.
+
+    Returns:
+        For each group, the images' positions in the list, the batch, and the functions that convert
+        each image back.
+    """
     groups: dict[tuple[object, ...], list[tuple[int, Tensor, Restore]]] = {}
     for index, image in enumerate(images):
         batch, restore = to_batch(image)
@@ -75,10 +86,14 @@ def each_size(images: Sequence[object]) -> list[tuple[list[int], Batch, list[Res
 
 
 def to_rgb_levels(images: object) -> Tensor:
-    """Return images of any kind as 8-bit RGB, uint8 (B, 3, H, W): what a model is shown.
+    """Return images of any accepted type as 8-bit RGB, uint8 (B, 3, H, W): a model's input.
 
-    A list must hold images of one size and type; grey becomes three equal channels, and float in
-    0…1 is rounded to the nearest of 256 levels.
+    All images of a list must have the same size and type. Grayscale images become three equal
+    channels, and floats in [0, 1] are rounded to the nearest of 256 levels.
+
+    Example:
+        >>> to_rgb_levels(np.full((16, 16), 0.5)).shape
+        torch.Size([1, 3, 16, 16])
     """
     if isinstance(images, list | tuple):
         groups = each_size(images)
@@ -101,7 +116,7 @@ def _is_rgb_levels(images: Tensor) -> bool:
 
 
 def check_batch(batch: Batch) -> None:
-    """Raise a UsageError unless the batch can be worked on."""
+    """Raise a UsageError unless the batch is (B, C, H, W) with values in range."""
     if batch.ndim != 4 or batch.shape[0] == 0 or batch.numel() == 0:
         raise UsageError("images is empty: give at least one image.")
     if batch.shape[1] not in (1, 3):
@@ -116,6 +131,7 @@ def check_batch(batch: Batch) -> None:
         )
     if batch.dtype != torch.uint8:
         low, high = (float(value) for value in batch.aminmax())
+        # Written so that NaN fails the comparison as well.
         if not (low >= 0 and high <= 1):
             if np.isnan(low) or np.isnan(high):
                 raise UsageError("images contain NaN; clean them first.")
@@ -135,7 +151,7 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
         raise UsageError("A tensor must be dense and hold values.")
     kind = type(images)
     if kind is not Tensor and not issubclass(kind, Parameter):
-        # torchvision's tv_tensors.Image and its like: plain inside, as they were outside
+        # Subclasses such as tv_tensors.Image: compute on a plain tensor, return the subclass.
         plain, restore_plain = _from_tensor(images.as_subclass(Tensor))
         return plain, lambda result: restore_plain(result).as_subclass(kind)
     if dtype != torch.uint8 and not dtype.is_floating_point:
@@ -154,7 +170,7 @@ def _from_tensor(images: Tensor) -> tuple[Batch, Restore]:
     def restore(result: Tensor) -> Tensor:
         if dtype in (torch.uint8, torch.float32):
             return result.reshape(shape)
-        # what did not change comes back as it was, not as float32 holds it
+        # Return unchanged values bit for bit, not rounded through float32.
         restored = images.detach().reshape(batch.shape)
         return torch.where(result == batch, restored, result.to(dtype)).reshape(shape)
 
@@ -177,6 +193,7 @@ def _from_array(images: NDArray[np.generic]) -> tuple[Batch, Restore]:
     batched = batched[None] if images.ndim == 3 else batched
     kept = np.uint8 if dtype == np.uint8 else np.float32
     planes = np.ascontiguousarray(batched.transpose(0, 3, 1, 2), dtype=kept)
+    # torch.from_numpy shares memory: copy, so that the caller's array is never modified.
     if planes is images or not planes.flags.writeable:
         planes = planes.copy()
     batch = torch.from_numpy(planes)
@@ -186,7 +203,7 @@ def _from_array(images: NDArray[np.generic]) -> tuple[Batch, Restore]:
         rows = result.permute(0, 2, 3, 1).contiguous().numpy().reshape(shape)
         if dtype in (np.uint8, np.float32):
             return rows
-        # what did not change comes back as it was, not as float32 holds it
+        # Return unchanged values bit for bit, not rounded through float32.
         return np.where(rows == images.astype(np.float32), images, rows.astype(dtype))
 
     return batch, restore

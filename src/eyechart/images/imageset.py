@@ -1,4 +1,4 @@
-"""Pictures decoded to stimuli once, known by their digests, kept while memory allows."""
+"""Image sets: images decoded to stimuli once, identified by digests, cached in free memory."""
 
 import os
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from eyechart.images.stimulus import SMALLEST_SIDE, Stimulus, find_stimulus
 
 READERS = 8
 MOST_DAMAGED = 0.01
-"""The share of pictures that may be unreadable; more mean that something is wrong with the set."""
+"""Largest fraction of images that may be unreadable; more indicate a problem with the dataset."""
 
 KEPT_SHARE = 0.25
-"""How much of the memory that is free now decoded pictures may take."""
+"""Fraction of the currently free memory that decoded images may occupy."""
 
 
 @dataclass(frozen=True)
 class Damaged:
-    """A picture that was left out, and the sentence that says why."""
+    """An image that was left out, with the reason as a sentence."""
 
     name: str
     why: str
@@ -38,12 +38,33 @@ class Damaged:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
-    """Pictures that can be used, in their order.
+    """The usable images of a dataset, in order.
 
-    `digests`: SHA-256 of each file; `sizes`: height and width of each stimulus in px; `damaged`:
-    what was left out. `files`: where they are read corrupted, if they are not corrupted here; then
-    there may be no clean pictures, and digests are of their names. `notes`: sentences that a reader
-    must know.
+    Attributes:
+        source: Where the images come from.
+        stimulus: How each image is resized and cropped.
+        pictures: File, name and label of each image.
+        digests: SHA-256 of each file; of the image's name if there are no clean images.
+        sizes: Height and width of each stimulus in px.
+        damaged: The images that were left out.
+        kept: Decoded stimuli that are cached in memory, by position.
+        files: Source of corrupted images that are read from files; None if images are corrupted
+            here.
+        has_clean: Whether there are clean images.
+        notes: Sentences for the reader of the results.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for label in ("cat", "dog"):
+        ...         (Path(folder) / label).mkdir()
+        ...         Image.new("RGB", (300, 260)).save(Path(folder) / label / "0.png")
+        ...     images = load_images(folder)
+        >>> len(images), images.labels, images.sizes[0]
+        (2, ('cat', 'dog'), (224, 224))
+        >>> images.batch([0, 1]).shape
+        torch.Size([2, 3, 224, 224])
     """
 
     source: str
@@ -65,28 +86,28 @@ class ImageSet:
 
     @property
     def labels(self) -> tuple[str | None, ...]:
-        """The label of each picture as the data set has it."""
+        """The label of each image as the dataset spells it, None if it has none."""
         return tuple(picture.label for picture in self.pictures)
 
     @property
     def categories(self) -> tuple[str | None, ...]:
-        """The everyday category that the data set names for each picture."""
+        """The everyday category of each image, None if the dataset does not state it."""
         return tuple(picture.category for picture in self.pictures)
 
     @property
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that stand for all pictures, whatever their order."""
+        """16 hexadecimal digits that identify the set of images, whatever their order."""
         return f"{hash64(*sorted(self.digests)):016x}"
 
     @property
     def fingerprint(self) -> str:
-        """Return 16 hexadecimal digits for the pictures in their order, their names and labels."""
+        """16 hexadecimal digits that identify the images with their order, names and labels."""
         named = zip(self.pictures, self.digests, strict=True)
         parts = (f"{p.name}\n{digest}\n{p.label}\n{p.category}" for p, digest in named)
         return f"{hash64(*parts):016x}"
 
     def take(self, places: Sequence[int]) -> "ImageSet":
-        """Return some of the pictures."""
+        """Return a subset: the images at these positions."""
         return replace(
             self,
             pictures=tuple(self.pictures[index] for index in places),
@@ -97,7 +118,7 @@ class ImageSet:
         )
 
     def batch(self, places: Sequence[int]) -> Tensor:
-        """Return the stimuli at these places, uint8 (B, 3, H, W); all must have one size."""
+        """Return the stimuli at these positions, uint8 (B, 3, H, W); all must have equal sizes."""
         missing = [index for index in dict.fromkeys(places) if index not in self.kept]
         again: dict[int, Tensor] = {}
         if missing:
@@ -111,6 +132,7 @@ class ImageSet:
             digest = file_digest(path)
         except OSError as error:
             raise UsageError(f"Cannot read {path} again: {error.strerror}.") from None
+        # Samples are keyed by digest, so a file that changed would silently become another image.
         if digest != self.digests[index]:
             raise UsageError(f"{path} changed while it was used: start again.")
         return self.stimulus(read_picture(path))
@@ -119,10 +141,32 @@ class ImageSet:
 def load_images(
     source: str | os.PathLike[str], stimulus: str = "224", leave_out: Path | None = None
 ) -> ImageSet:
-    """Return the pictures of a class folder or manifest, decoded.
+    """Load and decode the images of a folder or of a list.
 
-    Damaged pictures are left out; more than 1 % of them are an error. Nothing in the folder
-    `leave_out` counts.
+    Images that cannot be decoded are left out and listed in `damaged`.
+
+    Args:
+        source: A folder with one subfolder per class, or a CSV or Parquet file with the columns
+            path and label.
+        stimulus: "224" (shorter side resized to 256 px, center crop of 224 px), another side in px,
+            "WIDTHxHEIGHT" (plain resize), "uncropped" or "native".
+        leave_out: A folder inside `source` to skip, such as the output folder.
+
+    Returns:
+        The decoded images with labels and digests.
+
+    Raises:
+        UsageError: If there are no images, or more than 1 % of them cannot be decoded.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     (Path(folder) / "cat").mkdir()
+        ...     Image.new("RGB", (300, 260)).save(Path(folder) / "cat" / "0.png")
+        ...     images = load_images(folder, stimulus="64")
+        >>> images.labels, images.sizes
+        (('cat',), ((64, 64),))
     """
     as_path(source, "images", "the path of a folder or a list")
     if leave_out is not None:
@@ -138,7 +182,15 @@ def load_pictures(
     advance: Advance = no_advance,
     notes: tuple[str, ...] = (),
 ) -> ImageSet:
-    """Return these pictures, decoded; `advance` is told of each, and of the `notes` on them."""
+    """Decode the listed images.
+
+    Args:
+        listed: The image files.
+        source: Name of the source, for messages and results.
+        stimulus: See `find_stimulus`.
+        advance: Called for every image and for every note.
+        notes: Sentences on the source, kept with the image set.
+    """
     for note in notes:
         advance(0, note)
     how = find_stimulus(stimulus)
@@ -157,6 +209,7 @@ def load_pictures(
             return picture, "", str(error)
 
     with ThreadPoolExecutor(READERS) as pool:
+        # Small blocks bound the decoded images in flight: pool.map submits its whole input at once.
         for start in range(0, len(listed), 4 * READERS):
             for picture, digest, outcome in pool.map(read, listed[start : start + 4 * READERS]):
                 if isinstance(outcome, str):
@@ -167,6 +220,7 @@ def load_pictures(
                             f" more than 1 %, the last because: {outcome} Mend or remove them."
                         )
                 else:
+                    # A uint8 tensor takes one byte per element.
                     room -= outcome.numel()
                     if room > 0:
                         kept[len(good)] = outcome

@@ -1,6 +1,6 @@
-"""CIFAR-10-C as it is published: CORRUPTION.npy with all pictures at severity 1, then 2, … 5.
+"""CIFAR-10-C's published layout: CORRUPTION.npy with all images at severity 1, then 2, … 5.
 
-Arrays stay on disk, and what is needed is read from them.
+Arrays are memory-mapped; only the requested images are read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,15 @@ from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import SMALLEST_SIDE
 
 LABELS, CLEAN, CLASSES = "labels.npy", "clean.npy", "classes.txt"
-"""Beside the arrays: class numbers; where eyechart wrote them, clean images and classes' names."""
+"""Files beside the arrays: class numbers and, if eyechart wrote them, clean images and class names.
+"""
 
 Levels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedArrays:
-    """Pictures in arrays (5 N, H, W, 3), the N of severity 1 first; `places`: which of the N."""
+    """Images in arrays (5 N, H, W, 3), sorted by severity; `places` selects some of the N."""
 
     arrays: Mapping[str, Levels]
     pictures: tuple[Picture, ...]
@@ -35,12 +36,13 @@ class PublishedArrays:
     places: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
-        """Return the pictures at these places, each at its severity."""
+        """Return the images at these positions, each at its severity."""
+        # An array holds all images at severity 1, then all at severity 2, and so on.
         rows = (np.asarray(severities) - 1) * self.count + self.places[np.asarray(places)]
         return Readings(to_planes(self.arrays[corruption][rows]), np.ones(len(rows), dtype=bool))
 
     def take(self, places: Sequence[int]) -> "PublishedArrays":
-        """Return some of the pictures."""
+        """Return a subset: the images at these positions."""
         pictures = tuple(self.pictures[index] for index in places)
         return PublishedArrays(
             self.arrays, pictures, self.size, self.count, self.places[np.asarray(places)]
@@ -48,15 +50,16 @@ class PublishedArrays:
 
 
 def to_planes(pixels: Levels) -> Tensor:
-    """Return pictures (B, H, W, 3) as a tensor (B, 3, H, W)."""
+    """Return images (B, H, W, 3) as a tensor (B, 3, H, W)."""
     return torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
 
 
 def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list[str]] | None:
-    """Return the file of each corruption, known ones first, and names of other arrays, or None.
+    """Return the file of each corruption, known names first, and other arrays' names, or None.
 
-    With labels beside them arrays of images are corruptions, whatever they are called; where no
-    name is known, all arrays are if no folders lie there.
+    If there is a labels file beside them, image arrays count as corruptions whatever their names.
+    If no name is known, all arrays count, provided the folder has no subfolders. None means that
+    the folder has another layout.
     """
     files = {
         path.stem: path for path in sorted(root.glob("*.npy")) if path.name not in (LABELS, CLEAN)
@@ -72,7 +75,7 @@ def find_arrays(root: Path, known: Sequence[str]) -> tuple[dict[str, Path], list
 
 
 def _has_pictures(path: Path) -> bool:
-    """Whether a file is an array of pictures."""
+    """Return whether a file is an array of images."""
     try:
         open_pictures(path)
     except UsageError:
@@ -81,7 +84,11 @@ def _has_pictures(path: Path) -> bool:
 
 
 def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
-    """Return the pictures of these files with the labels beside them."""
+    """Return the images of these files with the labels beside them.
+
+    Raises:
+        UsageError: If the arrays differ in shape, or do not hold five severities with labels.
+    """
     arrays = {name: open_pictures(path) for name, path in files.items()}
     shapes = {name: array.shape for name, array in arrays.items()}
     first = next(iter(shapes))
@@ -106,7 +113,7 @@ def open_arrays(root: Path, files: Mapping[str, Path]) -> PublishedArrays:
 
 
 def open_pictures(path: Path) -> Levels:
-    """Return the pictures of a file, uint8 (N, H, W, 3), which stay on disk."""
+    """Return the images of a file as a memory-mapped array, uint8 (N, H, W, 3)."""
     array = _open(path)
     if array.dtype != np.uint8:
         raise UsageError(f"{path} must hold 8-bit pictures (uint8), it holds {array.dtype}.")
@@ -121,7 +128,7 @@ def open_pictures(path: Path) -> Levels:
 
 
 def _labels(path: Path, rows: int) -> list[int]:
-    """Return the class number of each picture; the same list is there once for each severity."""
+    """Return the class number of each image, after checking that all severities have the same."""
     labels = open_labels(path, rows)
     by_severity = labels.reshape(len(SEVERITIES), -1)
     if labels.min() < 0 or (by_severity != by_severity[0]).any():
@@ -133,7 +140,7 @@ def _labels(path: Path, rows: int) -> list[int]:
 
 
 def _named(path: Path, numbers: Sequence[int]) -> list[str]:
-    """Return the name of each class number, the line of a file; without a file, the number."""
+    """Return the class name of each number from a file with one name per line, or the number."""
     try:
         names = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:
@@ -149,7 +156,7 @@ def _named(path: Path, numbers: Sequence[int]) -> list[str]:
 
 
 def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
-    """Return so many class numbers from a file, as they are."""
+    """Return the class numbers of a file, which must have exactly `rows` of them."""
     if not path.exists():
         raise UsageError(f"{path} is missing: it must hold the class number of every picture.")
     labels = _open(path)
@@ -167,6 +174,7 @@ def open_labels(path: Path, rows: int) -> NDArray[np.generic]:
 
 def _open(path: Path) -> NDArray[np.generic]:
     try:
+        # Published files come from the network: allow_pickle=False, as unpickling can run code.
         return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     except OSError as error:
         raise UsageError(f"Cannot read {path}: {error.strerror or error}.") from None

@@ -1,7 +1,8 @@
-"""ImageNet-C as it is published: ROOT/CORRUPTION/SEVERITY/CLASS/FILE, used as it is.
+"""ImageNet-C's published layout: ROOT/CORRUPTION/SEVERITY/CLASS/FILE.
 
-The tar files put a folder (noise, blur, weather, digital, extra) above the corruptions, which may
-stay. Names are the same in every folder, so only those of one and what differs are kept.
+The published tar files add a folder (noise, blur, weather, digital, extra) above the corruptions,
+which is accepted as well. File names are the same in every folder, so only one listing and the
+differences from it are stored.
 """
 
 import os
@@ -22,23 +23,23 @@ from eyechart.images.published_source import SEVERITIES, Readings
 from eyechart.images.stimulus import STIMULI
 
 GROUPS = ("noise", "blur", "weather", "digital", "extra")
-"""The folders that the published tar files put above the corruptions."""
+"""The folders that the published tar files add above the corruptions."""
 
 LEVELS = tuple(str(severity) for severity in SEVERITIES)
 READERS = 8
 TRIED = 20
-"""How many files are tried to find out the size of all."""
+"""Number of files that are tried to determine the common image size."""
 
 Names = dict[str, list[str]]
-"""The files of each class, sorted."""
+"""The file names of each class, sorted."""
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedFolder:
-    """The pictures of a folder in ImageNet-C's layout.
+    """Images in ImageNet-C's folder layout.
 
-    `folders`: of each corruption. `named`: by corruption and severity, the files that are called
-    otherwise than `pictures` says, by the picture's name.
+    `folders`: the folder of each corruption. `named`: by corruption and severity, the files whose
+    name differs from the one in `pictures`, by the latter.
     """
 
     folders: Mapping[str, Path]
@@ -47,13 +48,13 @@ class PublishedFolder:
     named: Mapping[tuple[str, int], Mapping[str, str]] = field(default_factory=dict)
 
     def path(self, corruption: str, severity: int, index: int) -> Path:
-        """Return the file of a picture."""
+        """Return the file of an image at a severity of a corruption."""
         name = self.pictures[index].path.as_posix()
         file = self.named.get((corruption, severity), {}).get(name, name)
         return self.folders[corruption] / str(severity) / file
 
     def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
-        """Return the pictures at these places, each at its severity, read by several threads."""
+        """Return the images at these positions, each at its severity, read by several threads."""
         paths = [self.path(corruption, *item) for item in zip(severities, places, strict=True)]
         with ThreadPoolExecutor(READERS) as pool:
             readings = list(pool.map(self._read, paths))
@@ -77,18 +78,18 @@ class PublishedFolder:
         return picture
 
     def take(self, places: Sequence[int]) -> "PublishedFolder":
-        """Return some of the pictures."""
+        """Return a subset: the images at these positions."""
         return replace(self, pictures=tuple(self.pictures[index] for index in places))
 
 
 def find_folders(
     root: Path, known: Sequence[str], leave_out: Path | None = None
 ) -> tuple[dict[str, Path], list[str]] | None:
-    """Return the folder of each corruption, the known ones first, and the names of other folders.
+    """Return the folder of each corruption, known ones first, and the names of other folders.
 
-    None if the layout is another one: no known corruption has a folder named 1 to 5, and there are
-    no others that hold nothing but such folders, with class folders in them. Results may go into
-    `leave_out`, which is no other folder.
+    None means that the folder has another layout: no known corruption has a subfolder 1 to 5, and
+    no other folder contains only such subfolders with class folders in them. The output folder
+    `leave_out` is ignored.
     """
     corruptions: dict[str, Path] = {}
     trees: dict[str, Path] = {}
@@ -119,7 +120,7 @@ def find_folders(
 
 
 def _is_tree(folder: Path) -> bool:
-    """Whether a folder holds severities 1 to 5 with class folders, and nothing but them."""
+    """Return whether a folder contains only severities 1 to 5 with class folders in them."""
     if not any((folder / level).is_dir() for level in LEVELS):
         return False
     inside = _folders(folder)
@@ -128,12 +129,12 @@ def _is_tree(folder: Path) -> bool:
 
 
 def _has_pictures(folder: Path) -> bool:
-    """Whether a picture lies in the folder itself, not in one below."""
+    """Return whether there is an image directly in the folder, not in a subfolder."""
     return any(path.suffix.lower() in IMAGE_SUFFIXES for path in folder.iterdir())
 
 
 def is_one_corruption(root: Path) -> bool:
-    """Whether a folder holds all five severities of one corruption, each with the same classes."""
+    """Return whether a folder holds all five severities of one corruption with equal classes."""
     if [folder.name for folder in _folders(root)] != list(LEVELS) or not _is_tree(root):
         return False
     classes = [[path.name for path in _folders(root / level)] for level in LEVELS]
@@ -141,7 +142,7 @@ def is_one_corruption(root: Path) -> bool:
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, sorted, without hidden ones."""
+    """Return the subfolders of a folder, sorted, without hidden ones."""
     try:
         with os.scandir(folder) as entries:
             names = [e.name for e in entries if e.is_dir() and not e.name.startswith(".")]
@@ -155,9 +156,12 @@ def list_published(
     folders: Mapping[str, Path],
     advance: Advance = no_advance,
 ) -> PublishedFolder:
-    """Return the pictures that all these folders have; half-downloaded ones are refused.
+    """Return the images that all these folders contain.
 
-    `advance` is told of every folder of a corruption and severity that was listed.
+    `advance` is called for every folder of a corruption and severity.
+
+    Raises:
+        UsageError: If files are missing from some folders, as after an incomplete download.
     """
     listed: dict[tuple[str, int], Names] = {}
     absent: list[tuple[str, int]] = []
@@ -170,7 +174,7 @@ def list_published(
             else:
                 names = _classes(level)
                 first = names if first is None else first
-                # the same names again are not kept
+                # Store only differences: 75 lists of 50,000 names would take hundreds of MB.
                 listed[corruption, severity] = {
                     name: names.get(name, [])
                     for name in names.keys() | first.keys()
@@ -191,7 +195,7 @@ def list_published(
 
 
 def _classes(folder: Path) -> Names:
-    """Return the picture files of every class folder."""
+    """Return the image files of every class folder."""
     classes: Names = {}
     try:
         with os.scandir(folder) as entries:
@@ -215,7 +219,7 @@ def _stem(file: str) -> str:
 def _all_stems(
     root: Path, first: Names, listed: Mapping[tuple[str, int], Names]
 ) -> dict[str, dict[str, str]]:
-    """Return, by class and stem, the file of every picture that is in any of the folders."""
+    """Return, by class and stem, the file of every image that is in any of the folders."""
     stems: dict[str, dict[str, str]] = {}
     for names in (first, *listed.values()):
         for name, files in names.items():
@@ -240,7 +244,7 @@ def _twice(files: Sequence[str]) -> str:
 
 
 def _differing(listed: Names, stems: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Return the files of another suffix (.png among .jpg), by what they are called elsewhere."""
+    """Return the files with another suffix (.png among .jpg), by their usual name."""
     return {
         f"{name}/{usual}": f"{name}/{file}"
         for name, files in listed.items()
@@ -256,10 +260,12 @@ def _check_whole(
     listed: Mapping[tuple[str, int], Names],
     absent: Sequence[tuple[str, int]],
 ) -> None:
-    """Refuse a folder in which anything is missing that another one has."""
+    """Raise a UsageError if a folder lacks files that another one has."""
     total = sum(map(len, stems.values()))
     gaps = [f"{corruption} has no folder {severity}" for corruption, severity in absent]
     missing = len(absent) * total
+    # Classes in which a later folder has images that the first one lacks: since only differences
+    # are stored, these must be checked in every folder.
     grown = [name for name in stems if len(stems[name]) > len(first.get(name, ()))]
     for (corruption, severity), names in listed.items():
         lacking = []
@@ -285,7 +291,7 @@ def _check_whole(
 
 
 def _size(root: Path, published: PublishedFolder) -> tuple[int, int]:
-    """Return height and width in px of the first picture that can be read."""
+    """Return height and width in px of the first image that can be read."""
     why = ""
     for index in range(min(TRIED, len(published.pictures))):
         path = published.path(next(iter(published.folders)), SEVERITIES[0], index)

@@ -1,6 +1,6 @@
-"""Corrupted pictures that others made and published: read as they are, never made here.
+"""Published corrupted images, which are read from files instead of being generated.
 
-Who they are and where they lie is known at once; their pixels are read when they are needed.
+Names and positions are known up front; pixels are read on demand.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from torch import Tensor
 from eyechart.images.image_list import Picture
 
 SEVERITIES = (1, 2, 3, 4, 5)
-"""The levels at which every picture is there."""
+"""The severities at which every image is available."""
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """What reading some rows gave.
+    """The result of reading some samples.
 
-    `good`: which rows could be read; `pictures`: those, uint8 (K, 3, H, W); `why`: a sentence for
-    each of the others.
+    `good`: which samples could be read; `pictures`: their images, uint8 (K, 3, H, W); `why`: the
+    reason, as a sentence, for each sample that could not be read.
     """
 
     pictures: Tensor
@@ -31,18 +31,18 @@ class Readings:
 
 
 class Corrupted(Protocol):
-    """The same pictures under several corruptions at severities 1…5, all of one size in px."""
+    """The same images under several corruptions at severities 1…5, all of one size."""
 
     @property
     def pictures(self) -> tuple[Picture, ...]:
-        """The pictures, each with its name and label."""
+        """File, name and label of each image."""
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of every picture in px."""
+        """Height and width of every image in px."""
 
     def read(self, corruption: str, severities: Sequence[int], places: Sequence[int]) -> Readings:
-        """Return the pictures at these places, each at its severity, under one corruption."""
+        """Return the images at these positions, each at its severity, under one corruption."""
 
     def take(self, places: Sequence[int]) -> "Corrupted":
-        """Return some of the pictures."""
+        """Return a subset: the images at these positions."""

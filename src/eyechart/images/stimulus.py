@@ -1,4 +1,4 @@
-"""The stimulus: what people and models look at, made from a picture file once."""
+"""The stimulus: the image that humans and models see, computed once from an image file."""
 
 import re
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from eyechart.core.registry import unknown_name
 
 @dataclass(frozen=True)
 class Stimulus:
-    """How an image is brought to size, in px.
+    """How an image is brought to its final size; all sizes in px.
 
-    Either the shorter side is resized to `resize` and the middle `crop` kept, all of it if that is
-    None; or the whole image is resized to `size`, width and height, whatever its shape was; without
-    either it stays as is.
+    If `resize` is given, the shorter side is resized to it and the center `crop` is kept
+    (everything if `crop` is None). If `size` is given, the image is resized to this width and
+    height regardless of its aspect ratio. With neither, the image keeps its size.
     """
 
     name: str
@@ -28,12 +28,13 @@ class Stimulus:
     size: tuple[int, int] | None = None
 
     def __call__(self, picture: Image.Image) -> Tensor:
-        """Return the picture as uint8 (3, H, W)."""
+        """Return the image as uint8 (3, H, W)."""
         colour = picture.convert("RGB")
         if self.size is not None:
             colour = colour.resize(self.size, Image.Resampling.BILINEAR)
         elif self.resize is not None:
             share = self.resize / min(colour.size)
+            # Rounding may leave a side below the crop, hence the lower bound.
             width, height = (max(self.crop or 1, round(side * share)) for side in colour.size)
             colour = colour.resize((width, height), Image.Resampling.BILINEAR)
             if self.crop is not None:
@@ -44,7 +45,7 @@ class Stimulus:
 
     @property
     def width_and_height(self) -> tuple[int, int] | None:
-        """What every image is brought to, in px; None where images differ."""
+        """Width and height of every stimulus in px; None if images differ."""
         return self.size if self.crop is None else (self.crop, self.crop)
 
     @property
@@ -65,29 +66,36 @@ STIMULI = {
     "uncropped": Stimulus("uncropped", 256, None),
     "native": Stimulus("native", None, None),
 }
-"""The usual one of ImageNet (shorter side 256, middle 224), the same before it is cropped, and the
-file's own size."""
+"""ImageNet's usual preprocessing (shorter side 256 px, center crop of 224 px), the same without the
+crop, and the size of the file.
+"""
 
 FILES = "files"
-"""The name of a stimulus that comes from a file, corrupted, as it is to be looked at."""
+"""Name of the stimulus for corrupted images that are read from files and used unchanged."""
 
 SMALLEST_SIDE, LARGEST_SIDE = 18, 1024
-"""In px: below the one there is no visual change, beyond the other no model looks."""
+"""Limits of a side in px: visual change is undefined below the first, and no model uses images
+larger than the second.
+"""
 
 _SIDES = re.compile(r"([0-9]+)(?:x([0-9]+))?")
 
 
 def find_stimulus(name: str) -> Stimulus:
-    """Return the stimulus of that name.
+    """Return the stimulus with this name.
 
     Args:
-        name: "224" or another side in px: the shorter side is resized to 8/7 of it, then the middle
-            is cropped. "uncropped": the shorter side is resized to 256 px and nothing is cropped,
-            so images may differ in size. "224x224" or another width and height: a plain resize.
-            "native": the file's own size.
+        name: "224" or another side in px: the shorter side is resized to 8/7 of it, then the center
+            is cropped. "uncropped": the shorter side is resized to 256 px without cropping, so
+            images may differ in size. "224x224" or another width and height: a plain resize.
+            "native": the size of the file.
 
     Raises:
-        UsageError: if there is none of that name, or a side is out of range.
+        UsageError: If the name is unknown or a side is out of range.
+
+    Example:
+        >>> find_stimulus("112").description
+        'shorter side resized to 128 px, the middle 112 px'
     """
     if not isinstance(name, str):
         raise UsageError(f"stimulus must be 224 or native, or another side, got {brief(name)}.")
@@ -105,7 +113,7 @@ def find_stimulus(name: str) -> Stimulus:
 
 
 def _side(name: str, digits: str) -> int:
-    # Python turns no more than a few thousand digits into a number
+    # int() raises a ValueError on strings of more than 4,300 digits.
     side = int(digits) if len(digits) < 9 else LARGEST_SIDE + 1
     if not SMALLEST_SIDE <= side <= LARGEST_SIDE:
         raise UsageError(
