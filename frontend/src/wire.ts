@@ -1,13 +1,13 @@
 // Written by tools/write_wire.py from the server's declarations: not to be edited here.
 
-/** The response is on disk. */
+/** Confirms that the response is on disk. */
 export interface Acknowledgement {
   stored: true;
   feedback: Feedback | null;
   state: SessionState;
 }
 
-/** How to go back: `action` and `fields` are a form's, `url` is a redirection's. */
+/** How to return: `action` and `fields` describe a form, `url` a redirect. */
 export interface Completion {
   way: "code" | "form" | "redirect";
   code: string;
@@ -16,7 +16,7 @@ export interface Completion {
   fields: Record<string, string>;
 }
 
-/** Of a practice trial: whether the answer was right, and what would have been. */
+/** Feedback on a practice trial: whether the response was correct, and the correct one. */
 export interface Feedback {
   right: boolean;
   truth: string;
@@ -31,7 +31,7 @@ export interface JoinReply {
   state: string;
 }
 
-/** Somebody agrees to take part. `ids`: those of the platform, as they stand in the address. */
+/** A participant gives consent. `ids`: the platform's ids from the address. */
 export interface JoinRequest {
   platform: Platform;
   ids: Record<string, string>;
@@ -39,13 +39,13 @@ export interface JoinRequest {
   screen?: ScreenSize;
 }
 
-/** What to do next, and the trial if it is one. */
+/** What to do next, with the trial if there is one. */
 export interface NextTrial {
   trial: TrialInfo | null;
   next: "trial" | "wait" | "finish" | "failed" | "done";
 }
 
-/** How many trials each part has; catch trials are counted in the main part. */
+/** Number of trials of each part; catch trials are counted in the main part. */
 export interface PartCounts {
   practice: number;
   qualification: number;
@@ -54,7 +54,7 @@ export interface PartCounts {
 
 export type Phase = "practice" | "qualification" | "main";
 
-/** A number of trials for each phase. */
+/** Number of trials of each phase. */
 export interface PhaseCounts {
   practice: number;
   qualification: number;
@@ -63,13 +63,13 @@ export interface PhaseCounts {
 
 export type Platform = "link" | "mturk" | "prolific";
 
-/** Why something was refused: a code for programs, a sentence for people. */
+/** Why a request was rejected: a code for programs, a sentence for users. */
 export interface Problem {
   code: string;
   message: string;
 }
 
-/** A response. `choice` is empty if none was given in time; `stamps` in ms. */
+/** A response. `choice` is empty if there was none in time; `stamps` are in ms. */
 export interface ResponseBody {
   uuid: string;
   choice: string;
@@ -78,14 +78,14 @@ export interface ResponseBody {
   flags: Flag[];
 }
 
-/** What the browser says of the screen. */
+/** The screen as the browser reports it. */
 export interface ScreenSize {
   width?: number;
   height?: number;
   ratio?: number;
 }
 
-/** How far a session is. `right_share`: at the end of a block only. */
+/** The progress of a session. `right_share`: only at the end of a block. */
 export interface SessionState {
   state: "active" | "failed" | "finished";
   phase: Phase | "finish" | "done";
@@ -98,7 +98,7 @@ export interface SessionState {
 
 export type Stamp = "fixation" | "stimulus" | "blank" | "mask" | "response" | "end" | "frames_dropped" | "longest_frame" | "hz" | "stimulus_frames";
 
-/** What a page must know before anybody has agreed to anything. */
+/** What a page needs before the participant has given consent. */
 export interface StudyInfo {
   name: string;
   title: string;
@@ -115,13 +115,13 @@ export interface StudyInfo {
   open: boolean;
 }
 
-/** A browser tab that goes on with the session, and the frames per second that it measured. */
+/** A browser tab that continues the session, and its measured frames per second. */
 export interface TabClaim {
   tab: string;
   hz?: number | null;
 }
 
-/** A trial: ids that say nothing, and which one it is of how many in its phase. */
+/** A trial: opaque ids, and its position among the trials of the session. */
 export interface TrialInfo {
   id: string;
   phase: Phase;
@@ -130,12 +130,12 @@ export interface TrialInfo {
   of: number;
 }
 
-/** Asks for a trial. The same key gets the same trial. */
+/** A request for a trial. The same key returns the same trial. */
 export interface TrialKey {
   key: string;
 }
 
-/** Durations in ms; 0 for response_ms and show_ms: until there is an answer. */
+/** Durations in ms; 0 in response_ms or show_ms means until the response. */
 export interface TrialTiming {
   fixation_ms: number;
   stimulus_ms: number;

@@ -1,4 +1,4 @@
-"""What a study is: decided before the first participant, written down, and never changed after."""
+"""The settings of a study: fixed before the first participant and never changed afterwards."""
 
 import hashlib
 import json
@@ -36,12 +36,12 @@ STUDY, TRIALS = "Study", "Trials"
 
 @dataclass(frozen=True, kw_only=True)
 class StudyConfig:
-    """Everything that decides what a participant sees.
+    """All settings that determine what a participant sees.
 
-    A number stays an integer or not as it was given: the digest of a study that was made must not
-    change. `site_settings`: those of the recruiting sites, which declare them; files and the
-    database have them beside the others. No command is slow to start because of this record: it
-    imports no library.
+    Numbers keep the type they were given with (int or float), because the digest of an existing
+    study must not change. `site_settings` belong to the recruiting sites, which declare them; files
+    and the database store them beside the others. The module imports no heavy library, so that
+    commands start quickly.
     """
 
     name: Annotated[
@@ -130,26 +130,26 @@ class StudyConfig:
         return {name: self.site_settings.get(name, "") for name in recruiter_settings()}
 
     def plain(self) -> dict[str, str | int | float]:
-        """Return all settings by name, as files and the database hold them."""
+        """Return all settings by name, as stored in files and in the database."""
         by_name = {name: getattr(self, name) for name in fields_of(StudyConfig)}
         return {**by_name, **self.site_settings}
 
     @property
     def digest(self) -> str:
-        """16 hexadecimal digits for all of it."""
+        """Digest of all settings, 16 hexadecimal digits."""
         text = json.dumps(self.plain(), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
-    """Return the study that settings describe.
+    """Return the study described by these settings.
 
     Args:
-        settings: the fields of a study, and the recruiting sites' settings.
-        origin: the file or database that they are from, for errors.
+        settings: The fields of a study, and the recruiting sites' settings.
+        origin: The file or database that they come from, for error messages.
 
     Raises:
-        UsageError: if a setting is missing, unknown, of a wrong type or out of bounds.
+        UsageError: If a setting is missing, unknown, of a wrong type or out of range.
     """
     declared, site_names = fields_of(StudyConfig), recruiter_settings()
     for name, value in settings.items():
@@ -158,7 +158,7 @@ def config_from(settings: Mapping[str, object], origin: str) -> StudyConfig:
         kind = declared[name].type if name in declared else str
         assert isinstance(kind, type | UnionType)
         if isinstance(value, bool) or not isinstance(value, kind):
-            # of a number that may be either, the wider one is named
+            # For `int | float`, name the wider type.
             word = (get_args(kind) or (kind,))[-1].__name__
             raise UsageError(f"{name} in {origin} must be {word}, got {value!r}.")
     for name in ("name", "title"):
@@ -202,5 +202,5 @@ GRID = (
 
 
 def choices_of(config: StudyConfig) -> tuple[str, ...]:
-    """Return the answers of a study."""
+    """Return the possible responses of a study."""
     return GRID if config.kind == "categorise" else ("same", "different")

@@ -1,4 +1,4 @@
-"""From a test set to a study that can be served: stimuli, plan, budget, folder and database rows.
+"""Turn a test set into a study that can be served: stimuli, plan, budget, folder, database rows.
 
-What happens once participants come is in `server`.
+Everything that happens once participants arrive is in `server`.
 """

@@ -1,4 +1,4 @@
-"""How many participants a study needs, how long each of them takes, and what that costs."""
+"""Estimate how many participants a study needs, how long each takes, and what that costs."""
 
 import math
 from collections.abc import Mapping
@@ -11,21 +11,21 @@ from eyechart.experiment.study_config import StudyConfig
 
 GROUP = "Budget"
 READING_S = 90.0
-"""For consent, instructions and the last page."""
+"""Seconds for consent, instructions and the last page."""
 
 BREAK_S = 20.0
 FEEDBACK_S = 1.0
-"""After each practice trial."""
+"""Seconds of feedback after each practice trial."""
 
 ANSWER_S = {"categorise": 1.5, "same-different": 3.0}
-"""Until somebody answers who has all the time in the world."""
+"""Typical seconds until a response in trials without a time limit, by kind of study."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What a participant's hour costs, the recruiting site's fee as a share of that, and in what.
+    """Pay per hour, the recruiting site's fee as a share of the pay, and the currency.
 
-    `excluded`: the share of participants whose answers are expected not to count.
+    `excluded` is the expected share of participants whose responses will not count.
     """
 
     pay: Annotated[float, Option(help="For an hour, in the budget.", group=GROUP)] = 12.0
@@ -43,7 +43,7 @@ class Prices:
     ] = 0.2
 
     def check(self) -> None:
-        """Refuse what cannot be paid."""
+        """Raise `UsageError` if an amount or a share is out of range."""
         if not 0 <= self.pay < math.inf:
             raise UsageError(f"pay must be an amount for an hour, 0 or more, got {self.pay}.")
         if not 0 <= self.fee < math.inf:
@@ -57,13 +57,18 @@ class Prices:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a study takes.
+    """The number of participants, the time and the cost of a study.
 
-    `answers`: wanted in all. `by_trials`: participants who could give them if every one of them
-    gave all of `trials`. `by_source`: the most answers that one photograph is to get, each from
-    somebody else, so that at least so many participants are needed. `participants`: to be
-    recruited, with those who will be excluded. `seconds` and `minutes`: of each. `hours`: of
-    looking and answering in the main part alone.
+    Attributes:
+        answers: Total number of responses wanted.
+        by_trials: Participants needed if each completes all `trials`.
+        by_source: Largest number of responses wanted for one source image. Each must come from a
+            different participant, so this is a lower bound on the number of participants.
+        participants: Participants to recruit, including those expected to be excluded.
+        seconds: Duration of one session.
+        minutes: Paid minutes per participant.
+        hours: Total time spent on trials of the main part.
+        cost: Total cost, including the recruiting site's fee.
     """
 
     answers: int
@@ -77,12 +82,12 @@ class Budget:
 
     @property
     def counting(self) -> int:
-        """How many participants are needed whose answers count."""
+        """Number of participants needed whose responses count."""
         return max(self.by_trials, self.by_source)
 
 
 def trial_seconds(config: StudyConfig) -> float:
-    """Return how long one trial takes, in s."""
+    """Return the duration of one trial in seconds."""
     answer = config.response_ms / 1000 or ANSWER_S[config.kind]
     if config.kind == "same-different":
         return (config.fixation_ms + config.show_ms) / 1000 + answer
@@ -90,7 +95,7 @@ def trial_seconds(config: StudyConfig) -> float:
 
 
 def participant_seconds(config: StudyConfig) -> float:
-    """Return how long one participant takes from the first page to the last, in s."""
+    """Return the duration of one session, from the first page to the last, in seconds."""
     main = config.trials + config.catch
     trials = config.practice + config.qualification + main
     breaks = -(-main // config.block) - 1
@@ -106,17 +111,21 @@ def plan_budget(
     prices: Prices,
     minutes: int | None = None,
 ) -> Budget:
-    """Return what a study takes.
+    """Return the budget of a study.
 
-    `answers`: wanted in all; `loads`: by photograph; `minutes`: paid to each participant, if not as
-    many as they will take.
+    Args:
+        config: Settings of the study.
+        answers: Total number of responses wanted.
+        loads: Number of responses wanted per source image.
+        prices: Pay, fee and expected share of excluded participants.
+        minutes: Paid minutes per participant; None pays the estimated duration.
     """
     prices.check()
     by_trials = -(-answers // config.trials)
     by_source = max(loads.values(), default=0)
     seconds = participant_seconds(config)
     paid = math.ceil(seconds / 60) if minutes is None else minutes
-    # what a share like 0.9 leaves over is not a person
+    # 1e-9: floating-point error must not round an exact quotient up to one more participant.
     participants = math.ceil(max(by_trials, by_source) / (1 - prices.excluded) - 1e-9)
     return Budget(
         answers,

@@ -1,11 +1,11 @@
-"""Trials of a same/different study whose answer is plain to anybody who looks.
+"""Same/different trials whose correct response is obvious to an attentive participant.
 
-They are for practice, qualification and catch trials. "Same" are two photographs that one
-corruption has strongly changed; "different" are two that were strongly changed by corruptions which
-nobody takes for each other, as noise and blur: what counts as different there must be what counts
-in the main part. Only where a test set has none it is a clean photograph beside a changed one.
-Strong is the upper fifth of a corruption's Δv, and only corruptions whose upper fifth begins at Δv
-0.5 or above are used, unless there are none.
+They serve as practice, qualification and catch trials. A "same" pair shows two source images that
+were strongly changed by one corruption. A "different" pair shows two that were strongly changed by
+corruptions which are not confused with each other, such as noise and blur, so that "different"
+means the same as in the main part. If the test set has no such corruptions, a "different" pair
+shows a clean image beside a corrupted one. Strong means the upper fifth of a corruption's Δv. Only
+corruptions whose upper fifth begins at Δv 0.5 or above are used, unless there are none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,10 @@ STRONG_SHARE = 0.8
 def obvious_pairs(
     sources: Sequence[StudyImage], counts: Mapping[str, int], seed: int
 ) -> list[PlannedStimulus]:
-    """Return stimuli whose truth is plain, so many for each role, half of them same.
+    """Return the obvious pairs for each role, half of them "same".
 
-    Every one has two photographs of its own. Those with few corrupted pictures come first.
+    No source image is used twice. Images with few corrupted samples are used first, so that the
+    main part loses as few samples as possible.
     """
     order = sorted(
         sources, key=lambda image: (len(image.corrupted), hash64(seed, "aside", image.digest))
@@ -40,7 +41,8 @@ def obvious_pairs(
     stimuli: list[PlannedStimulus] = []
     for role, count in counts.items():
         for number in range(count):
-            # a corruption is once in a same and once in a different pair before the next has a turn
+            # Each corruption appears in one "same" and one "different" pair before the next one is
+            # used.
             name = turns[len(stimuli) // 2 % len(turns)]
             truth = SAME if number % 2 == 0 else DIFFERENT
             first = _take_strong(left, name, limits[name], None)
@@ -57,20 +59,20 @@ def obvious_pairs(
 
 
 def _unlike(name: str, names: Sequence[str], number: int) -> str | None:
-    """Return one of the corruptions that looks nothing like this one; None if there is none."""
+    """Return a corruption that is not confused with this one, or None if there is none."""
     kind = _kind(name)
     unlike = [other for other in names if _kind(other) != kind]
     return unlike[number // 2 % len(unlike)] if unlike else None
 
 
 def _kind(name: str) -> str:
-    """Return the class of corruptions that people confuse, or else the family of this one."""
+    """Return the class of corruptions that humans confuse with this one, or else its family."""
     known = all_entries().get(name)
     return class_of(name) or (name if known is None else known.corruption.family)
 
 
 def strong_limits(sources: Sequence[StudyImage]) -> dict[str, float]:
-    """Return from which Δv on the pictures by a corruption are strong, for those that are plain."""
+    """Return the Δv from which images are strongly changed, for each corruption that is obvious."""
     changes: dict[str, list[float]] = {}
     for source in sources:
         for row in source.corrupted:
@@ -88,9 +90,9 @@ def strong_limits(sources: Sequence[StudyImage]) -> dict[str, float]:
 def _take_strong(
     left: dict[str, StudyImage], name: str, limit: float, like: float | None
 ) -> StudySample:
-    """Return a strong picture by this corruption and take its photograph out.
+    """Return a strongly changed sample of this corruption and remove its source image from `left`.
 
-    `like`: the Δv that it should be near to. Where none is strong, the strongest.
+    `like` is the Δv to match. If no sample reaches `limit`, the strongest one is returned.
     """
     rows = [
         sample for image in left.values() for sample in image.corrupted if sample.corruption == name

@@ -1,9 +1,9 @@
-"""The study in which people say whether two pictures were changed in the same way.
+"""Stimuli of the same/different study: were two images changed in the same way?
 
-For a pair of corruptions in question, half of the trials show one of the two twice ("same") and
-half show both ("different"). The two pictures are always of different photographs and equally much
-changed, so that neither what is in them nor how strong the change is gives the answer away; those
-that are hardly changed at all are left out, since nobody could say by what.
+For each pair of corruptions in question, half of the trials show one of the two twice ("same") and
+half show both ("different"). The two images always have different source images and a similar Δv,
+so that neither content nor strength reveals the correct response. Images with hardly any visual
+change are left out, because nobody could tell which corruption was applied.
 """
 
 from collections import Counter
@@ -30,30 +30,30 @@ from eyechart.experiment.study_config import StudyConfig
 from eyechart.humans.human_responses import DIFFERENT, SAME
 
 TOLERANCE = 0.02
-"""Two pictures of a stimulus differ by no more than so much Δv where the test set allows it."""
+"""Largest difference in Δv between the two images of a stimulus, where the test set allows it."""
 
 VISIBLE = 0.02
-"""Pictures with less Δv are not compared."""
+"""Images with a smaller Δv are not compared."""
 
 NEAREST = 12
-"""One picture of a stimulus is among so many that are nearest to the Δv that is wanted."""
+"""Number of candidates, nearest to the target Δv, among which one image of a stimulus is chosen."""
 
 ORDERS = 20
-"""In so many random orders it is tried how many trials one participant can have."""
+"""Number of random orders in which the trials available to one participant are counted."""
 
 Real = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Question:
-    """Two corruptions of which it is asked whether they look alike, in alphabetical order."""
+    """Two corruptions, in alphabetical order, that participants are asked to tell apart."""
 
     a: str
     b: str
 
     @property
     def name(self) -> str:
-        """As the table `stimulus` has it."""
+        """The pair's name in the table `stimulus`."""
         return f"{self.a}|{self.b}"
 
 
@@ -76,7 +76,11 @@ def design_pairs(
     seed: int,
     catch_pool: int | None,
 ) -> list[PlannedStimulus]:
-    """Return the stimuli of a same/different study, `per_pair` for each question."""
+    """Return the stimuli of a same/different study, `per_pair` for each question.
+
+    Raises:
+        UsageError: If the test set has too few images, or one participant cannot get all trials.
+    """
     if per_pair < 2 or per_pair % 2:
         raise UsageError(
             f"per-pair must be an even number, half for same and half for different, got"
@@ -101,10 +105,10 @@ def design_pairs(
 def matched_pairs(
     rows: Sequence[StudySample], questions: Sequence[Question], per_pair: int, k: int, seed: int
 ) -> list[PlannedStimulus]:
-    """Return the stimuli of the main part: for each question half same and half different.
+    """Return the stimuli of the main part, half "same" and half "different" for each question.
 
-    Both halves have the same steps of Δv, evenly over what the two corruptions have in common.
-    Pictures and photographs that were used less come first.
+    Both halves use the same target values of Δv, spaced evenly over the range that the two
+    corruptions share. Images that were used less often are preferred.
     """
     random = np.random.default_rng(seed)
     by_name = {
@@ -120,6 +124,7 @@ def matched_pairs(
         half = per_pair // 2
         for step in range(half):
             wanted = low + (step + 0.5) / half * (high - low)
+            # "Same" trials alternate between the two corruptions of the pair.
             alike = (a, a) if step % 2 == 0 else (b, b)
             for truth, (left, right) in ((SAME, alike), (DIFFERENT, (a, b))):
                 pictures = _match(left, right, wanted, uses, random)
@@ -132,7 +137,7 @@ def matched_pairs(
 
 
 class _Pool:
-    """The rows of one corruption, with their Δv and how often each was used."""
+    """The samples of one corruption, with their Δv and how often each was used."""
 
     def __init__(self, rows: Sequence[StudySample]) -> None:
         self.rows = rows
@@ -166,16 +171,19 @@ def _common_range(question: Question, a: _Pool, b: _Pool) -> tuple[float, float]
 def _match(
     left: _Pool, right: _Pool, wanted: float, uses: Counter[str], random: np.random.Generator
 ) -> tuple[StudySample, ...]:
-    """Return a picture of each with different photographs, Δv alike and near what is wanted.
+    """Return one sample from each pool, with different source images and Δv close to `wanted`.
 
-    Within the tolerance the least used ones are taken, beyond it the nearest.
+    Within the tolerance the least used samples are preferred; beyond it the nearest in Δv.
     """
     best: tuple[float, int, int] | None = None
     for one, other in ((left, right), (right, left)):
         near = one.nearest(wanted)
         gap = np.abs(one.delta_v[near][:, None] - other.delta_v[None, :])
         load = _load(one, uses)[near][:, None] + _load(other, uses)[None, :]
+        # In order of importance: Δv within the tolerance (the factor outweighs every load), rarely
+        # used images, a small gap; the random term only breaks ties.
         cost = load + gap + 1e6 * np.maximum(gap - TOLERANCE, 0) + 1e-3 * random.random(gap.shape)
+        # Two images of a stimulus never have the same source image.
         cost[one.digests[near][:, None] == other.digests[None, :]] = np.inf
         i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
         places = (int(near[i]), int(j)) if one is left else (int(j), int(near[i]))
@@ -189,16 +197,16 @@ def _match(
 
 
 def _load(pool: _Pool, uses: Counter[str]) -> Real:
-    """How much rows were used: the same picture again is worse than its photograph again."""
+    """Return how much each sample was used; reusing an image costs more than reusing its source."""
     photographs = np.array([float(uses[digest]) for digest in pool.digests.tolist()])
     load: Real = 3 * pool.used + photographs
     return load
 
 
 def trials_within_reach(stimuli: Sequence[PlannedStimulus], seed: int) -> int:
-    """Return how many trials of the main part one participant can have without a photograph twice.
+    """Return how many main trials one participant can have without seeing a source image twice.
 
-    The fewest of some random orders, since the order of a study is random too.
+    The minimum over several random orders, because the order of a study is random too.
     """
     random = np.random.default_rng(seed)
     main = [

@@ -1,4 +1,4 @@
-"""A study's plan in words: what it shows, how evenly, and what it takes."""
+"""Describe a study's plan in words: what it shows, how balanced it is, and what it takes."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from eyechart.humans.human_responses import SAME
 from eyechart.labels.categories import CATEGORIES
 
 UNEVEN = 1.5
-"""The most of something may be so many times the fewest before a note says so."""
+"""A note is shown where the largest count is more than this many times the smallest."""
 
 BINS = 10
 
@@ -32,9 +32,10 @@ def plan_text(
     prices: Prices,
     left_out: int = 0,
 ) -> str:
-    """Return the whole plan, some lines.
+    """Return the plan as several lines of text.
 
-    `side`: of the pictures in px; `left_out`: corrupted pictures whose Δv cannot be measured.
+    `side` is the side of the images in px; `left_out` is the number of corrupted images whose Δv
+    cannot be measured.
     """
     lines = [f"Study {config.name}: {config.title} ({config.kind}, {side} px)"]
     lines += _what_is_shown(stimuli)
@@ -48,7 +49,7 @@ def plan_text(
 
 
 def notes(config: StudyConfig, stimuli: Sequence[PlannedStimulus]) -> list[str]:
-    """Return what the experimenter should think about, a sentence each."""
+    """Return notes on what the experimenter should check, one sentence each."""
     advice = []
     if config.kind == "categorise":
         counts = _by_category(stimuli)
@@ -179,7 +180,7 @@ def _uneven(group: str, counts: Mapping[str, int]) -> list[str]:
 
 
 def _gaps(stimuli: Sequence[PlannedStimulus]) -> dict[str, list[float]]:
-    """Return by how much Δv differs within each trial, by pair of corruptions."""
+    """Return the difference in Δv within each trial, grouped by pair of corruptions."""
     gaps: dict[str, list[float]] = {}
     for stimulus in stimuli:
         if stimulus.pair is not None:

@@ -1,4 +1,4 @@
-"""From a test set and what the experimenter wants to a study that can be made, with its budget."""
+"""Plan a study, with its budget, from a test set and the experimenter's request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from eyechart.testsets.testset import TestSet
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A study to be made and what it takes; `left_out`: pictures that have no Δv."""
+    """A planned study and its budget; `left_out` is the number of images without a Δv."""
 
     order: StudyOrder
     budget: Budget
@@ -33,7 +33,7 @@ class StudyPlan:
     left_out: int
 
     def text(self, side: int) -> str:
-        """Return the plan in words, for pictures of that side in px."""
+        """Return the plan in words, for images with this side in px."""
         config = self.order.config
         stimuli = self.order.stimuli
         return plan_text(
@@ -44,7 +44,11 @@ class StudyPlan:
 def plan_study(
     testset: TestSet, settings: StudySettings, request: StudyRequest, prices: Prices
 ) -> StudyPlan:
-    """Return the study that is wanted; what cannot be made of this test set is an error."""
+    """Return the requested study.
+
+    Raises:
+        UsageError: If the test set does not allow it.
+    """
     if testset.plan.definition != HUMAN_DEFINITION:
         raise UsageError(
             f"A study needs a test set by the definition {HUMAN_DEFINITION} of visual change, by"
@@ -75,7 +79,7 @@ def _stimuli(
 ) -> list[PlannedStimulus]:
     sources = group_by_source(rows)
     config = settings.config
-    # in each study others are set aside: who comes back must not have seen them all
+    # Each study sets other images aside: a participant who returns must not know all of them.
     seed = hash64(request.seed, config.name) % 2**32
     if config.kind == "categorise":
         return design_categories(sources, config, seed, request.catch_pool)
@@ -91,7 +95,7 @@ def _stimuli(
 
 
 def find_question(text: str, names: Sequence[str], suite: str) -> Question:
-    """Return the two corruptions of A:B; the name alone will do where the suite's have a prefix."""
+    """Return the two corruptions of the text "A:B"; a suite's prefix may be omitted."""
     pair = []
     for part in text.split(":"):
         name = part.strip()

@@ -1,7 +1,7 @@
-"""Which pictures a study shows, in which role, and how many answers it wants for each.
+"""Which images a study shows, in which role, and how many responses it wants for each.
 
-Here are what all studies share and the study in which people name pictures; pair_design.py has the
-other.
+This module has what all studies share and the categorisation study; `pair_design` has the
+same/different study.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ MAIN, PRACTICE, QUALIFICATION, CATCH = "main", "practice", "qualification", "cat
 
 @dataclass(frozen=True)
 class PlannedStimulus:
-    """A stimulus to be: what the table `stimulus` says of it, before its pictures are made."""
+    """A stimulus of the table `stimulus`, before its image files are written."""
 
     role: str
     truth: str
@@ -29,7 +29,7 @@ class PlannedStimulus:
 
 @dataclass(frozen=True)
 class Pools:
-    """How many stimuli are set aside for each role besides the main part."""
+    """Number of stimuli reserved for each role besides the main part."""
 
     practice: int
     qualification: int
@@ -37,16 +37,24 @@ class Pools:
 
     @property
     def total(self) -> int:
-        """Return how many there are in all."""
+        """Return the total over all roles."""
         return self.practice + self.qualification + self.catch
 
 
 def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> Pools:
-    """Return how many stimuli to set aside; `available`: photographs, of which each needs its own.
+    """Return how many stimuli to reserve for each role.
 
-    Half as many again as one participant needs for practice and qualification, because trials that
-    were lost to a reload must be replaced, and for catch trials twice as many. Where photographs
-    are few, just as many as are needed. Too few even for that are an error.
+    Practice and qualification get 1.5 times what one participant needs, because trials lost to a
+    page reload must be replaced; catch trials get twice as many. If images are scarce, each role
+    gets just what one participant needs.
+
+    Args:
+        config: Settings of the study.
+        catch_pool: Number of catch stimuli; None for the default.
+        available: Number of source images, each of which is used once.
+
+    Raises:
+        UsageError: If there are not even enough images for one participant.
     """
     if catch_pool is not None and catch_pool < config.catch:
         raise UsageError(
@@ -72,7 +80,7 @@ def pool_sizes(config: StudyConfig, catch_pool: int | None, available: int) -> P
 
 
 def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
-    """Return how many answers of the main part each photograph is to get."""
+    """Return how many responses of the main part each source image is to get."""
     loads: Counter[str] = Counter()
     for stimulus in stimuli:
         for digest in {row.digest for row in stimulus.pictures}:
@@ -83,12 +91,11 @@ def source_loads(stimuli: Sequence[PlannedStimulus]) -> Mapping[str, int]:
 def design_categories(
     sources: Sequence[StudyImage], config: StudyConfig, seed: int, catch_pool: int | None
 ) -> list[PlannedStimulus]:
-    """Return the stimuli of a study in which people say what is in a picture.
+    """Return the stimuli of a categorisation study.
 
-    Practice shows as many mildly corrupted pictures as clean ones, qualification and catch trials
-    show clean ones; none of their photographs comes in the main part. That has all corrupted
-    pictures of the other photographs, and their clean ones, since clean answers are where the
-    curves begin.
+    Practice shows equally many mildly corrupted and clean images; qualification and catch trials
+    show clean ones. None of their source images appears in the main part, which has all corrupted
+    samples of the other source images and their clean versions: curves start at clean accuracy.
     """
     check_categories(sources)
     pools = pool_sizes(config, catch_pool, len(sources))
@@ -119,11 +126,11 @@ def design_categories(
 def set_aside(
     sources: Sequence[StudyImage], pools: Pools, seed: int
 ) -> dict[str, list[StudyImage]]:
-    """Return photographs for each role besides the main part, of all categories equally many.
+    """Return source images for each role besides the main part, balanced over categories.
 
-    Those with few corrupted pictures come first, so that little is lost, and a category gives more
-    than half of its photographs only where all others have done so. Which of several depends on the
-    seed and on their digests alone.
+    Images with few corrupted samples are taken first, so that the main part loses little. A
+    category gives more than half of its images only once all others have done so. The choice
+    depends only on the seed and the image digests.
     """
     left: dict[str, list[StudyImage]] = {}
     for source in sorted(

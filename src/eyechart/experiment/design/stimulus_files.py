@@ -1,6 +1,6 @@
-"""The pictures of a study as files, known by the digest of their pixels; made once, whole or not.
+"""The images of a study as files named by the digest of their pixels, written atomically.
 
-What was made is listed with its row of the test set, so that whoever was stopped can go on.
+Finished files are listed with their row of the test set, so that an interrupted build resumes.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def make_pictures(
     side: int,
     step: Advance,
 ) -> dict[int, str]:
-    """Make the pictures of these rows that are not there, and return the SHA-256 of all of them."""
+    """Write the images of these rows that are missing and return the SHA-256 of all of them."""
     done = good_pictures(testset, rows, study, side)
     step(len(done), "")
     left = np.array(sorted(set(rows) - done.keys()), dtype=np.int64)
@@ -46,7 +46,7 @@ def make_pictures(
     try:
         (study / STIMULI).mkdir(exist_ok=True)
         with (study / RENDERED).open("a", encoding="ascii") as record:
-            # a line that was cut off is not continued
+            # Start on a new line: an interrupted build may have left a partial one.
             record.write("\n")
             for samples, index, picture in each_picture(testset, images, device, groups):
                 row, sha256 = int(samples.row[index]), hashlib.sha256(picture.tobytes()).hexdigest()
@@ -63,7 +63,7 @@ def make_pictures(
 def good_pictures(
     testset: TestSet, rows: Collection[int], study: Path, side: int
 ) -> dict[int, str]:
-    """Return the SHA-256 of those rows' pictures that are there and as the test set has them."""
+    """Return the SHA-256 of those rows whose image files exist and match the test set."""
     wanted = _digests(testset, rows)
     good = {}
     for row, sha256 in recorded_pictures(study).items():
@@ -81,7 +81,7 @@ def good_pictures(
 
 
 def recorded_pictures(study: Path) -> dict[int, str]:
-    """Return what the list of pictures says; lines that were cut off do not count."""
+    """Return the recorded SHA-256 by row; truncated lines are ignored."""
     try:
         lines = (study / RENDERED).read_text(encoding="ascii").splitlines()
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""Making a study's folder: looked at first, then filled; who is stopped goes on where it ended."""
+"""Build a study's folder: check it first, then fill it; an interrupted build resumes."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ RECORD = "making.json"
 
 
 class StudyIdentity(Record):
-    """What must be the same for a study to go on; nothing in it is secret."""
+    """What must be unchanged for an interrupted build to resume; it holds no secret."""
 
     config: dict[str, JsonValue]
     testset: str
@@ -42,7 +42,7 @@ class StudyIdentity(Record):
 
 
 class BuildRecord(Record):
-    """The file that a study's folder has from the beginning."""
+    """The file that a study's folder has from the beginning of the build."""
 
     began: datetime
     settings: StudyIdentity
@@ -50,10 +50,13 @@ class BuildRecord(Record):
 
 @dataclass(frozen=True)
 class StudyOrder:
-    """A study that is wanted.
+    """A requested study.
 
-    `config`: final but for its side; `design`: what else decided the stimuli; `database`: a URL,
-    None for a file in the folder; `secret`: of an earlier study with the same database.
+    Attributes:
+        config: Final settings, except for the side of the images.
+        design: Other values that determined the stimuli.
+        database: A URL, or None for a file in the folder.
+        secret: The secret of an earlier study with the same database.
     """
 
     folder: Path
@@ -67,11 +70,11 @@ class StudyOrder:
 
     @property
     def rows(self) -> set[int]:
-        """The rows of the test set whose pictures are shown."""
+        """The rows of the test set whose images are shown."""
         return {row.row for planned in self.stimuli for row in planned.pictures}
 
     def identity(self) -> StudyIdentity:
-        """Return what must be the same for a study to go on."""
+        """Return what must be unchanged for the build to resume."""
         return StudyIdentity(
             config={name: value for name, value in self.config.plain().items() if name != "side"},
             testset=self.testset.digest,
@@ -84,7 +87,7 @@ class StudyOrder:
 
 @dataclass(frozen=True)
 class PreparedStudy:
-    """An order that can be carried out. `is_finished`: the study is there but lacks pictures."""
+    """An order that was checked. `is_finished`: the study exists but lacks some image files."""
 
     order: StudyOrder
     secret: bytes
@@ -93,7 +96,7 @@ class PreparedStudy:
 
 
 def prepare(order: StudyOrder) -> PreparedStudy:
-    """Return the order as it can be carried out; the folder is only looked at, nothing is made."""
+    """Check the order against its folder and return it; nothing is written."""
     where = order.folder
     began = _look(where, order.identity())
     finished = (where / study_files.CONFIG).exists()
@@ -120,9 +123,9 @@ def prepare(order: StudyOrder) -> PreparedStudy:
 def carry_out(
     begun: PreparedStudy, images: ImageSet, device: torch.device, text: str, step: Advance
 ) -> int:
-    """Make the study and return how many pictures it shows; `step` is told of each.
+    """Build the study and return the number of images it shows.
 
-    `text`: the plan in words, which is kept with it.
+    `text` is the plan in words, which is stored with the study; `step` is called after each image.
     """
     order, where = begun.order, begun.order.folder
     config = replace(order.config, side=side_of(order, images))
@@ -145,7 +148,7 @@ def carry_out(
 
 
 def side_of(order: StudyOrder, images: ImageSet) -> int:
-    """Return the side in px that all pictures of a study have; others than squares are refused."""
+    """Return the side in px that all images of a study share; they must be square."""
     used = {row.digest for planned in order.stimuli for row in planned.pictures}
     known = zip(images.digests, images.sizes, images.pictures, strict=True)
     sizes = {size: picture.name for digest, size, picture in known if digest in used}
@@ -161,17 +164,21 @@ def side_of(order: StudyOrder, images: ImageSet) -> int:
             f"All pictures of a study have one size, and {sizes[one, one]} has {one} px while"
             f" {sizes[two, two]} has {two}: draw the test set with --stimulus 224."
         )
-    # without a size, no picture is among those of the test set, which is told with a name later
+    # No size at all: none of the images is in the test set, which a later check reports by name.
     return next(iter(sizes), (order.config.side, 0))[0]
 
 
 def _shown(order: StudyOrder) -> set[int]:
-    """Return the rows that a finished study shows, also where its list of pictures was lost."""
+    """Return the rows that a finished study shows, even if its list of images was lost."""
     return order.rows | recorded_pictures(order.folder).keys()
 
 
 def _look(where: Path, identity: StudyIdentity) -> datetime | None:
-    """Return when the study in a folder was begun, None for a new one; others are refused."""
+    """Return when the study in a folder was begun, or None for a new one.
+
+    Raises:
+        UsageError: If the folder holds anything else.
+    """
     if where.exists() and not where.is_dir():
         raise UsageError(f"{where} is a file, and a study is a folder: choose another name.")
     if not where.parent.is_dir():
@@ -203,7 +210,7 @@ def _begin(begun: PreparedStudy) -> None:
     if not (where / study_files.SECRET).exists():
         study_files.write_private(where / study_files.SECRET, f"{begun.secret.hex()}\n")
     if begun.order.database is not None and not (where / study_files.DATABASE).exists():
-        # it may hold a password
+        # The database URL may contain a password.
         study_files.write_private(where / study_files.DATABASE, f"{begun.order.database}\n")
 
 
@@ -220,7 +227,7 @@ def _finish(
         store(database, entry, digests)
     finally:
         database.close()
-    # the last file: a folder without it is no study yet
+    # Written last: a folder without this file is not yet a study.
     with atomic_file(where / study_files.CONFIG) as temporary:
         temporary.write_text(config_text(config), encoding="utf-8")
 

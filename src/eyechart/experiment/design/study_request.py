@@ -1,4 +1,4 @@
-"""What the experimenter wants besides the settings of the study: options of `experiment new`."""
+"""What the experimenter requests besides the study's settings: options of `experiment new`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ PER_PAIR = 40
 
 @dataclass(frozen=True, kw_only=True)
 class StudyRequest:
-    """Which test set a study is made of, where it goes, and how its stimuli are chosen."""
+    """Which test set a study uses, where it is written, and how its stimuli are chosen."""
 
     folder: Annotated[
         Path,
@@ -96,7 +96,10 @@ class StudyRequest:
     device: Device = "cpu"
 
     def check(self, kind: str, has_clean_k: bool) -> None:
-        """Refuse what does not go with this kind of study; `has_clean_k`: if that was asked for."""
+        """Raise `UsageError` for options that do not apply to this kind of study.
+
+        `has_clean_k` says whether `clean-k` was given.
+        """
         if kind == "categorise" and (self.pairs or self.per_pair is not None):
             raise UsageError("--pair and --per-pair are for --kind same-different: leave them out.")
         if kind == "same-different" and has_clean_k:

@@ -1,4 +1,4 @@
-"""Writing a study into its database: all of it or nothing, beside studies that are there."""
+"""Write a study into its database in one transaction, beside the studies already stored there."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,15 +23,15 @@ from eyechart.experiment.storage.database_tables import (
 from eyechart.experiment.study_config import StudyConfig
 
 AT_ONCE = 500
-"""How many photographs are looked up together."""
+"""Number of source images looked up in one query."""
 
 
 @dataclass(frozen=True)
 class StudyEntry:
-    """A study as its database is to know it.
+    """A study as it is stored in the database.
 
-    `fingerprint`: of the secret. `created_at`: when its folder was made, by which a study is known
-    that was stored a moment before its maker was stopped.
+    `fingerprint` identifies the secret. `created_at` is when the folder was created; it identifies
+    a study that was stored just before its build was interrupted.
     """
 
     config: StudyConfig
@@ -42,7 +42,11 @@ class StudyEntry:
 
 
 def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetime) -> bool:
-    """Whether this very study is there; another of its name or another secret is an error."""
+    """Return whether this study is already stored.
+
+    Raises:
+        UsageError: If another study has its name, or the database was made with another secret.
+    """
     known = db.scalar(select(InstallationRow.secret))
     if known is not None and known != fingerprint:
         raise UsageError(
@@ -60,7 +64,7 @@ def is_stored(db: Db, config: StudyConfig, fingerprint: str, created_at: datetim
 
 
 def store(database: Database, entry: StudyEntry, digests: Mapping[int, str]) -> None:
-    """Write a study in one transaction; `digests`: SHA-256 of the pixels by row of the test set."""
+    """Write a study in one transaction; `digests` is the SHA-256 of the pixels by test-set row."""
     try:
         with database.writing() as db:
             if not is_stored(db, entry.config, entry.fingerprint, entry.created_at):
@@ -117,7 +121,7 @@ def _picture(row: StudySample, index: int, source_id: int, sha256: str) -> Pictu
 
 
 def _sources(db: Db, stimuli: Sequence[PlannedStimulus]) -> dict[str, int]:
-    """Return the database's photographs by digest; those that it lacks are added."""
+    """Return the ids of source images by digest; missing ones are added to the database."""
     wanted = {row.digest: row for planned in stimuli for row in planned.pictures}
     digests = list(wanted)
     known: dict[str, SourceImageRow] = {}

@@ -1,4 +1,4 @@
-"""The rows of a test set as a study needs them: which photograph, what was done to it, how much."""
+"""The samples of a test set as a study needs them: source image, corruption and Δv."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,13 @@ COLUMNS = ("row", "digest", "picture", "label", "category", "corruption", "param
 
 @dataclass(frozen=True)
 class StudySample:
-    """One picture of a test set.
+    """One sample of a test set.
 
-    `digest`: of the photograph's file, by which it is known in every study; `name`: of the file;
-    `category`: one of the 16, or "". `delta_v`: in 0…1, None where it cannot be measured.
+    Attributes:
+        digest: Digest of the source image's file, which identifies it in every study.
+        name: Name of that file.
+        category: One of the 16 categories, or "".
+        delta_v: Visual change in [0, 1], None where it cannot be measured.
     """
 
     row: int
@@ -30,36 +33,36 @@ class StudySample:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was done to the photograph."""
+        """Whether no corruption was applied."""
         return self.corruption == CLEAN
 
     @property
     def change(self) -> float:
-        """Δv of a row that has one."""
+        """Δv of a sample that has one."""
         assert self.delta_v is not None
         return self.delta_v
 
 
 @dataclass(frozen=True)
 class StudyImage:
-    """A photograph: its clean picture, and those of its corrupted pictures that have a Δv."""
+    """A source image: its clean sample and its corrupted samples with a Δv."""
 
     clean: StudySample
     corrupted: tuple[StudySample, ...]
 
     @property
     def digest(self) -> str:
-        """Of its file."""
+        """Digest of the source image's file."""
         return self.clean.digest
 
     @property
     def category(self) -> str:
-        """One of the 16, or ""."""
+        """One of the 16 categories, or ""."""
         return self.clean.category
 
 
 def read_rows(testset: TestSet) -> list[StudySample]:
-    """Return all rows of a test set."""
+    """Return all samples of a test set."""
     columns = {name: testset.table[name].to_pylist() for name in COLUMNS}
     return [
         StudySample(
@@ -79,9 +82,9 @@ def read_rows(testset: TestSet) -> list[StudySample]:
 
 
 def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
-    """Return the photographs in the order of their first rows; each must have its clean picture.
+    """Return the source images in the order of their first rows; each must have a clean sample.
 
-    The same file under two names is one photograph. Corrupted rows without Δv are left out.
+    The same file under two names is one source image. Corrupted samples without Δv are left out.
     """
     clean: dict[str, StudySample] = {}
     corrupted: dict[str, list[StudySample]] = {}
@@ -107,7 +110,7 @@ def group_by_source(rows: Sequence[StudySample]) -> list[StudyImage]:
 
 
 def check_categories(sources: Sequence[StudyImage]) -> None:
-    """Refuse photographs that people cannot name with one of the 16 categories."""
+    """Raise `UsageError` for images without one of the 16 categories."""
     outside = [image.clean for image in sources if not image.category]
     if not outside:
         return

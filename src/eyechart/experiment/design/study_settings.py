@@ -1,4 +1,4 @@
-"""From what the experimenter gives to the settings of a study."""
+"""Combine the experimenter's options and files into the settings of a study."""
 
 import re
 from collections.abc import Mapping
@@ -21,27 +21,27 @@ from eyechart.experiment.study_config import (
 from eyechart.images.stimulus import find_stimulus
 
 MINUTES = "{minutes}"
-"""Stands in a consent text for how long it takes."""
+"""Placeholder in a consent text for the duration of the session."""
 
 
 @dataclass(frozen=True)
 class StudySettings:
-    """A study's settings before its budget: `minutes` and `side` if they were given."""
+    """A study's settings before its budget; `minutes` and `side` are None unless given."""
 
     config: StudyConfig
     minutes: int | None
     side: int | None
 
     def final(self, minutes: int) -> StudyConfig:
-        """Return the settings with how long a participant takes, also in the consent text."""
+        """Return the settings with the duration filled in, also in the consent text."""
         consent = self.config.consent.replace(MINUTES, str(minutes))
         return replace(self.config, minutes=minutes, consent=consent)
 
 
 def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> StudySettings:
-    """Return the settings of a study: `options` before those of the file, then the defaults.
+    """Return the settings of a study: `options` override the file, which overrides the defaults.
 
-    The name comes from the folder unless there is another.
+    The study is named after its folder unless a name is given.
     """
     file = request.settings_file
     chosen = {**({} if file is None else _read_settings(file)), **options}
@@ -55,7 +55,7 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
         **dict.fromkeys(recruiter_settings(), ""),
     }  # fmt: skip
     if kind == "same-different":
-        # pictures stay until there is an answer: what is asked for is not how fast one can be
+        # Images stay until the response: these studies measure discrimination, not speed.
         defaults |= {"consent": PAIRS_CONSENT, "response_ms": 0}
     config = config_from(defaults | chosen, "the settings" if file is None else str(file))
     return StudySettings(
@@ -66,9 +66,10 @@ def gather_settings(request: StudyRequest, options: Mapping[str, object]) -> Stu
 
 
 def with_side(settings: StudySettings, stimulus: str) -> StudySettings:
-    """Return the settings with the side of the test set's pictures in px, where that is known.
+    """Return the settings with the side of the test set's images in px, where it is known.
 
-    `stimulus`: the test set's; only pictures of their files' own size must be looked at first.
+    `stimulus` describes the test set's images. Only images kept at their file's size have to be
+    opened first.
     """
     size = find_stimulus(stimulus).width_and_height
     if size is None:

@@ -1,1 +1,1 @@
-"""What a study has gathered, as files for other commands and as a status; metrics are not here."""
+"""Export what a study has collected, and report its status; metrics are computed elsewhere."""

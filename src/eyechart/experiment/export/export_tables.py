@@ -1,4 +1,4 @@
-"""A study's answers as the tables and the human records that are exported; none is written here."""
+"""Turn a study's responses into the exported tables and human records; nothing is written here."""
 
 import csv
 import json
@@ -42,14 +42,14 @@ Cell = str | int | float | bool | None
 Rows = Iterator[tuple[Cell, ...]]
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What makes a spreadsheet take a text for a formula."""
+"""First characters that make a spreadsheet treat a text as a formula."""
 
 BREAKS = str.maketrans("\r\n\0", "   ")
 
 
 @dataclass(frozen=True)
 class CountedResponse:
-    """An answer of the main part that counts: whose it is, and what stands for its photographs."""
+    """A response of the main part that counts, with its subject and the names of its images."""
 
     subject: str
     response: TrialResponse
@@ -57,14 +57,14 @@ class CountedResponse:
 
     @property
     def image(self) -> ShownImage:
-        """What was shown, the first of two."""
+        """The image shown, or the first of two."""
         return self.response.images[0]
 
 
 def counted(
     judged: Sequence[JudgedSession], include_excluded: bool = False
 ) -> list[CountedResponse]:
-    """Return the answers that count, in order of sessions and trials."""
+    """Return the responses that count, ordered by session and trial."""
     names = image_names(judged)
     return [
         CountedResponse(
@@ -82,9 +82,9 @@ def counted(
 def clean_of_others(
     kept: Sequence[CountedResponse], elsewhere: Sequence[JudgedSession]
 ) -> list[CountedResponse]:
-    """Return answers of other studies to the clean pictures of photographs that are asked for.
+    """Return responses of other studies to the clean versions of the images in `kept`.
 
-    Nobody sees a photograph twice, so they are of other people than those who answered here.
+    A participant never sees a source image twice, so these come from other participants.
     """
     names = {
         image.digest: name
@@ -99,7 +99,7 @@ def clean_of_others(
 
 
 def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
-    """Return what stands for each photograph, by digest: its name, or the digest if two have it."""
+    """Return the exported name of each source image, by digest: the digest if two share a name."""
     owners: dict[str, set[str]] = defaultdict(set)
     for session in judged:
         for response in session.record.responses:
@@ -113,9 +113,10 @@ def image_names(judged: Sequence[JudgedSession]) -> Mapping[str, str]:
 
 
 def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> HumanResponses:
-    """Return answers to single pictures as human records.
+    """Return responses to single images as human records.
 
-    Which clean answer one is compared with is not said here: people compared are always others.
+    They do not say which clean response to compare with, because it always comes from another
+    participant.
     """
     return make_responses(
         len(kept),
@@ -133,7 +134,7 @@ def human_records(kept: Sequence[CountedResponse], config: StudyConfig) -> Human
 
 
 def trial_rows(judged: Sequence[JudgedSession]) -> Rows:
-    """Yield a row for every answer of whatever role, under TRIALS_HEAD and the pictures' heads."""
+    """Yield one row per response in any role, with the columns of `trials_head`."""
     for session in judged:
         record, verdict = session.record, session.verdict
         for response in record.responses:
@@ -175,10 +176,10 @@ def trials_head(config: StudyConfig) -> tuple[str, ...]:
 
 
 def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tuple[Cell, ...]]]:
-    """Return the rows for each subject; reaction times in seconds.
+    """Return the rows for each subject in the format of the model-vs-human toolbox.
 
-    A condition is a corruption and a tenth of Δv, for that toolbox takes rates by condition. The
-    last two columns are not of that format.
+    Reaction times are in seconds. A condition is a corruption and a bin of Δv of width 0.1, because
+    the toolbox computes rates per condition. The last two columns are not part of its format.
     """
     rows: dict[str, list[tuple[Cell, ...]]] = {}
     for item in kept:
@@ -198,7 +199,7 @@ def model_vs_human_rows(kept: Sequence[CountedResponse]) -> Mapping[str, list[tu
 
 
 def exclusion_rows(judged: Sequence[JudgedSession]) -> Rows:
-    """Yield a row for every rule that a session breaks."""
+    """Yield one row for every rule that a session violates."""
     for session in judged:
         for rule, detail in session.verdict.broken:
             yield session.record.subject, rule, session.verdict.version, detail
@@ -211,7 +212,7 @@ def pair_of(response: TrialResponse) -> tuple[str, str]:
 
 
 def judgement_rows(kept: Sequence[CountedResponse]) -> Rows:
-    """Yield a row for every same/different answer that counts."""
+    """Yield one row for every same/different response that counts."""
     for item in kept:
         response = item.response
         yield (
@@ -234,7 +235,7 @@ def _image_cells(image: ShownImage) -> tuple[Cell, ...]:
 
 
 def _delta_v(image: ShownImage) -> float:
-    """Return Δv; that of a clean picture is 0."""
+    """Return Δv; that of a clean image is 0."""
     if image.corruption == CLEAN:
         return 0.0
     return float("nan") if image.delta_v is None else image.delta_v
@@ -253,8 +254,8 @@ def _plain(value: object) -> Cell:
 
 
 def safe(cell: Cell) -> str:
-    """Return the text of a cell: numbers as they are; texts in one line, formulas quoted."""
-    if cell is None or cell != cell:  # not a number
+    """Return the text of a cell: numbers unchanged, texts on one line with formulas quoted."""
+    if cell is None or cell != cell:  # NaN
         return ""
     if isinstance(cell, bool):
         return str(int(cell))
@@ -265,7 +266,7 @@ def safe(cell: Cell) -> str:
 
 
 def write_csv(path: Path, head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-    """Write a table."""
+    """Write a table as CSV."""
     with atomic_file(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(head)

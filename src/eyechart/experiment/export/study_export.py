@@ -1,4 +1,4 @@
-"""Writing a study's answers out: human records, tables of everything, and the rules applied."""
+"""Write a study's responses: human records, tables of all trials, and the rules applied."""
 
 import re
 from collections.abc import Sequence
@@ -46,9 +46,9 @@ LEFTOVER = re.compile(r"\..+\.\d+\.tmp")
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: how many responses there are, how many count, of how many participants.
+    """Counts of what was exported: responses in total, responses that count, participants.
 
-    `excluded`: sessions; `left_out`: single trials; `reused`: clean responses of other studies.
+    `excluded` counts sessions, `left_out` single trials, `reused` clean responses of other studies.
     """
 
     out: Path
@@ -62,7 +62,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class ExportContent:
-    """What an export holds: all sessions, the responses that count, and those of other studies."""
+    """Content of an export: all sessions, the responses that count, and those of other studies."""
 
     config: StudyConfig
     judged: Sequence[JudgedSession]
@@ -77,10 +77,10 @@ def export(
     version: int | None = None,
     include_excluded: bool = False,
 ) -> Exported:
-    """Write a study's answers into a folder, in the study's own if none is given.
+    """Write a study's responses into a folder, by default inside the study's folder.
 
-    What an earlier export wrote is replaced; a folder with other files is refused. `version`: of
-    the quality rules, the study's own if none is given.
+    An earlier export is replaced; a folder with other files is rejected. `version` selects the
+    quality rules, by default the study's.
     """
     config = folder.config
     rules = find_rules(config.rules if version is None else version)
@@ -116,7 +116,7 @@ def _n_main(judged: Sequence[JudgedSession]) -> int:
 
 
 def check_target(out: Path, config: StudyConfig) -> None:
-    """Refuse a folder that holds anything but an export of the same study."""
+    """Raise `UsageError` for a folder that holds anything but an export of the same study."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"Cannot write into {out}: it is a file, not a folder.")
     if not out.exists():
@@ -137,9 +137,9 @@ def check_target(out: Path, config: StudyConfig) -> None:
 
 
 def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], list[JudgedSession]]:
-    """Return all sessions with what the rules say of them, as they are at one moment.
+    """Return all judged sessions of one consistent snapshot of the database.
 
-    Those of the study, and those of other studies in the database that name pictures.
+    The first list is the study's; the second has the categorisation studies in the same database.
     """
     config = folder.config
     with connect_study(folder) as study:
@@ -161,7 +161,7 @@ def _judged(folder: StudyFolder, version: int) -> tuple[list[JudgedSession], lis
 def _write(out: Path, content: ExportContent) -> None:
     config, judged, kept = content.config, content.judged, content.kept
     out.mkdir(exist_ok=True)
-    # codes by which participants are paid are nobody else's business
+    # Completion codes decide who is paid, so exports leave them empty.
     public = replace(config, site_settings=dict.fromkeys(config.recruiter_settings, ""))
     _write_text(out / STUDY, config_text(public))
     _write_text(out / RULES, content.rules)
@@ -174,7 +174,7 @@ def _write(out: Path, content: ExportContent) -> None:
     if kept:
         write_responses(out / ANSWERS, human_records([*kept, *content.reused], config))
     else:
-        # what an earlier export counted counts no longer
+        # An earlier export may have had responses, which no longer count.
         (out / ANSWERS).unlink(missing_ok=True)
 
 
@@ -185,7 +185,7 @@ def _write_model_vs_human(folder: Path, kept: Sequence[CountedResponse]) -> None
     for subject, subject_rows in rows.items():
         write_csv(folder / names[subject], MODEL_VS_HUMAN_HEAD, subject_rows)
     for path in folder.iterdir():
-        # somebody who withdrew, or does not count by other rules
+        # Subjects of an earlier export who have withdrawn or are excluded by these rules.
         if path.name not in names.values():
             path.unlink()
 

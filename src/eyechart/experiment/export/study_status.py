@@ -1,4 +1,4 @@
-"""Where a study stands: answers, participants, who is left out, and what people can see so far."""
+"""Report a study's progress: responses, participants, exclusions and preliminary accuracy."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from eyechart.humans.same_different import PairResult, analyse
 from eyechart.stats.intervals import CONFIDENCE, wilson_interval
 
 PLACES = (0.2, 0.4, 0.6, 0.8)
-"""Where on the axis of Δv the running curve is read off."""
+"""Values of Δv at which the preliminary curve is evaluated."""
 
 BINS, LEAST, REPLICATES = 10, 20, 100
 GOING, DONE, NOT_PASSED, LEFT = "active now", "finished", "not qualified", "dropped out"
@@ -42,7 +42,7 @@ STATES = (GOING, DONE, NOT_PASSED, LEFT)
 
 @dataclass(frozen=True)
 class StimulusGroup:
-    """The main stimuli of one corruption, or pair: `full` have all answers that are wanted."""
+    """The main stimuli of one corruption or pair; `full` counts those with all wanted responses."""
 
     name: str
     stimuli: int
@@ -53,7 +53,7 @@ class StimulusGroup:
 
 @dataclass(frozen=True)
 class RateInterval:
-    """A rate with its 95 % interval."""
+    """A rate with its 95 % confidence interval."""
 
     value: float
     low: float
@@ -62,11 +62,15 @@ class RateInterval:
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """Where a study stands. `people`: participants by state; `reasons`: sessions by rule broken.
+    """The progress of a study.
 
-    `minutes`: the median of finished sessions. `clean`: how often clean pictures are named rightly.
-    `curves`: by corruption, accuracy at PLACES, None where too little is known. `pairs`: what
-    people could tell in a same/different study.
+    Attributes:
+        people: Number of participants by state.
+        reasons: Number of sessions by violated rule.
+        minutes: Median duration of finished sessions.
+        clean: Accuracy on clean images.
+        curves: Accuracy at PLACES by corruption, None where there is insufficient data.
+        pairs: Accuracy by pair of a same/different study.
     """
 
     name: str
@@ -84,7 +88,7 @@ class StudyStatus:
 
 
 def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
-    """Return where a study stands; nothing is written."""
+    """Return the progress of a study; nothing is written."""
     config = study.config
     with study.database.reading() as db:
         status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
@@ -118,14 +122,14 @@ def read_status(study: OpenStudy, now: datetime) -> StudyStatus:
 
 
 def participant_state(record: SessionRecord, config: StudyConfig, now: datetime) -> str:
-    """Return one of STATES, as participants are counted by."""
+    """Return the participant's state, one of STATES."""
     if record.state == ACTIVE:
         return LEFT if has_left(record, config, now) else GOING
     return NOT_PASSED if record.state == FAILED else DONE
 
 
 def clean_rate(answers: HumanResponses) -> RateInterval | None:
-    """Return how often clean pictures are named rightly, with the Wilson interval."""
+    """Return the accuracy on clean images with its Wilson interval, or None without responses."""
     correct = answers.correct[answers.corruption == CLEAN]
     if not len(correct):
         return None
@@ -134,7 +138,7 @@ def clean_rate(answers: HumanResponses) -> RateInterval | None:
 
 
 def running_curves(answers: HumanResponses) -> dict[str, tuple[RateInterval | None, ...]]:
-    """Return people's accuracy at PLACES for each corruption; intervals resample photographs."""
+    """Return human accuracy at PLACES by corruption; the bootstrap resamples source images."""
     reference = Reference("running", answers)
     curves: dict[str, tuple[RateInterval | None, ...]] = {}
     for name in answers.experiments:
@@ -143,7 +147,7 @@ def running_curves(answers: HumanResponses) -> dict[str, tuple[RateInterval | No
                 name, binning="equal", bins=BINS, least=LEAST, replicates=REPLICATES
             )
         except UsageError:
-            curve = None  # too few answers so far
+            curve = None  # Insufficient responses so far to fit a curve.
         if curve is None:
             curves[name] = (None,) * len(PLACES)
             continue

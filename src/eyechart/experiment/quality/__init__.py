@@ -1,1 +1,1 @@
-"""Whose responses count: the rules of each version and how they are applied; nothing is deleted."""
+"""Whose responses count: the rules of each version and their application; nothing is deleted."""

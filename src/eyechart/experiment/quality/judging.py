@@ -1,6 +1,7 @@
-"""Whose answers count: the quality rules by version, and what they say of a study's sessions.
+"""Apply the quality rules of a version to a study's sessions.
 
-Rules flag; they never delete. They are applied when a session ends and again at export.
+Rules flag sessions and never delete anything. They are applied when a session ends and again at
+export.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +21,12 @@ from eyechart.experiment.storage.stimulus_counts import give_back
 from eyechart.experiment.study_config import StudyConfig, config_from
 
 VERSION = 1
-"""Of the rules for new studies."""
+"""Version of the rules for new studies."""
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules of a version. `odd` returns why a single trial does not count."""
+    """All rules of a version; `odd` returns why a single trial does not count."""
 
     version: int
     rules: tuple[QualityRule, ...]
@@ -34,7 +35,7 @@ class RuleSet:
 
     @property
     def text(self) -> str:
-        """What they say, for people."""
+        """The rules in words."""
         lines = [f"{rule.name}: {rule.text}" for rule in self.rules]
         head = f"Quality rules, version {self.version}. A session does not count if:"
         return "\n".join([head, "", *lines, "", self.trials, ""])
@@ -42,9 +43,9 @@ class RuleSet:
 
 @dataclass(frozen=True)
 class SessionVerdict:
-    """What the rules of a version say of a session: (rule, detail) for each that it breaks.
+    """The result of a version's rules for one session: (rule, detail) for each violation.
 
-    `odd`: by the number of a trial, why it does not count; others do.
+    `odd` maps the number of each trial that does not count to its reasons.
     """
 
     version: int
@@ -53,20 +54,20 @@ class SessionVerdict:
 
     @property
     def counts(self) -> bool:
-        """Whether the session's answers count."""
+        """Whether the session's responses count."""
         return not self.broken
 
 
 @dataclass(frozen=True)
 class JudgedSession:
-    """A session and what the rules say of it."""
+    """A session and its verdict."""
 
     record: SessionRecord
     verdict: SessionVerdict
 
     @property
     def has_new_reasons(self) -> bool:
-        """Whether the database does not know of all rules that the session breaks."""
+        """Whether the session violates rules that are not yet stored in the database."""
         known = dict(self.record.excluded.get(self.verdict.version, ()))
         return bool(dict(self.verdict.broken).keys() - known.keys())
 
@@ -75,7 +76,11 @@ BY_VERSION = {1: RuleSet(1, rules_v1.RULES, rules_v1.TRIALS, rules_v1.odd)}
 
 
 def find_rules(version: int) -> RuleSet:
-    """Return the rules of a version; one that is not known is refused."""
+    """Return the rules of a version.
+
+    Raises:
+        UsageError: If the version is unknown.
+    """
     if version not in BY_VERSION:
         known = ", ".join(map(str, BY_VERSION))
         raise UsageError(f"There are no quality rules of version {version}; known: {known}.")
@@ -83,9 +88,9 @@ def find_rules(version: int) -> RuleSet:
 
 
 def judge(record: SessionRecord, config: StudyConfig, version: int | None = None) -> SessionVerdict:
-    """Return what the rules say of a session; without a version those of the study.
+    """Return the verdict on a session, by default with the rules of the study's version.
 
-    What is written in the database under that version, also by hand, counts besides.
+    Exclusions stored in the database under that version, including manual ones, count as well.
     """
     rules = find_rules(config.rules if version is None else version)
     broken = dict(record.excluded.get(rules.version, ()))
@@ -104,12 +109,12 @@ def judge(record: SessionRecord, config: StudyConfig, version: int | None = None
 def judge_all(
     records: Sequence[SessionRecord], config: StudyConfig, version: int | None = None
 ) -> list[JudgedSession]:
-    """Return sessions with what the rules say of them."""
+    """Return the sessions with their verdicts."""
     return [JudgedSession(record, judge(record, config, version)) for record in records]
 
 
 def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
-    """Return the exclusions to write for a session that has just ended; none if it counts."""
+    """Return the exclusions to store for a session that has just ended; none if it counts."""
     config = stored_config(db.get_one(StudyRow, session.study_id))
     (record,) = read_sessions(db, session.study_id, session.id)
     verdict = judge(record, config)
@@ -117,19 +122,19 @@ def judge_session(db: Db, session: SessionRow) -> list[ExclusionRow]:
 
 
 def apply_rules(study: OpenStudy) -> int:
-    """Write the exclusions of all sessions that have ended, and return how many were missing."""
+    """Store the exclusions of all sessions that have ended and return how many were missing."""
     with study.database.reading() as db:
         records = read_sessions(db, study.id)
     return write_exclusions(study, judge_all(records, study.config))
 
 
 def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
-    """Write what rules say of sessions that have ended, and return how much of it was missing.
+    """Store the exclusions of sessions that have ended and return how many were missing.
 
-    A session that goes on may still turn out well, so nothing is written of it until nobody has
-    been heard of for as long as a trial may take. By the study's own version, others are asked for
-    what was answered in sessions that count no longer. Participants wait meanwhile, so the
-    database is held for what is missing only.
+    An active session may still meet the rules, so nothing is stored until the participant has been
+    inactive for as long as a trial may take. For the study's rule version, the responses of
+    excluded sessions are requested from other participants. The write lock is held only for missing
+    rows, because participants wait for it.
     """
     now = datetime.now(UTC)
     new = [
@@ -159,23 +164,23 @@ def write_exclusions(study: OpenStudy, judged: Sequence[JudgedSession]) -> int:
 
 
 def has_ended(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
-    """Whether a session is over, or was left so long ago that nobody will come back."""
+    """Return whether a session is over, or inactive for so long that it will not be resumed."""
     return record.state != ACTIVE or has_left(record, config, now)
 
 
 def has_left(record: SessionRecord, config: StudyConfig, now: datetime) -> bool:
-    """Whether the participant did nothing for as long as a trial may take, in an open session."""
+    """Return whether an open session was inactive for as long as a trial may take."""
     silent = now - record.last_seen
     return record.state == ACTIVE and silent > timedelta(minutes=config.lease_minutes)
 
 
 def stored_config(study: StudyRow) -> StudyConfig:
-    """Return the configuration that a study was made with."""
+    """Return the configuration that a study was created with."""
     return config_from(study.config, f"the database's study {study.name}")
 
 
 def _rows(record: SessionRecord, verdict: SessionVerdict, known: set[str]) -> list[ExclusionRow]:
-    """Return the rows for the rules that a session breaks, but for those that are known."""
+    """Return rows for the rules that a session violates, without those in `known`."""
     return [
         ExclusionRow(
             session_id=record.id,

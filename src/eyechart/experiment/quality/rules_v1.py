@@ -1,7 +1,7 @@
-"""Quality rules, version 1, written before the first response. Another choice is another version.
+"""Quality rules, version 1, fixed before the first response; any change needs a new version.
 
-A rule speaks against a whole session or says nothing; it needs a least number of trials to speak.
-What is odd about single trials is told apart from that. Nothing here deletes anything.
+A rule excludes a whole session or stays silent, and needs a minimum number of trials to decide.
+Single trials are judged separately. Nothing here deletes anything.
 """
 
 from collections import Counter
@@ -19,50 +19,56 @@ from eyechart.experiment.study_config import StudyConfig
 CHOICES = {"categorise": 16, "same-different": 2}
 
 CATCH_SHARE, CATCH_LEAST = 0.6, 4
-"""Of 8 catch trials 5 must be right: 0.005 % of those who guess among 16 get there, and 0.04 % of
-those who are right 95 % of the time do not (1.3 % of those who are right 87 % of the time)."""
+"""Of 8 catch trials 5 must be correct. A participant who guesses among 16 categories passes with
+probability 0.005 %; one with an accuracy of 95 % fails with 0.04 % (87 %: 1.3 %).
+"""
 
 CHECKS_LEAST = 4
-"""Qualification and catch trials without which nothing is known of somebody's attention."""
+"""Minimum number of qualification and catch trials to judge a participant's attention."""
 
 GUESS_RISK = 1e-3
-"""So rarely may somebody who guesses pass. With two choices 8 catch trials cannot tell (8 of 8 come
-by chance in 0.4 %), so qualification and catch trials are taken together: of 24, 20 must be right,
-which guessing reaches in 0.08 %; of those who are right 95 % of the time 0.6 % do not."""
+"""Largest probability with which guessing may pass. With two choices 8 catch trials are too few (8
+of 8 are guessed in 0.4 % of cases), so qualification and catch trials are pooled: of 24, 20 must be
+correct, which guessing reaches in 0.08 %; with an accuracy of 95 %, 0.6 % fail.
+"""
 
 ENOUGH = 20
-"""Answers of the main part that a share needs to mean something."""
+"""Minimum number of responses of the main part for a share to be meaningful."""
 
 FAST_MS, FAST_SHARE = {"categorise": 150.0, "same-different": 200.0}, 0.1
-"""Reaction to any light at all takes about 200 ms; with the picture seen 400 ms before the grid a
-hand may be on its way, so 150 ms there. None of the 11 published observers of low-pass filtering
-and noise (14,080 trials) was ever under 200 ms; a tenth leaves room for slips."""
+"""Reacting to any light takes about 200 ms. In categorisation the image is seen 400 ms before the
+grid, so the hand may already be moving: 150 ms there. None of the 11 published observers of
+low-pass filtering and noise (14,080 trials) was ever under 200 ms; 10 % leaves room for slips.
+"""
 
 SILENT_SHARE = 0.3
-"""The slowest of those observers left 6 % without an answer in the same 1.5 s; a study may be
-harder, and people at home have less practice."""
+"""The slowest of those observers missed 6 % of responses in the same 1.5 s. A study may be harder,
+and participants at home have less practice.
+"""
 
 SAME_BUTTON = {"categorise": 0.3, "same-different": 0.1}
-"""Of the entropy of the right answers. For 16 categories equally often that is 1.2 bits, as of one
-button 85 % of the time (published observers: 3.7 bits or more). Two corruptions may truly look the
-same, so there it takes nearly one button only."""
+"""Share of the entropy of the correct responses. With 16 equally frequent categories this is 1.2
+bits, as for one button pressed 85 % of the time (published observers: at least 3.7 bits). Two
+corruptions may truly look the same, so the limit for same/different is nearly a single button.
+"""
 
 AWAY_SHARE, TIMING_SHARE = 0.2, 0.2
 
 AWAY = ("hidden", "blurred_focus")
 DROPPING = ("timing", "slow_decode", *AWAY, "resized", "too_soon", "too_late")
-"""Flags of single trials that do not count: shown for too long or too short, later than the stamps
-say, while nobody could look, at another size, or answered when no answer was possible."""
+"""Flags of single trials that do not count: shown too long or too briefly, decoded later than the
+stamps say, while the page was not visible, at another size, or with an impossible response time.
+"""
 
 FRAMES_OFF = 1.25
-"""More than one frame off, and a quarter for the clock's own jitter."""
+"""Tolerance in frames: one frame, and a quarter for the jitter of the clock."""
 
 USUAL_HZ = 60.0
 
 
 @dataclass(frozen=True)
 class QualityRule:
-    """`test` returns the figure that speaks against a session, or None."""
+    """A rule; `test` returns the figure that excludes a session, or None."""
 
     name: str
     text: str
@@ -71,7 +77,10 @@ class QualityRule:
 
 @cache
 def needed(trials: int, choices: int) -> int | None:
-    """Return how many right ones guessing reaches in under 0.1 %; None if not even all of them."""
+    """Return the number correct that guessing reaches in under 0.1 % of cases.
+
+    None if guessing gets all trials correct more often than that.
+    """
     for right in range(trials + 1):
         if bdtrc(right - 1, trials, 1 / choices) < GUESS_RISK:
             return right
@@ -79,14 +88,14 @@ def needed(trials: int, choices: int) -> int | None:
 
 
 def entropy(texts: Iterable[str]) -> float:
-    """Return the entropy of how often each text comes, in bits."""
+    """Return the entropy of the distribution of texts, in bits."""
     counts = Counter(texts)
     total = sum(counts.values())
     return sum(count / total * log2(total / count) for count in counts.values())
 
 
 def odd(response: TrialResponse, hz: float | None, config: StudyConfig) -> tuple[str, ...]:
-    """Return why a single trial does not count; nothing if it does."""
+    """Return why a single trial does not count; empty if it counts."""
     reasons = [flag for flag in DROPPING if flag in response.flags]
     if "timing" not in reasons and _is_off(response, hz, config):
         reasons.insert(0, "timing")
@@ -94,8 +103,8 @@ def odd(response: TrialResponse, hz: float | None, config: StudyConfig) -> tuple
 
 
 def _is_off(response: TrialResponse, hz: float | None, config: StudyConfig) -> bool:
-    """Whether the stamps say that the picture was shown for another time than planned."""
-    # two pictures are followed by nothing but the buttons, which are there already
+    """Return whether the stamps show another duration of the image than planned."""
+    # After two images only the buttons follow, which are visible already: "response" ends them.
     wanted, after = (
         (config.stimulus_ms, "blank")
         if config.kind == "categorise"

@@ -1,4 +1,4 @@
-"""The recruiting sites: every module here but `recruiter` declares one as `RECRUITER`."""
+"""The recruiting sites: every module here except `recruiter` declares one as `RECRUITER`."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -8,7 +8,7 @@ from eyechart.experiment.recruiters.recruiter import Recruiter
 
 RECRUITERS: Registry[Recruiter] = Registry("recruiter")
 
-# in the order of their file names, so that a new file is all that a new site takes
+# Ordered by file name, so that adding a file is enough to add a site.
 for _module in iter_modules(__path__, f"{__name__}."):
     if not _module.name.endswith(".recruiter"):
         _recruiter: Recruiter = import_module(_module.name).RECRUITER
@@ -16,7 +16,7 @@ for _module in iter_modules(__path__, f"{__name__}."):
 
 
 def recruiter_settings() -> dict[str, str]:
-    """Return the help of every setting that a site has in a study's configuration, by name."""
+    """Return the help text of every site-specific setting of a study, by name."""
     return {
         setting.name: setting.help
         for recruiter in RECRUITERS.values()

@@ -1,4 +1,4 @@
-"""A plain link: nobody recruits, and whoever has the address can take part."""
+"""A plain link without a recruiting site: whoever has the address can take part."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from eyechart.experiment.recruiters.recruiter import (
 
 
 class PlainLink(Recruiter):
-    """Participants are known by a random name that their browser keeps; none of it is stored."""
+    """Participants are identified by a random name in their browser; only its hash is stored."""
 
     name = "link"
     title = "Plain link"
@@ -20,17 +20,17 @@ class PlainLink(Recruiter):
     person = "client"
 
     def address_help(self, address: str) -> str:
-        """Return the address."""
+        """Return the address to share."""
         return address
 
     def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
-        """Return who comes, by the browser's own name for itself."""
+        """Return the participant, identified by the browser's random name."""
         client = ids.get(self.person, "")
         check_id(self.person, client)
         return Arrival(self.name, client, {})
 
     def complete(self, departure: Departure) -> Completion:
-        """Return the code, for whoever asks for one."""
+        """Return the completion code."""
         return Completion(way="code", code=departure.code)
 
 

@@ -1,4 +1,4 @@
-"""Amazon Mechanical Turk: an ExternalQuestion shows the study in a frame of the worker's page."""
+"""Amazon Mechanical Turk: an ExternalQuestion shows the study in an iframe of the worker's page."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ SUBMIT = "/mturk/externalSubmit"
 
 
 class MechanicalTurk(Recruiter):
-    """Workers hand an assignment in by a form, which goes to Mechanical Turk's hosts only."""
+    """Workers submit an assignment by a form, which is sent to Mechanical Turk's hosts only."""
 
     name = "mturk"
     title = "Mechanical Turk"
@@ -34,11 +34,11 @@ class MechanicalTurk(Recruiter):
     )
 
     def address_help(self, address: str) -> str:
-        """Return where the address belongs."""
+        """Return the instructions on where to enter the address."""
         return f"{address} as the ExternalURL of an ExternalQuestion"
 
     def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
-        """Return the worker; whoever has not accepted the HIT is a preview."""
+        """Return the worker; raise `Preview` if the HIT was not accepted yet."""
         own_ids = {name: ids.get(name, "") for name in self.parameters}
         if own_ids["assignmentId"] == PREVIEW:
             raise Preview
@@ -50,7 +50,7 @@ class MechanicalTurk(Recruiter):
         return Arrival(self.name, own_ids[self.person], own_ids)
 
     def complete(self, departure: Departure) -> Completion:
-        """Return the form to send; if the ids were deleted, only a code is left."""
+        """Return the form to submit; if the ids were deleted, only a completion code."""
         ids = departure.ids
         if not ids:
             return Completion(way="code", code=departure.code)
@@ -60,9 +60,9 @@ class MechanicalTurk(Recruiter):
         return Completion(way="form", code=departure.code, action=action, fields=fields)
 
     def _submit_host(self, url: str, more_hosts: tuple[str, ...]) -> str:
-        """Return where the form goes, without the slash at its end, if the host is allowed."""
+        """Return the origin that the form is sent to, if its host is allowed."""
         host = origin(url)
-        # what comes after the host would be where a form could be sent instead
+        # Compare the origin only: a path or user part could redirect the form elsewhere.
         if host not in (*self.form_hosts, *more_hosts) or url.rstrip("/") != host:
             raise BadIds("turkSubmitTo is no address of Mechanical Turk.")
         return host

@@ -1,4 +1,4 @@
-"""Prolific: the address carries its ids, and participants return to it with a code."""
+"""Prolific: the address carries its ids, and participants return to it with a completion code."""
 
 from urllib.parse import urlencode
 
@@ -13,7 +13,7 @@ COMPLETE = "https://app.prolific.com/submissions/complete"
 
 
 class Prolific(Recruiter):
-    """Which outcome a participant had is told by which of the study page's codes they bring."""
+    """The completion code that participants bring back tells Prolific the outcome."""
 
     name = "prolific"
     title = "Prolific"
@@ -25,11 +25,11 @@ class Prolific(Recruiter):
     )
 
     def address_help(self, address: str) -> str:
-        """Return the address with Prolific's own placeholders for its ids."""
+        """Return the address with Prolific's placeholders for its ids."""
         return f"{address}?" + "&".join(f"{name}={{{{%{name}%}}}}" for name in self.parameters)
 
     def complete(self, departure: Departure) -> Completion:
-        """Return the way to Prolific; without a code of the study's, only our own is left."""
+        """Return the link back to Prolific; without one of the study's codes, only our own code."""
         code = departure.settings["prolific_failed" if departure.failed else "prolific_code"]
         if not code:
             return Completion(way="code", code=departure.code)

@@ -1,7 +1,7 @@
-"""What a recruiting site is to a study: how participants come from it and how they get back.
+"""The interface of a recruiting site: how participants arrive and how they return.
 
-Every site is one file beside this one. Ids prove nothing; who they are is not decided here. The
-command line reads the sites' settings whenever it starts, so nothing heavy is imported here.
+Every site is one file beside this one. Ids are not proof of identity; they are not verified here.
+The command line reads the sites' settings at every start, so nothing heavy is imported here.
 """
 
 import re
@@ -15,16 +15,16 @@ ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 class BadIds(ValueError):
-    """The ids are not those that the site gives; the text says what is wrong."""
+    """The ids do not have the site's format; the text says what is wrong."""
 
 
 class Preview(ValueError):
-    """Somebody looks at a task on the site without having accepted it."""
+    """The task is viewed on the site before it was accepted."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """A person as the site names them. `ids`: what is stored until the person is paid."""
+    """A participant as the site identifies them; `ids` are stored until the participant is paid."""
 
     platform: str
     person: str
@@ -33,9 +33,9 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Departure:
-    """Somebody who is done: the stored ids, the study's settings of the site, and a code.
+    """A participant who is done: the stored ids, the study's site settings, and a code.
 
-    `failed`: whether the qualification was not passed.
+    `failed` says whether the qualification was failed.
     """
 
     ids: Mapping[str, str]
@@ -46,7 +46,7 @@ class Departure:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """How to go back: `action` and `fields` are a form's, `url` is a redirection's."""
+    """How to return: `action` and `fields` describe a form, `url` a redirect."""
 
     way: Literal["code", "form", "redirect"]
     code: str
@@ -57,9 +57,9 @@ class Completion:
 
 @dataclass(frozen=True)
 class RecruiterSetting:
-    """A text that a study may have for a site: also an option of `experiment new`.
+    """A site-specific text setting of a study, which is also an option of `experiment new`.
 
-    It is nobody else's business: exports of a study have it empty.
+    It is confidential: exports of a study leave it empty.
     """
 
     name: str
@@ -69,9 +69,11 @@ class RecruiterSetting:
 class Recruiter(ABC):
     """A recruiting site.
 
-    `parameters`: ids that the site adds to the study's address, all needed; `person`: the one that
-    stands for the participant. `form_hosts`: where the last page may send a form; `frame_hosts`:
-    who may show the pages within their own.
+    Attributes:
+        parameters: Ids that the site adds to the study's address; all are required.
+        person: The parameter that identifies the participant.
+        form_hosts: Hosts to which the last page may send a form.
+        frame_hosts: Hosts that may show the pages in an iframe.
     """
 
     name: ClassVar[str]
@@ -84,18 +86,18 @@ class Recruiter(ABC):
 
     @abstractmethod
     def address_help(self, address: str) -> str:
-        """Return what to tell the site, given the study's address."""
+        """Return what to enter on the site, given the study's address."""
 
     def arrive(self, ids: Mapping[str, str], more_hosts: tuple[str, ...] = ()) -> Arrival:
-        """Return who comes.
+        """Return the participant who arrives.
 
         Args:
-            ids: as they stand in the address.
-            more_hosts: besides the site's own, where a form may be sent, for tests.
+            ids: Parameters of the address.
+            more_hosts: Further hosts to which a form may be sent, for tests.
 
         Raises:
-            BadIds: if one is missing or has odd characters.
-            Preview: if nobody has accepted the task yet.
+            BadIds: If an id is missing or has invalid characters.
+            Preview: If the task was not accepted yet.
         """
         own_ids = {name: ids.get(name, "") for name in self.parameters}
         for name, value in own_ids.items():
@@ -108,13 +110,13 @@ class Recruiter(ABC):
 
 
 def check_id(name: str, value: str) -> None:
-    """Refuse an id that is missing or that no site would give."""
+    """Raise `BadIds` for an id that is missing or malformed."""
     if not ID.fullmatch(value):
         raise BadIds(f"{name} is missing or has odd characters.")
 
 
 def origin(url: str) -> str | None:
-    """Return scheme and host of an address, without anything after; None if it has none."""
+    """Return scheme and host of an address, or None if it has none."""
     try:
         parts = urlsplit(url)
         port = parts.port

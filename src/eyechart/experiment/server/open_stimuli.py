@@ -1,4 +1,4 @@
-"""Which stimuli are open to a participant: wanted still, and of photographs not yet seen."""
+"""Queries for stimuli open to a participant: responses still wanted, source images not yet seen."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from eyechart.experiment.storage.database_tables import (
 
 @dataclass(frozen=True)
 class OpenStimulus:
-    """A stimulus to hand out. `sources`: the photographs that it shows."""
+    """A stimulus to hand out; `sources` are the source images it shows."""
 
     stimulus_id: int
     role: str
@@ -26,7 +26,7 @@ class OpenStimulus:
 
 
 def pick(db: Db, session: SessionRow, role: str, query: Select[int, int]) -> OpenStimulus | None:
-    """Return the stimulus that a query gives for a participant, None if there is none."""
+    """Return the stimulus that a query selects for a participant, or None."""
     key = {"study_id": session.study_id, "participant_id": session.participant_id, "role": role}
     rows = db.connection().execute(query, key).all()
     return OpenStimulus(rows[0].id, role, tuple(row.source_id for row in rows)) if rows else None
@@ -61,18 +61,20 @@ LEAST_TAKEN = _with_sources(
     .with_for_update(skip_locked=True, of=StimulusRow)
 )
 STILL_OPEN = _with_sources(_open_to())
-"""Few are reserved: in a fixed order they would come in the same one for everybody. The least taken
-one is locked, and those that others are being given at this moment are passed over; whether any is
-open at all is asked without that."""
+"""RESERVED picks at random: there are few reserved stimuli, and a fixed order would show them to
+all participants in the same sequence. LEAST_TAKEN locks its row and skips rows that are being
+handed out to others; STILL_OPEN ignores locks, to tell "all taken" from "locked at this moment".
+"""
 
 
 def has_room(db: Db, study_id: int, now: datetime) -> bool:
-    """Whether a study wants more answers than are given or under way."""
+    """Return whether a study wants more responses than are stored or pending."""
     wanted = exists().where(
         StimulusRow.study_id == study_id,
         StimulusRow.role == "main",
         StimulusRow.taken < StimulusRow.capacity,
     )
+    # A trial whose lease has expired will be given to someone else, so it is room too.
     over = exists().where(
         TrialRow.state == LIVE,
         TrialRow.expires_at < now,

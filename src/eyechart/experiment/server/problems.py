@@ -1,6 +1,6 @@
-"""Refusals in one form: a code for the page, a sentence for a person, and nothing of the asker's.
+"""Error replies in one format: a code for the page and a sentence that echoes no user input.
 
-What goes wrong on this side is told to whoever runs the server in one line of the log.
+Errors on the server's side are logged in one line.
 """
 
 import logging
@@ -18,13 +18,13 @@ from eyechart.experiment.server.sessions import Refusal
 
 LOG = logging.getLogger("eyechart.experiment")
 PLAIN = re.compile(r"[A-Za-z_]{1,32}")
-"""A name that may be ours; anything else that was sent is not sent back."""
+"""A field name that may be echoed; anything else that was sent is replaced by "?"."""
 
 CODES = {404: "no_page", 405: "no_method"}
 
 
 def problem(status: int, code: str, message: str) -> JSONResponse:
-    """Return the reply that refuses something."""
+    """Return an error reply."""
     answer = JSONResponse({"code": code, "message": message}, status)
     if status == 401:
         answer.headers["www-authenticate"] = "Bearer"
@@ -32,9 +32,9 @@ def problem(status: int, code: str, message: str) -> JSONResponse:
 
 
 def explain_problems(app: FastAPI) -> None:
-    """Let every refusal and every trouble of a server be told in the same form."""
+    """Register handlers that report every rejected request and server error in the same format."""
 
-    # none of these waits, so none needs one of the server's few threads
+    # None of these handlers blocks, so they are async and need none of the server's few threads.
     @app.exception_handler(Refusal)
     async def refused(request: Request, error: Refusal) -> JSONResponse:
         return problem(error.status, error.code, str(error))
@@ -56,7 +56,7 @@ def explain_problems(app: FastAPI) -> None:
 
     @app.exception_handler(NoResultFound)
     async def deleted(request: Request, error: NoResultFound) -> JSONResponse:
-        # a participant was withdrawn while this request was under way
+        # The participant was withdrawn while this request was being processed.
         return problem(401, "bad_token", "The session was deleted.")
 
     @app.exception_handler(UsageError)

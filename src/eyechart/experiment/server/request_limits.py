@@ -1,4 +1,4 @@
-"""What every request must keep to: size, pace, and the headers that every reply has."""
+"""Limits on the size and rate of requests, and the headers that every reply has."""
 
 import asyncio
 import time
@@ -15,47 +15,48 @@ from eyechart.experiment.server.problems import problem
 from eyechart.experiment.storage.tokens import token_hash
 
 MAX_BYTES = 16_384
-"""Of a request's body; an answer has about 500."""
+"""Maximum size of a request's body; a response has about 500 bytes."""
 
 PATIENCE = 30.0
-"""Seconds within which a request's body is to come; the page itself waits for 20."""
+"""Seconds within which a request's body must arrive; the page gives up after 20."""
 
 MAX_KNOWN = 20_000
-"""Addresses and tokens that are kept in mind."""
+"""Maximum number of addresses and tokens whose requests are counted."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """So many requests a second on average, and so many at once."""
+    """A rate limit: requests per second on average, and the size of a burst."""
 
     rate: float
     burst: float
 
     def times(self, factor: float) -> "Pace":
-        """Return a pace that is so many times as fast."""
+        """Return a limit that is `factor` times as high."""
         return Pace(self.rate * factor, self.burst * factor)
 
 
 PER_TOKEN = Pace(10, 40)
 PER_ADDRESS = Pace(200, 400)
-"""Loose: many participants can share one address."""
+"""High, because many participants can share one address."""
 
 JOINS = Pace(1, 100)
-"""Of one address: who joins under many names could hold all trials of a study."""
+"""Per address: one client joining under many names could reserve all trials of a study."""
 
 
 @dataclass
 class Buckets:
-    """Counts requests by key; forgets those that were not heard of for longest."""
+    """Token buckets by key; the least recently used keys are dropped."""
 
     pace: Pace
     _left: LRUCache[str, tuple[float, float]] = field(default_factory=lambda: LRUCache(MAX_KNOWN))
     _lock: Lock = field(default_factory=Lock)
 
     def wait(self, key: str, now: float) -> float:
-        """Count a request; return 0, or in how many seconds it may be made."""
+        """Count a request; return 0, or the seconds until it would be allowed."""
         with self._lock:
             left, then = self._left.get(key, (self.pace.burst, now))
+            # Token bucket: it refills at `rate` up to `burst`, and each allowed request takes one.
             left = min(self.pace.burst, left + (now - then) * self.pace.rate)
             allowed = left >= 1
             self._left[key] = (left - 1 if allowed else left, now)
@@ -63,7 +64,7 @@ class Buckets:
 
 
 class Guard:
-    """Refuses what is too large, too fast or too slow to come; adds the headers to every reply."""
+    """Reject requests that are too large, too frequent or too slow; add headers to every reply."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Guard:
         self._patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it."""
+        """Forward a request, or reject it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -123,7 +124,7 @@ class Guard:
             wait = self._joins.wait(address, now)
         token = headers.get("authorization", "").rpartition(" ")[2]
         if not wait and token:
-            # not as it came: it can be as long as all headers together
+            # Use the hash as the key: a forged token can be as long as all headers together.
             wait = self._tokens.wait(token_hash(token), now)
         if not wait:
             return None
@@ -133,7 +134,10 @@ class Guard:
 
 
 async def _read(receive: Receive, patience: float) -> Receive | JSONResponse:
-    """Return what gives the whole body at once; or a refusal, whatever length it said it had."""
+    """Return a receiver of the whole body, or an error reply.
+
+    The body's actual size is checked, whatever length the headers claim.
+    """
     body = b""
     try:
         async with asyncio.timeout(patience):
@@ -161,7 +165,7 @@ def _too_large() -> JSONResponse:
 
 
 def _last(answer: JSONResponse) -> JSONResponse:
-    """Let nothing more of a request be read, however much of it is still to come."""
+    """Close the connection after this reply, so that the rest of the request is not read."""
     answer.headers["connection"] = "close"
     return answer
 

@@ -1,4 +1,4 @@
-"""Responses: stored once, however often they are sent; acknowledged when they are on disk."""
+"""Store responses idempotently; acknowledge them once they are on disk."""
 
 from datetime import datetime
 
@@ -24,7 +24,7 @@ from eyechart.experiment.study_config import StudyConfig
 
 StoredTrial = Row[int, str, str, int, datetime, str, bytes | None]
 
-# written down once, see trial_allocation.py; locked, for the trial's lease may end at this moment
+# Built once, see trial_allocation.py. Locked, because the trial's lease may expire concurrently.
 _TRIAL = (
     select(
         TrialRow.id,
@@ -55,7 +55,7 @@ def store(
     *,
     admit: Admit = admit_everybody,
 ) -> Acknowledgement:
-    """Store a response; the same again changes nothing, another one is refused.
+    """Store a response; sending it again changes nothing, and a different one is rejected.
 
     Feedback is given on practice trials only.
     """
@@ -101,7 +101,7 @@ def _store(
         "received_at": now,
     }
     connection.execute(insert(ResponseRow), row)
-    # no other response can make anybody fail
+    # Only a qualification trial can end a session as failed.
     is_graded = trial.role == "qualification" and is_active(session)
     if is_graded and has_failed(config, progress_of(db, session)):
         end(db, session, FAILED, now)
@@ -110,16 +110,17 @@ def _store(
 def _server_flags(
     config: StudyConfig, trial: StoredTrial, response: ResponseBody, now: datetime
 ) -> set[str]:
-    """Return what is odd about a response as the server sees it."""
+    """Return the flags of a response that only the server can determine."""
     flags = set()
     needed_ms = config.fixation_ms + config.stimulus_ms + (response.rt_ms or 0)
     if config.kind == "same-different":
         needed_ms = response.rt_ms or 0
+    # The server's clock cannot be forged: less time than the trial itself takes is impossible.
     if (now - trial.served_at).total_seconds() * 1000 < needed_ms:
         flags.add("too_soon")
     window_ms = config.response_ms
     if config.kind == "same-different":
-        # from the images' onset; where they stay until the response there is no end
+        # Measured from the images' onset; no limit if they stay until the response.
         window_ms = config.show_ms + config.response_ms if config.show_ms else 0
     if window_ms and response.rt_ms is not None and response.rt_ms > window_ms + 100:
         flags.add("too_late")

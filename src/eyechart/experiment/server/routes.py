@@ -1,4 +1,4 @@
-"""The HTTP server of a study: each route checks who asks, and hands on to a function elsewhere."""
+"""The HTTP server of a study: each route checks the caller and delegates to another module."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -45,11 +45,11 @@ PictureId = Annotated[str, Path(pattern=r"^[0-9a-f]{32}-[01]$")]
 Name = Annotated[str, Path(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Tab = Annotated[str, Header(max_length=36)]
 
-# as FastAPI wants them
+# The type that FastAPI expects.
 Responses = dict[int | str, dict[str, Any]]
 Known = Row[str, int, str | None]
 
-# written down once, see trial_allocation.py
+# Built once, see trial_allocation.py.
 _KNOWN = select(SessionRow.token_hash, SessionRow.study_id, SessionRow.tab).where(
     SessionRow.id == bindparam("session_id")
 )
@@ -74,7 +74,7 @@ _PICTURE = (
 
 @dataclass(frozen=True)
 class Bearer:
-    """Who asks, as a signed token says; whether it is still valid only the database knows."""
+    """The caller according to a signed token; only the database knows whether it is still valid."""
 
     session_id: int
     token_hash: str
@@ -96,7 +96,8 @@ def make_app(
 ) -> FastAPI:
     """Return the server of one study.
 
-    `more_hosts`: besides the recruiting sites', where forms may go and who may show the pages.
+    `more_hosts` are hosts, besides the recruiting sites', that may receive forms and embed the
+    pages.
     """
     config, database = study.config, study.database
     hosts, choices = tuple(more_hosts), choices_of(config)
@@ -107,7 +108,7 @@ def make_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        # a redirection would go to whatever host the request names
+        # A redirect would go to whatever host the request names.
         redirect_slashes=False,
         lifespan=_with_few_threads,
     )
@@ -116,7 +117,7 @@ def make_app(
     )
     explain_problems(app)
 
-    # not in a thread of its own, as all that waits for the database is: nothing here waits
+    # Async, because it does not block; routes that wait for the database run in threads.
     async def signed(
         sent: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
     ) -> Bearer:
@@ -132,14 +133,14 @@ def make_app(
     Signed = Annotated[Bearer, Depends(signed)]
 
     def check(bearer: Bearer, known: SessionRow | Known, tab: str | None = None) -> None:
-        """Refuse a token that is void, and a tab in which the session does not go on."""
+        """Reject a revoked token, and a tab other than the session's current one."""
         if (known.study_id, known.token_hash) != (study.id, bearer.token_hash):
             raise Refusal(401, "bad_token", "The session went on elsewhere.")
         if tab is not None and tab != known.tab:
             raise Refusal(409, "another_tab", "The session goes on in another tab.")
 
     def admit(db: Db, bearer: Bearer, tab: str | None = None) -> int:
-        """Return the session of whoever asks."""
+        """Return the caller's session id."""
         key = {"session_id": bearer.session_id}
         check(bearer, db.connection().execute(_KNOWN, key).one(), tab)
         return bearer.session_id
@@ -155,7 +156,7 @@ def make_app(
 
     @app.get("/healthz", responses=_problems())
     def healthy() -> dict[str, str]:
-        """Say that the server and its database are there."""
+        """Report that the server and its database are running."""
         with database.reading() as db:
             db.execute(select(StudyRow.id).limit(1))
         return {"status": "ok"}
@@ -166,13 +167,13 @@ def make_app(
 
     @app.get("/s/{name}", responses=_problems() | html, response_class=Response)
     def page(name: Name) -> Response:
-        """Return the page on which a study takes place, or which says that there is none (404)."""
+        """Return the page of a study, or a page with status 404 if there is no such study."""
         status = 200 if name == config.name else 404
         return Response(_page(), status, media_type="text/html")
 
     @app.get("/assets/{file}", responses=_problems(404), response_class=Response)
     def asset(file: Annotated[str, Path(max_length=64)]) -> Response:
-        """Return the script or the style of the page."""
+        """Return the script or the style sheet of the page."""
         kind = ASSETS.get(file)
         if kind is None:
             raise Refusal(404, "no_page", "There is nothing here.")
@@ -180,7 +181,7 @@ def make_app(
 
     @app.get("/api/studies/{name}", responses=_problems(404))
     def study_info(name: Name) -> wire.StudyInfo:
-        """Say what a study asks for and what it shows."""
+        """Return what a study requires and what it shows."""
         check_name(name)
         with database.reading() as db:
             status = db.scalar(select(StudyRow.status).where(StudyRow.id == study.id))
@@ -193,7 +194,7 @@ def make_app(
         responses=_problems(404, 409) | {200: {"model": wire.JoinReply}},
     )
     def join_study(name: Name, body: wire.JoinRequest, response: Response) -> wire.JoinReply:
-        """Begin a session, or go on with the one that this person has here (200)."""
+        """Begin a session, or resume the participant's existing one (200)."""
         check_name(name)
         try:
             arrival = RECRUITERS[body.platform].arrive(body.ids, hosts)
@@ -208,12 +209,12 @@ def make_app(
 
     @app.get("/api/session", responses=_problems(401))
     def session_state(bearer: Signed) -> wire.SessionState:
-        """Say how far the session is."""
+        """Return the progress of the session."""
         return current(bearer)
 
     @app.post("/api/session/tab", responses=_problems(401))
     def take_tab(bearer: Signed, body: wire.TabClaim) -> wire.SessionState:
-        """Let this tab go on with the session; trials that are out are given up."""
+        """Make this tab the session's current one; its live trials are dropped."""
         with database.reading() as db:
             session_id = admit(db, bearer)
         claim_tab(study, session_id, body)
@@ -237,7 +238,7 @@ def make_app(
         response_class=Response,
     )
     def picture(bearer: Signed, picture: PictureId) -> Response:
-        """Return a picture of a trial that is out: height × width × 3 bytes."""
+        """Return an image of a live trial: height × width × 3 bytes."""
         trial_id, _, index = picture.partition("-")
         key = {"public_id": trial_id, "place": int(index), "session_id": bearer.session_id}
         with database.reading() as db:
@@ -254,7 +255,7 @@ def make_app(
         response_model=wire.Acknowledgement,
     )
     def respond(bearer: Signed, trial: PublicId, body: wire.ResponseBody) -> Response:
-        """Store an answer. The same one again is no second one; another one is refused."""
+        """Store a response. Sending it again changes nothing; a different one is rejected."""
         if body.choice not in ("", *choices):
             raise Refusal(422, "bad_request", "choice is none of the answers.")
 
@@ -266,7 +267,7 @@ def make_app(
 
     @app.post("/api/session/finish", responses=_problems(401, 409))
     def finish_session(bearer: Signed, x_tab: Tab = "") -> wire.SessionState:
-        """End a session that has all its answers, and say how to go back."""
+        """End a session that has all its responses, and return how to go back."""
         with database.reading() as db:
             session_id = admit(db, bearer, x_tab)
         return finish(study, session_id, clock())
@@ -285,7 +286,7 @@ ASSETS = {"app.js": "text/javascript", "app.css": "text/css"}
 
 
 def is_built() -> bool:
-    """Whether the script and the style of the page are there."""
+    """Return whether the script and the style sheet of the page were built."""
     return all((files("eyechart.experiment") / "static" / name).is_file() for name in ASSETS)
 
 
@@ -312,7 +313,7 @@ def _study_info(config: StudyConfig, choices: Sequence[str], is_open: bool) -> w
 
 
 def _json(body: BaseModel) -> Response:
-    """Return a reply that is what it says: checked here, and not a second time in a thread."""
+    """Return a validated record as JSON, so that FastAPI does not validate it again in a thread."""
     return Response(body.model_dump_json(), media_type="application/json")
 
 

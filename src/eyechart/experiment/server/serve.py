@@ -1,4 +1,4 @@
-"""Runs the server of a study until it is told to stop."""
+"""Run the server of a study until it is stopped."""
 
 import errno
 import socket
@@ -17,10 +17,10 @@ from eyechart.experiment.storage.stimulus_counts import recount
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket on which the server will answer; 0 takes any free port."""
+    """Return a listening socket; port 0 selects any free port."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # said to be TCP, or asyncio does not know that small packets are to be sent at once, and every
-    # reply is 40 ms late
+    # Name IPPROTO_TCP explicitly: asyncio sets TCP_NODELAY only then, and without it every reply is
+    # delayed by 40 ms.
     listener = socket.socket(kind, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -62,8 +62,11 @@ def make_server(
 ) -> tuple[uvicorn.Server, OpenStudy]:
     """Return a server that is ready to run, and the study that it writes to.
 
-    `behind_proxy`: believe the address that a proxy on this machine says a request came from.
-    `pace`: how much more often than usual one address and one token may ask, for robots.
+    Args:
+        folder: The study.
+        more_hosts: Further hosts that may receive forms and embed the pages.
+        behind_proxy: Trust the client address that a proxy on this machine reports.
+        pace: Factor on the rate limits, for simulated participants.
     """
     if not is_built():
         raise UsageError("The pages of the experiment are not built: run make frontend first.")
@@ -71,7 +74,7 @@ def make_server(
     _check_images(study)
     apply_rules(study)
     with study.database.writing() as db:
-        # whatever ended the last run, what is still wanted is counted from the answers
+        # The last run may have been interrupted, so recompute the counts from the stored trials.
         recount(db, study.id)
     app = make_app(
         study,
@@ -82,13 +85,13 @@ def make_server(
     )
     config = uvicorn.Config(
         app,
-        # addresses of participants are not kept, not even in a log
+        # Participants' addresses are not recorded, not even in a log.
         access_log=False,
         log_level="warning",
         server_header=False,
         proxy_headers=behind_proxy,
         forwarded_allow_ips=["127.0.0.1", "::1"],
-        # always the same, whatever else is installed: what is refused depends on it
+        # Fixed, whatever else is installed: the HTTP parser decides which requests are rejected.
         http="h11",
         loop="asyncio",
         ws="none",
@@ -99,7 +102,7 @@ def make_server(
 
 
 def _check_images(study: OpenStudy) -> None:
-    """Refuse to begin without a picture that somebody would wait for."""
+    """Raise `UsageError` if an image file is missing, before any participant needs it."""
     with study.database.reading() as db:
         names = db.scalars(
             select(PictureRow.sha256)

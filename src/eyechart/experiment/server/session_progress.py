@@ -1,4 +1,4 @@
-"""How far a session has come, and so what comes next: counted from its trials, never stored."""
+"""The progress of a session, and so what comes next: counted from its trials, never stored."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ from eyechart.experiment.study_config import StudyConfig
 
 PHASES = ("practice", "qualification", "main")
 LOOKAHEAD = 3
-"""How many trials may be out at once, so that pictures can be fetched ahead."""
+"""Maximum number of live trials per session, so that images can be prefetched."""
 
 
-# written down once: putting a statement together takes longer than what the database does with it
+# Built once: compiling a statement takes longer than executing it.
 _RIGHT = select(ResponseRow.correct).where(ResponseRow.trial_id == TrialRow.id).scalar_subquery()
 _COUNTS = (
     select(
         TrialRow.role,
         TrialRow.state,
         func.count().label("trials"),
-        # looked up for each trial: a join would read the answers of all sessions
+        # A subquery per trial: a join would read the responses of all sessions.
         func.sum(case((_RIGHT, 1), else_=0)).label("right"),
     )
     .where(TrialRow.session_id == bindparam("session_id"))
@@ -46,7 +46,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class SessionProgress:
-    """Counts of a session's trials by role: answered, out, answered rightly, and given up."""
+    """Counts of a session's trials by role: answered, live, correct and dropped."""
 
     answered: Mapping[str, int]
     live: Mapping[str, int]
@@ -55,19 +55,19 @@ class SessionProgress:
 
     @property
     def handed(self) -> int:
-        """How many trials were ever handed out."""
+        """Number of trials ever handed out."""
         return sum(sum(counts.values()) for counts in (self.answered, self.live, self.dropped))
 
     def done(self, phase: str) -> int:
-        """Return how many trials of a phase were answered; catch trials are of the main part."""
+        """Return how many trials of a phase were answered; catch trials belong to the main part."""
         return sum(self.answered.get(role, 0) for role in roles_of(phase))
 
     def out(self, phase: str) -> int:
-        """Return how many trials of a phase are out."""
+        """Return how many trials of a phase are live."""
         return sum(self.live.get(role, 0) for role in roles_of(phase))
 
     def right_share(self, phase: str) -> float:
-        """Return the share of a phase's answers that are right, 1 if there are none."""
+        """Return the share of correct responses in a phase, 1 if there are none."""
         right = sum(self.right.get(role, 0) for role in roles_of(phase))
         return right / self.done(phase) if self.done(phase) else 1.0
 
@@ -78,7 +78,7 @@ def roles_of(phase: str) -> tuple[str, ...]:
 
 
 def progress_of(db: Db, session: SessionRow) -> SessionProgress:
-    """Return how far a session has come."""
+    """Return the progress of a session."""
     rows = db.connection().execute(_COUNTS, {"session_id": session.id}).all()
     return SessionProgress(
         {row.role: row.trials for row in rows if row.state == ANSWERED},
@@ -89,13 +89,13 @@ def progress_of(db: Db, session: SessionRow) -> SessionProgress:
 
 
 def planned(config: StudyConfig) -> dict[str, int]:
-    """Return how many trials each phase has."""
+    """Return the number of trials of each phase."""
     main = config.trials + config.catch
     return {"practice": config.practice, "qualification": config.qualification, "main": main}
 
 
 def phase_of(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> str:
-    """Return the phase that a session is in: one of PHASES, "finish", or "done"."""
+    """Return the phase of a session: one of PHASES, "finish", or "done"."""
     if session.state in (FAILED, FINISHED):
         return "done"
     wanted = planned(config)
@@ -103,16 +103,17 @@ def phase_of(config: StudyConfig, session: SessionRow, progress: SessionProgress
 
 
 def has_failed(config: StudyConfig, progress: SessionProgress) -> bool:
-    """Whether the qualification is over and too little of it was right."""
+    """Return whether the qualification is complete and was not passed."""
     if progress.done("qualification") < config.qualification or progress.out("qualification"):
         return False
     return progress.right_share("qualification") < config.pass_share
 
 
 def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
-    """Whether a qualification of which nothing is left was dropped rather than passed.
+    """Return whether a participant avoided the qualification by dropping its trials.
 
-    Who has seen its photographs in another study and so gets none of it is not to blame.
+    A participant who gets no qualification trials because the images were seen in another study has
+    not dropped any, and is not affected.
     """
     if not progress.dropped.get("qualification"):
         return False
@@ -121,21 +122,22 @@ def has_evaded(config: StudyConfig, progress: SessionProgress) -> bool:
 
 
 def is_catch_due(config: StudyConfig, session: SessionRow, progress: SessionProgress) -> bool:
-    """Whether the next trial of the main part is a catch trial; where they come is random."""
+    """Return whether the next main trial is a catch trial; the positions are random per session."""
     handed = progress.done("main") + progress.out("main")
     total = planned(config)["main"]
     positions = Random(session.seed).sample(range(total), config.catch)
     so_far = progress.answered.get("catch", 0) + progress.live.get("catch", 0)
+    # Compare counts, not positions: a catch trial that was dropped is still due.
     return so_far < sum(position <= handed for position in positions)
 
 
 def is_active(session: SessionRow) -> bool:
-    """Whether a session can go on."""
+    """Return whether a session can continue."""
     return session.state == ACTIVE
 
 
 def end(db: Db, session: SessionRow, state: str, now: datetime) -> None:
-    """End a session; if its answers do not count, others are asked for them."""
+    """End a session; if its responses do not count, they are requested from other participants."""
     session.state = state
     session.finished_at = now
     drop_all(db, session)

@@ -1,4 +1,4 @@
-"""Coming, coming back, and being done: a participant's session in a study."""
+"""Sessions of participants in a study: join, resume and finish."""
 
 import hashlib
 import secrets
@@ -43,7 +43,7 @@ from eyechart.experiment.storage.tokens import (
 
 
 class Refusal(Exception):
-    """A participant cannot do this now. `code` is for the page, the text for a person."""
+    """A request that is not possible now; `code` is for the page, the text for the participant."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -53,9 +53,9 @@ class Refusal(Exception):
 def join(
     study: OpenStudy, arrival: Arrival, screen: ScreenSize | None, now: datetime
 ) -> tuple[JoinReply, bool]:
-    """Return the session of whoever arrives, and whether it is new: otherwise the one they had.
+    """Return the session of an arriving participant, and whether it is new.
 
-    A new token makes the old one void.
+    A new token invalidates the previous one.
     """
     digest = pseudonym_digest(study.secret, arrival.platform, arrival.person)
     for attempt in range(2):
@@ -66,7 +66,7 @@ def join(
                     session.screen = screen.model_dump()
                 return _sign(study, session, now), is_new
         except IntegrityError:
-            # the same person came twice at the same moment: the other one is there now
+            # The same participant joined twice concurrently: the retry finds the other session.
             if attempt:
                 raise
     raise AssertionError
@@ -100,7 +100,7 @@ def _find_session(
 
 
 def _sign(study: OpenStudy, session: SessionRow, now: datetime) -> JoinReply:
-    """Return a session's new token; of it only a hash is stored."""
+    """Return a new token for a session; only its hash is stored."""
     expires_at = now + timedelta(minutes=study.config.token_minutes)
     token = make_token(study.secret, session.id, expires_at)
     session.token_hash, session.expires_at = token_hash(token), expires_at
@@ -135,25 +135,25 @@ def _new_session(db: Db, study: OpenStudy, person: ParticipantRow, now: datetime
 
 
 def _is_another_task(db: Db, session: SessionRow, arrival: Arrival) -> bool:
-    """Whether somebody who is done comes with another task, which nothing was done for."""
+    """Return whether a finished participant arrives with a new task, for which no work was done."""
     identity = db.get(IdentityRow, session.id)
     return identity is not None and identity.ids != arrival.ids
 
 
 def _keep_ids(db: Db, session: SessionRow, arrival: Arrival) -> None:
-    """Store the platform's ids; whoever gave a task back and took another hands in that one."""
+    """Store the platform's ids; a participant who returned a task submits the latest one."""
     ids = dict(arrival.ids)
     identity = db.get(IdentityRow, session.id)
     if identity is not None:
         identity.ids = ids
     elif is_active(session):
-        # of a session that is over, whoever runs the study has them forgotten
+        # Ids of a finished session may have been deleted on purpose and are not stored again.
         row = IdentityRow(session_id=session.id, participant_id=session.participant_id, ids=ids)
         db.add(row)
 
 
 def claim_tab(study: OpenStudy, session_id: int, claim: TabClaim) -> None:
-    """Let one browser tab go on with a session; trials that another one had out are given up."""
+    """Make a browser tab the session's current one; live trials of another tab are dropped."""
     with study.database.writing() as db:
         session = locked(db, session_id)
         session.tab = str(claim.tab)
@@ -164,7 +164,7 @@ def claim_tab(study: OpenStudy, session_id: int, claim: TabClaim) -> None:
 
 
 def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
-    """Return how far a session is."""
+    """Return the progress of a session."""
     config, progress = study.config, progress_of(db, session)
     main = progress.done("main")
     at_break = main > 0 and main % config.block == 0
@@ -182,7 +182,7 @@ def state_of(db: Db, study: OpenStudy, session: SessionRow) -> SessionState:
 
 
 def finish(study: OpenStudy, session_id: int, now: datetime) -> SessionState:
-    """End a session that has all its answers, or for which there is nothing left to show."""
+    """End a session that has all its responses, or for which no stimulus is left."""
     with study.database.writing() as db:
         session = locked(db, session_id)
         if is_active(session):

@@ -1,7 +1,7 @@
-"""Which stimulus comes next for whom: the least answered one of a photograph not yet seen.
+"""Choose the next stimulus of a session: the least answered one with an unseen source image.
 
-All of it is one transaction. No stimulus is handed out more often than it is wanted, and nobody is
-shown a photograph twice, however many ask at once.
+Everything happens in one transaction. No stimulus is handed out more often than wanted, and no
+participant sees a source image twice, even with concurrent requests.
 """
 
 from collections.abc import Callable
@@ -50,8 +50,7 @@ TRIES = 5
 
 Next = Literal["trial", "wait", "finish", "failed", "done"]
 
-# All statements are written down once: putting one together takes longer than what the database
-# does with it.
+# Statements are built once: compiling one takes longer than executing it.
 _LOCKED = (
     select(SessionRow)
     .join(SessionRow.participant)
@@ -59,7 +58,7 @@ _LOCKED = (
     .where(SessionRow.id == bindparam("session_id"))
     .with_for_update(of=SessionRow)
 )
-# with the trial of this key, if it was asked for before, and whether any lease is over
+# Also the trial of this key, if it was requested before, and whether any lease has expired.
 _ASKED = _LOCKED.add_columns(
     select(TrialRow.id)
     .where(TrialRow.session_id == SessionRow.id, TrialRow.key == bindparam("key"))
@@ -82,16 +81,16 @@ _FREE_KEY = (
 
 
 Admit = Callable[[SessionRow], None]
-"""Refuses whoever may not go on with a session, in the transaction in which it goes on."""
+"""Rejects a caller who may not continue a session, within the transaction that continues it."""
 
 
 def admit_everybody(session: SessionRow) -> None:
-    """Refuse nobody."""
+    """Reject nobody."""
 
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """A session asks for a trial. `key`: of the browser; asked again with it, the same trial."""
+    """A session requests a trial; repeating the browser's `key` returns the same trial."""
 
     session_id: int
     key: str
@@ -100,7 +99,7 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class AllocatedTrial:
-    """A trial that is out. `n_images`: how many it shows."""
+    """A live trial; `n_images` is the number of images it shows."""
 
     public_id: str
     role: str
@@ -110,7 +109,7 @@ class AllocatedTrial:
 
 @dataclass(frozen=True)
 class NextStep:
-    """What a session is to do next, and the trial if it is one."""
+    """What a session does next, with the trial if there is one."""
 
     next: Next
     trial: AllocatedTrial | None = None
@@ -118,7 +117,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Turn:
-    """A session whose next trial is chosen, as it stands within one transaction."""
+    """The state of a session within the transaction that chooses its next trial."""
 
     db: Db
     config: StudyConfig
@@ -127,20 +126,21 @@ class Turn:
 
 
 def allocate(study: OpenStudy, request: TrialRequest, admit: Admit = admit_everybody) -> NextStep:
-    """Return the next trial of a session."""
+    """Return the next trial of a session, or what to do instead."""
     for attempt in range(TRIES):
         try:
             with study.database.writing() as db:
                 return _allocate(db, study.config, request, admit)
         except IntegrityError:
-            # a moment ago the same person was shown the photograph elsewhere, or asked for this
+            # A concurrent request showed this participant the same image, or used the same key:
+            # retry.
             if attempt == TRIES - 1:
                 raise
     raise AssertionError
 
 
 def locked(db: Db, session_id: int) -> SessionRow:
-    """Return a session that nobody else changes within this transaction."""
+    """Return a session, locked against changes until the transaction ends."""
     return db.execute(_LOCKED, {"session_id": session_id}).scalar_one()
 
 
@@ -153,7 +153,7 @@ def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) 
         if known.state == LIVE:
             trial = AllocatedTrial(known.public_id, known.role, known.number, known.n_images)
             return NextStep("trial", trial)
-        # answered, or given up before its reply came through: the key is free for another trial
+        # Answered, or dropped before the reply arrived: the key can be used for a new trial.
         db.connection().execute(_FREE_KEY, trial_key)
     if not is_active(session):
         return NextStep("failed" if session.state == FAILED else "done")
@@ -172,7 +172,7 @@ def _allocate(db: Db, config: StudyConfig, request: TrialRequest, admit: Admit) 
 
 
 def is_over(db: Db, config: StudyConfig, session: SessionRow) -> bool:
-    """Whether there is nothing left to show to a session, and all its answers are there."""
+    """Return whether no stimulus is left for a session and all its responses are stored."""
     return choose_stimulus(Turn(db, config, session, progress_of(db, session))) == "finish"
 
 
@@ -189,7 +189,7 @@ def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "fai
         choice = _find(turn, phase) if out < missing else None
         if choice is not None:
             return choice
-        # nothing is left to show, or all of the phase is out: its answers come first
+        # Nothing is left to show, or the whole phase is live: wait for its responses first.
         if out:
             return "wait"
         if phase == "qualification" and has_evaded(config, progress):
@@ -198,7 +198,7 @@ def choose_stimulus(turn: Turn) -> OpenStimulus | Literal["wait", "finish", "fai
 
 
 def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
-    """Return a stimulus for a phase; None if nothing is left, "wait" if others are taking it."""
+    """Return a stimulus for a phase; None if nothing is left, "wait" if the rest is locked."""
     db, session = turn.db, turn.session
     if phase != "main" or is_catch_due(turn.config, session, turn.progress):
         reserved = pick(db, session, phase if phase != "main" else "catch", RESERVED)
@@ -211,14 +211,14 @@ def _find(turn: Turn, phase: str) -> OpenStimulus | Literal["wait"] | None:
 
 
 def hand_out(turn: Turn, stimulus: OpenStimulus, request: TrialRequest) -> AllocatedTrial:
-    """Write that a stimulus is out to a session, and that its photographs were shown there."""
+    """Record a stimulus as live in a session, and its source images as seen by the participant."""
     session = turn.session
     trial = AllocatedTrial(
         new_public_id(), stimulus.role, turn.progress.handed, len(stimulus.sources)
     )
     count(turn.db, stimulus.stimulus_id, 1)
     connection = turn.db.connection()
-    # in a fixed order, or one person in two studies could wait for themselves
+    # In a fixed order: a participant active in two studies could otherwise cause a deadlock.
     exposures = [
         {"participant_id": session.participant_id, "source_id": source_id}
         for source_id in sorted(set(stimulus.sources))

@@ -1,4 +1,4 @@
-"""What goes over the wire: the bodies of requests and replies, with their bounds.
+"""Bodies of requests and replies, with their bounds.
 
 The pages' types are generated from these records by tools/write_wire.py; nothing is stored here.
 """
@@ -17,9 +17,9 @@ from eyechart.experiment.recruiters import RECRUITERS
 from eyechart.experiment.recruiters.recruiter import Completion
 
 MAX_MS = 3_600_000.0
-"""No reaction time is longer than an hour."""
+"""Maximum reaction time: one hour."""
 
-# types with a name, which they keep in the JSON Schema and so in TypeScript
+# Named types, which keep their names in the JSON Schema and in TypeScript.
 Phase = TypeAliasType("Phase", Literal["practice", "qualification", "main"])
 Flag = TypeAliasType(
     "Flag", Literal["timing", "hidden", "blurred_focus", "slow_decode", "resized", "late"]
@@ -37,7 +37,7 @@ Identifier = Annotated[str, StringConstraints(max_length=512)]
 
 
 def _is_true(value: object) -> object:
-    # 1 and 1.0 equal True and would do otherwise; agreeing is said in one way
+    # 1 and 1.0 equal True and would be accepted by Literal[True]; consent must be unambiguous.
     if value is not True:
         raise ValueError("must be true")
     return value
@@ -61,14 +61,14 @@ Platform = TypeAliasType(
 
 
 class Problem(Record):
-    """Why something was refused: a code for programs, a sentence for people."""
+    """Why a request was rejected: a code for programs, a sentence for users."""
 
     code: str
     message: str
 
 
 class PartCounts(Record):
-    """How many trials each part has; catch trials are counted in the main part."""
+    """Number of trials of each part; catch trials are counted in the main part."""
 
     practice: int
     qualification: int
@@ -76,7 +76,7 @@ class PartCounts(Record):
 
 
 class TrialTiming(Record):
-    """Durations in ms; 0 for response_ms and show_ms: until there is an answer."""
+    """Durations in ms; 0 in response_ms or show_ms means until the response."""
 
     fixation_ms: int
     stimulus_ms: int
@@ -86,7 +86,7 @@ class TrialTiming(Record):
 
 
 class StudyInfo(Record):
-    """What a page must know before anybody has agreed to anything."""
+    """What a page needs before the participant has given consent."""
 
     name: str
     title: str
@@ -104,7 +104,7 @@ class StudyInfo(Record):
 
 
 class ScreenSize(Record):
-    """What the browser says of the screen."""
+    """The screen as the browser reports it."""
 
     width: Pixels = 0
     height: Pixels = 0
@@ -112,7 +112,7 @@ class ScreenSize(Record):
 
 
 class JoinRequest(Record):
-    """Somebody agrees to take part. `ids`: those of the platform, as they stand in the address."""
+    """A participant gives consent. `ids`: the platform's ids from the address."""
 
     platform: Platform
     ids: Annotated[
@@ -131,7 +131,7 @@ class JoinReply(Record):
 
 
 class PhaseCounts(Record):
-    """A number of trials for each phase."""
+    """Number of trials of each phase."""
 
     practice: int
     qualification: int
@@ -139,7 +139,7 @@ class PhaseCounts(Record):
 
 
 class SessionState(Record):
-    """How far a session is. `right_share`: at the end of a block only."""
+    """The progress of a session. `right_share`: only at the end of a block."""
 
     state: Literal["active", "failed", "finished"]
     phase: Phase | Literal["finish", "done"]
@@ -151,20 +151,20 @@ class SessionState(Record):
 
 
 class TabClaim(Record):
-    """A browser tab that goes on with the session, and the frames per second that it measured."""
+    """A browser tab that continues the session, and its measured frames per second."""
 
     tab: UUID
     hz: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False, strict=True)] | None = None
 
 
 class TrialKey(Record):
-    """Asks for a trial. The same key gets the same trial."""
+    """A request for a trial. The same key returns the same trial."""
 
     key: UUID
 
 
 class TrialInfo(Record):
-    """A trial: ids that say nothing, and which one it is of how many in its phase."""
+    """A trial: opaque ids, and its position among the trials of the session."""
 
     id: str
     phase: Phase
@@ -174,14 +174,14 @@ class TrialInfo(Record):
 
 
 class NextTrial(Record):
-    """What to do next, and the trial if it is one."""
+    """What to do next, with the trial if there is one."""
 
     trial: TrialInfo | None
     next: Literal["trial", "wait", "finish", "failed", "done"]
 
 
 class ResponseBody(Record):
-    """A response. `choice` is empty if none was given in time; `stamps` in ms."""
+    """A response. `choice` is empty if there was none in time; `stamps` are in ms."""
 
     uuid: UUID
     choice: Annotated[str, StringConstraints(max_length=32)]
@@ -191,21 +191,21 @@ class ResponseBody(Record):
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of all of it, by which the same response is known again."""
+        """SHA-256 of the whole body, which identifies a response that is sent again."""
         return hashlib.sha256(
             json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()
         ).digest()
 
 
 class Feedback(Record):
-    """Of a practice trial: whether the answer was right, and what would have been."""
+    """Feedback on a practice trial: whether the response was correct, and the correct one."""
 
     right: bool
     truth: str
 
 
 class Acknowledgement(Record):
-    """The response is on disk."""
+    """Confirms that the response is on disk."""
 
     stored: Literal[True] = True
     feedback: Feedback | None
@@ -214,4 +214,4 @@ class Acknowledgement(Record):
 
 REQUESTS = (JoinRequest, TabClaim, TrialKey, ResponseBody)
 REPLIES = (Problem, StudyInfo, JoinReply, SessionState, NextTrial, Acknowledgement)
-"""What the pages send and what they get: all that TypeScript has to know."""
+"""Records that the pages send and receive: everything that TypeScript needs to know."""

@@ -1,1 +1,1 @@
-"""Robots that take part in a copy of a study, by function calls or in a browser."""
+"""Simulated participants ("robots") in a copy of a study, by function calls or in a browser."""

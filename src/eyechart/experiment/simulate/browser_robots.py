@@ -1,4 +1,4 @@
-"""Robots in a real browser: they look at the pages of the experiment and click, as people would."""
+"""Robots in a real browser: they read the pages of the experiment and click like participants."""
 
 import shutil
 import threading
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--no-sandbox", "--disable-background-networking", "--no-first-run")
 PATIENCE_S = 120.0
-"""How long a robot looks at the same screen before it gives up."""
+"""Seconds that a robot stays on the same screen before it gives up."""
 
 FULL = ("full", "closed")
 DONE = ("debrief", "failed", *FULL)
@@ -35,7 +35,7 @@ DONE = ("debrief", "failed", *FULL)
 
 @contextmanager
 def serving(folder: StudyFolder, more_hosts: Sequence[str] = ()) -> Iterator[str]:
-    """Serve a study on a free port of this machine meanwhile, and give its address."""
+    """Serve a study on a free local port inside the `with` block; yield its address."""
     server, study = make_server(folder, pace=100.0, more_hosts=more_hosts)
     with study, listen("127.0.0.1", 0) as listener:
         sockets = {"sockets": [listener]}
@@ -49,7 +49,7 @@ def serving(folder: StudyFolder, more_hosts: Sequence[str] = ()) -> Iterator[str
 
 
 def find_browser() -> str:
-    """Return the path of a browser; without one, or without Playwright, say what to do."""
+    """Return the path of a browser; raise `UsageError` if it or Playwright is missing."""
     if find_spec("playwright") is None:
         raise UsageError("Robots in a browser need Playwright: pip install playwright, or --fast.")
     path = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -61,7 +61,7 @@ def find_browser() -> str:
 def simulate_in_browser(
     folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Advance
 ) -> list[RobotOutcome]:
-    """Let robots take part one after another, each in a new browser profile."""
+    """Run robots one after another, each in a new browser profile."""
     from playwright.sync_api import sync_playwright
 
     path = find_browser()
@@ -83,7 +83,7 @@ def simulate_in_browser(
 
 
 def _newest(database: Database, kind: Kind) -> RobotOutcome:
-    """Return what became of the robot that came last."""
+    """Return the outcome of the latest robot."""
     with database.reading() as db:
         session = db.scalars(select(SessionRow).order_by(SessionRow.id.desc()).limit(1)).one()
         return RobotOutcome(session.participant.code, kind, session.state)
@@ -95,9 +95,9 @@ def take_part(
     study: OpenStudy,
     meddle: Callable[[dict[str, str]], bool] = lambda seen: False,
 ) -> str:
-    """Go through the pages until there is nothing more to do; return the last screen's name.
+    """Go through the pages until the session ends; return the last screen's name.
 
-    `meddle` is told of everything that is seen, and returns whether it did something instead.
+    `meddle` receives the state of each screen and returns whether it acted instead of the robot.
     """
     config, choices = study.config, choices_of(study.config)
     last, since, answered = "", monotonic(), ""

@@ -1,4 +1,4 @@
-"""The curve by which attentive robots answer, which what is found in their answers must be."""
+"""The psychometric curve of attentive robots; an analysis of their responses must recover it."""
 
 from dataclasses import dataclass
 from math import exp
@@ -11,10 +11,9 @@ GROUP = "Robots"
 
 @dataclass(frozen=True)
 class Psychometric:
-    """How often an attentive robot is right: falls from 1 − lapse to chance around `middle`.
+    """Accuracy of an attentive robot: falls from 1 − lapse to chance around `middle`.
 
-    `tell`: how often it is right about two pictures of the main part of same/different, whatever
-    their Δv.
+    `tell` is the accuracy in main trials of a same/different study, whatever the Δv.
     """
 
     middle: Annotated[
@@ -30,10 +29,10 @@ class Psychometric:
     tell: float = 0.9
 
     def __call__(self, delta_v: float, choices: int) -> float:
-        """Return the probability of the right answer."""
+        """Return the probability of a correct response."""
         chance = 1 / choices
         lost = 1 / (1 + exp(-(delta_v - self.middle) / self.width))
-        # a clean picture loses nothing, however flat the curve is
+        # Rescaled so that the loss is exactly 0 at Δv 0, however flat the curve is.
         lost_clean = 1 / (1 + exp(self.middle / self.width))
         share = (lost - lost_clean) / (1 - lost_clean)
         return chance + (1 - self.lapse - chance) * (1 - max(0.0, share))

@@ -1,4 +1,4 @@
-"""Robot participants: people with a known psychometric curve, and those who only want the money."""
+"""Simulated participants: attentive ones with a known psychometric curve, and spammers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ Kind = Literal["attentive", "guesser", "one-button", "hasty"]
 SPAMMERS: tuple[Kind, ...] = ("guesser", "one-button", "hasty")
 
 HESITATION_MS = (450.0, 0.35)
-"""Median reaction time of an attentive robot after the grid is there, and its spread (log)."""
+"""Median reaction time of an attentive robot after the grid appears, and its log-normal spread."""
 
 
 @dataclass(frozen=True)
 class RobotQuestion:
-    """What a robot is asked: the right answer, how much was changed, and the trial's role."""
+    """What a robot knows about a trial: the correct response, Δv and the trial's role."""
 
     truth: str
     delta_v: float
@@ -26,14 +26,14 @@ class RobotQuestion:
 
 @dataclass(frozen=True)
 class Reaction:
-    """What a robot does: "" for no answer, and how long after it could."""
+    """A robot's response ("" for none) and its reaction time."""
 
     choice: str
     rt_ms: float
 
 
 class Robot:
-    """One robot. Answers at random in its own way, always the same for the same seed."""
+    """One robot, whose responses are random but reproducible for the same seeds."""
 
     def __init__(self, kind: Kind, seeds: Sequence[int], curve: Psychometric) -> None:
         self.kind, self.curve = kind, curve
@@ -41,7 +41,7 @@ class Robot:
         self._favourite: str | None = None
 
     def react(self, question: RobotQuestion, choices: Sequence[str], response_ms: int) -> Reaction:
-        """Return the answer to a stimulus, in the time that is given (0: any)."""
+        """Return the response to a stimulus within `response_ms` (0: no limit)."""
         truth = question.truth
         if self.kind == "attentive":
             right = self._random.random() < self._chance(question, len(choices))
@@ -54,7 +54,7 @@ class Robot:
             choice = str(self._random.choice(list(choices)))
         rt_ms = self._hesitate()
         if response_ms and rt_ms > response_ms:
-            # who is attentive makes haste; whether the answer is right must not depend on it
+            # Shorten slow reactions instead of dropping them: accuracy must not depend on speed.
             rt_ms = response_ms * 0.9
         return Reaction(choice, rt_ms)
 
@@ -71,7 +71,7 @@ class Robot:
 
 
 def kinds_of(participants: int, spammers: int, seed: int) -> list[Kind]:
-    """Return what each participant is: so many spammers of all kinds, at random places."""
+    """Return the kind of each participant, with `spammers` of all kinds at random positions."""
     kinds: list[Kind] = ["attentive"] * (participants - spammers)
     kinds += [SPAMMERS[number % len(SPAMMERS)] for number in range(spammers)]
     order = np.random.default_rng((seed, 9)).permutation(participants)

@@ -1,4 +1,4 @@
-"""Simulated participants in a copy of a study, to try everything before the first real one."""
+"""Simulated participants in a copy of a study, to test everything before the first real one."""
 
 import os
 import shutil
@@ -46,14 +46,14 @@ from eyechart.experiment.study_config import choices_of
 
 ROBOTS = "robots.json"
 AT_ONCE = 8
-"""How many robots take part at the same time."""
+"""Number of robots that take part concurrently."""
 
 DESIGN = (InstallationRow, StudyRow, SourceImageRow, StimulusRow, PictureRow)
 
 
 @dataclass(frozen=True)
 class RobotOutcome:
-    """What became of a robot: its pseudonym, what it is, and how its session ended."""
+    """The outcome of a robot: its pseudonym, its kind, and how its session ended."""
 
     participant: str
     kind: Kind
@@ -61,14 +61,14 @@ class RobotOutcome:
 
 
 class RobotList(Record):
-    """The file that says who was what in a simulated study."""
+    """The file that lists the robots of a simulated study."""
 
     curve: Psychometric
     robots: tuple[RobotOutcome, ...]
 
 
 def copy_study(folder: StudyFolder, out: Path) -> StudyFolder:
-    """Make a study like this one with a database of its own and no participants."""
+    """Copy a study into a new folder with a separate database and no participants."""
     if out.exists():
         raise UsageError(f"{out} is there already: choose another --out.")
     if not out.parent.is_dir():
@@ -100,7 +100,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def question_of(database: Database, trial: str) -> RobotQuestion:
-    """Return what a robot must know of a trial, which the page is never told."""
+    """Return what a robot must know about a trial, which the page never receives."""
     with database.reading() as db:
         stimulus = db.scalar(select(StimulusRow).join(TrialRow).where(TrialRow.public_id == trial))
         if stimulus is None:
@@ -110,7 +110,7 @@ def question_of(database: Database, trial: str) -> RobotQuestion:
 
 
 def write_robots(out: Path, outcomes: Sequence[RobotOutcome], curve: Psychometric) -> None:
-    """Write who was what, beside the simulated study."""
+    """Write the list of robots into the folder of the simulated study."""
     content = RobotList(curve=curve, robots=tuple(outcomes))
     with atomic_file(out / ROBOTS) as temporary:
         temporary.write_text(content.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -119,9 +119,9 @@ def write_robots(out: Path, outcomes: Sequence[RobotOutcome], curve: Psychometri
 def simulate_fast(
     folder: StudyFolder, kinds: Sequence[Kind], curve: Psychometric, seed: int, step: Advance
 ) -> list[RobotOutcome]:
-    """Let robots take part without a browser, through what the server itself calls.
+    """Run robots without a browser, through the functions that the server calls.
 
-    Each lives in a time of its own, so that nobody waits.
+    Each robot has a simulated clock, so that nothing waits.
     """
     waiting = [
         (number, Robot(kind, (seed, number, 8), curve)) for number, kind in enumerate(kinds)
@@ -135,7 +135,7 @@ def simulate_fast(
                 try:
                     present.append(_RobotSession(study, robot, number, seed))
                 except Refusal:
-                    waiting.clear()  # the study has all answers that it needs
+                    waiting.clear()  # The study has all the responses it needs.
             for session in list(present):
                 outcome = session.go_on()
                 if outcome is not None:
@@ -160,7 +160,7 @@ class _RobotSession:
         claim_tab(study, self._session, TabClaim(tab=self._uuid(), hz=60.0))
 
     def go_on(self) -> RobotOutcome | None:
-        """Answer one trial; at the end return what became of the robot."""
+        """Respond to one trial; at the end return the robot's outcome."""
         request = TrialRequest(self._session, str(self._uuid()), self._now)
         step = allocate(self._study, request)
         if step.trial is not None:

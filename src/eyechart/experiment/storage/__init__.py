@@ -1,4 +1,4 @@
-"""Where a study is kept: its folder, its database with migrations, its secrets, and what is read.
+"""Storage of a study: its folder, its database with migrations, its secrets, and reading them.
 
-Which trial comes next is decided in `server`, whose responses count in `quality`.
+`server` decides which trial comes next, and `quality` whose responses count.
 """

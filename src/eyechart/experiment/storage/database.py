@@ -1,4 +1,4 @@
-"""The database of a study: SQLite or PostgreSQL, brought to this version, one writer at a time."""
+"""The database of a study: SQLite or PostgreSQL, migrated to this version, one writer at a time."""
 
 import sqlite3
 import threading
@@ -24,14 +24,15 @@ from eyechart.experiment.storage.database_tables import Base
 MIGRATIONS = Path(__file__).parent / "migrations"
 DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
 WAIT_MS = 10_000
-"""How long a writer waits for another process that is writing into the same SQLite file."""
+"""How long a writer waits for another process that writes to the same SQLite file, in ms."""
 
 THREADS = 4
-"""Of the server, each with a connection that is kept. Whoever comes beyond them waits in a queue:
-more threads at a time wait for Python's lock after each statement, and for longer than that."""
+"""Number of server threads, each with a persistent connection; further requests queue. More threads
+would contend for Python's GIL after each statement and wait longer than in the queue.
+"""
 
 MORE = 60
-"""Connections beside those, for what runs outside of the server's threads."""
+"""Additional connections, for work outside the server's threads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,33 +45,33 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether it is one file."""
+        """Whether it is an SQLite file."""
         return self.engine.dialect.name == "sqlite"
 
     @contextmanager
     def reading(self) -> Iterator[Db]:
-        """Give a session to read with; what it changes is forgotten."""
+        """Yield a session for reading; its changes are discarded."""
         with self._make() as session:
             yield session
 
     @contextmanager
     def writing(self) -> Iterator[Db]:
-        """Give a session whose changes are on disk once this has ended, all or none."""
+        """Yield a session whose changes are committed atomically at the end of the `with` block."""
         with self._writer if self.is_sqlite else nullcontext(), self._make() as session:
             session.connection(execution_options={"writes": True})
             yield session
             session.commit()
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self.engine.dispose()
 
 
 def open_database(url: str, create: bool = False, migrations: Path = MIGRATIONS) -> Database:
-    """Return the database, brought to this version; with `create` one that is not there is made.
+    """Return the database, migrated to this version; `create` creates it if it is missing.
 
-    An older one is migrated, after a copy was made of it if it is a file; a newer one is refused.
-    `migrations`: Alembic's folder.
+    An SQLite file is copied before it is migrated. A database of a newer version is rejected.
+    `migrations` is Alembic's folder.
     """
     engine = _engine(url)
     try:
@@ -130,7 +131,8 @@ def _engine(url: str) -> Engine:
 def _tune_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def connected(connection: sqlite3.Connection, record: object) -> None:
-        # transactions are begun below, not by the driver, which would begin them too late
+        # Transactions begin below: the driver would begin them at the first write, which is too
+        # late.
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA journal_mode=WAL")
@@ -141,8 +143,7 @@ def _tune_sqlite(engine: Engine) -> None:
 
     @event.listens_for(engine, "begin")
     def begun(connection: Connection) -> None:
-        # whoever will write says so at once: two readers that both want to write would wait
-        # for each other
+        # Take the write lock at once: two readers that both upgrade to writing would deadlock.
         writes = connection.get_execution_options().get("writes", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -181,7 +182,7 @@ def _prepare(engine: Engine, create: bool, migrations: Path) -> None:
 
 
 def _find(path: Path, create: bool) -> None:
-    """Refuse a file that is not there, or make it: only for whoever runs the study to read."""
+    """Raise `UsageError` if a file is missing, or create it, readable only by its owner."""
     if path.exists():
         return
     if not create:
@@ -195,13 +196,13 @@ def _find(path: Path, create: bool) -> None:
 
 
 def _copy(engine: Engine, path: Path, version: str) -> None:
-    """Keep what was there before it is changed, with what is still in the write-ahead log."""
+    """Back up the database before a migration, including its write-ahead log."""
     target = path.with_name(f"{path.name}.{version}")
     if target.exists():
         return
     with atomic_file(target) as temporary:
         temporary.touch(mode=0o600)
-        # the driver's own connection: a transaction would forbid it
+        # The raw connection: VACUUM is not allowed in a transaction.
         connection = engine.raw_connection()
         try:
             connection.cursor().execute("VACUUM INTO ?", (str(temporary),))

@@ -1,4 +1,4 @@
-"""The tables of the database. What a table means is said here; how it is used, elsewhere."""
+"""The tables of the database and the meaning of their columns; their use is elsewhere."""
 
 from datetime import UTC, datetime
 
@@ -19,17 +19,17 @@ from sqlalchemy.types import TypeDecorator
 ROLES = ("main", "practice", "qualification", "catch")
 
 LIVE, ANSWERED, DROPPED = "live", "answered", "dropped"
-"""States of a trial: handed out, answered, and lost (lease over, page closed or reloaded)."""
+"""States of a trial: handed out, answered, and lost (lease expired, page closed or reloaded)."""
 
 ACTIVE, FAILED, FINISHED = "active", "failed", "finished"
-"""States of a session: going on, ended by the qualification, complete."""
+"""States of a session: in progress, ended by the qualification, complete."""
 
 
 JsonObject = dict[str, object]
 
 
 class Moment(TypeDecorator[datetime]):
-    """A time in UTC, whatever the database makes of time zones."""
+    """A time in UTC, however the database handles time zones."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -46,9 +46,9 @@ class Moment(TypeDecorator[datetime]):
 
 
 class Base(DeclarativeBase):
-    """All tables."""
+    """Base class of all tables."""
 
-    # a constraint must have a name if a migration is ever to change it
+    # A constraint must have a name so that a later migration can change it.
     metadata = MetaData(
         naming_convention={
             "ix": "ix_%(table_name)s_%(column_0_name)s",
@@ -67,7 +67,7 @@ class Base(DeclarativeBase):
 
 
 class InstallationRow(Base):
-    """One row: which secret the participants' pseudonyms were made with, as a fingerprint."""
+    """A single row: the fingerprint of the secret that keys the participants' pseudonyms."""
 
     __tablename__ = "installation"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -87,7 +87,7 @@ class StudyRow(Base):
 
 
 class SourceImageRow(Base):
-    """A photograph, whatever is done to it and in whichever study: known by its file's digest."""
+    """A source image, identified across all studies by its file's digest."""
 
     __tablename__ = "source_image"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -97,11 +97,11 @@ class SourceImageRow(Base):
 
 
 class StimulusRow(Base):
-    """What one trial shows: one picture to name, or two to compare.
+    """What one trial shows: one image to categorise, or two to compare.
 
-    `truth`: the right answer, a category, "same" or "different". `capacity`: how many answers are
-    wanted, None for no end (practice, qualification, catch). `taken`: answers that count and trials
-    that are out. `shuffle`: a random place in the order of those equally often taken. `pair`: of
+    `truth`: the correct response, a category, "same" or "different". `capacity`: how many responses
+    are wanted, None for unlimited (practice, qualification, catch). `taken`: responses that count
+    plus live trials. `shuffle`: a random position among stimuli taken equally often. `pair`: for
     same/different, the two corruptions in question, "a|b" in alphabetical order, also where the
     trial shows one of them twice.
     """
@@ -120,10 +120,10 @@ class StimulusRow(Base):
 
 
 class PictureRow(Base):
-    """A picture of a stimulus.
+    """An image of a stimulus.
 
     `corruption`: its name in the test set, "clean" for none; `row`: its row in the manifest;
-    `sha256`: of its pixels, height × width × 3 bytes, and the name of its file.
+    `sha256`: digest of its pixels, height × width × 3 bytes, and the name of its file.
     """
 
     __tablename__ = "picture"
@@ -141,9 +141,9 @@ class PictureRow(Base):
 
 
 class ParticipantRow(Base):
-    """A person, or who says to be one. `code`: the pseudonym in everything that is exported.
+    """A participant, or someone who claims to be one. `code`: the pseudonym used in all exports.
 
-    `platform`: the recruiter's name. `digest`: keyed hash of platform and platform's id.
+    `platform`: the recruiter's name. `digest`: keyed hash of the platform and its id.
     """
 
     __tablename__ = "participant"
@@ -155,9 +155,9 @@ class ParticipantRow(Base):
 
 
 class IdentityRow(Base):
-    """Platform ids as they came, apart from everything else so that they can be deleted.
+    """Platform ids as received, kept in a separate table so that they can be deleted.
 
-    `ids`: a session's, such as assignmentId, hitId and workerId.
+    `ids`: those of a session, such as assignmentId, hitId and workerId.
     """
 
     __tablename__ = "identity"
@@ -167,7 +167,7 @@ class IdentityRow(Base):
 
 
 class ConsentRow(Base):
-    """Who agreed when to which text (its SHA-256)."""
+    """Consent of a participant: when, and to which text (its SHA-256)."""
 
     __tablename__ = "consent"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -180,9 +180,9 @@ class ConsentRow(Base):
 class SessionRow(Base):
     """One participant in one study.
 
-    `token_hash`: SHA-256 of the only token that is valid. `tab`: the browser tab that goes on; any
-    other is told so. `screen`: what the browser says of the screen, with the measured `hz`. `seed`:
-    decides where catch trials come.
+    `token_hash`: SHA-256 of the only valid token. `tab`: the browser tab that continues the
+    session; requests from others are rejected. `screen`: the screen as the browser reports it;
+    `hz`: its measured refresh rate. `seed`: determines the positions of catch trials.
     """
 
     __tablename__ = "session"
@@ -203,7 +203,7 @@ class SessionRow(Base):
 
 
 class ExposureRow(Base):
-    """Who has been shown which photograph, in any study: never again to the same person."""
+    """Which source images a participant has seen, in any study; they are never shown again."""
 
     __tablename__ = "exposure"
     participant_id: Mapped[int] = mapped_column(ForeignKey("participant.id"), primary_key=True)
@@ -211,10 +211,10 @@ class ExposureRow(Base):
 
 
 class TrialRow(Base):
-    """A stimulus handed to a session. `public_id`: all that the browser knows of it.
+    """A stimulus handed to a session. `public_id`: the only id that the browser knows.
 
-    `number`: counted from 0 within the session, dropped ones included. `key`: the browser's own id
-    of its request, so that asking again gives the same trial.
+    `number`: counted from 0 within the session, including dropped trials. `key`: the browser's id
+    of the request, so that repeating it returns the same trial.
     """
 
     __tablename__ = "trial"
@@ -237,12 +237,12 @@ class TrialRow(Base):
 
 
 class ResponseRow(Base):
-    """The one answer to a trial. `choice`: a category, "same", "different", or "" for none in time.
+    """The response to a trial. `choice`: a category, "same", "different", or "" for none in time.
 
-    `rt_ms`: from the onset of the answer grid (same/different: of the pictures). `stamps`: when
-    each phase began, in ms since the fixation's onset, with frames dropped, the longest frame, and
-    whether the tab was visible. `flags`: what is odd about it, told by the browser or found here.
-    `body_hash`: the same body again is no second answer.
+    `rt_ms`: from the onset of the answer grid (same/different: of the images). `stamps`: onset of
+    each phase in ms since the fixation, with frames dropped, the longest frame, and whether the tab
+    was visible. `flags`: anomalies reported by the browser or found by the server. `body_hash`:
+    identifies a response that is sent again.
     """
 
     __tablename__ = "response"
@@ -258,7 +258,7 @@ class ResponseRow(Base):
 
 
 class ExclusionRow(Base):
-    """Whose answers in a study do not count, by which rule of which version, and the figure."""
+    """A session whose responses do not count: the rule, its version, and the figure."""
 
     __tablename__ = "exclusion"
     __table_args__ = (UniqueConstraint("session_id", "rule", "version"),)

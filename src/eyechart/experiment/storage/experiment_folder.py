@@ -1,4 +1,4 @@
-"""The folder of a study: its settings, its secret, where its database is, and its pictures."""
+"""The folder of a study: its settings, its secret, its database's location, and its images."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ REPAIR = "the command eyechart experiment new that made the study mends it"
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """A study that is made. `secret`: 32 bytes that key pseudonyms and tokens."""
+    """An existing study. `secret`: 32 bytes that key pseudonyms and tokens."""
 
     path: Path
     config: StudyConfig
@@ -39,25 +39,25 @@ class StudyFolder:
 
     @property
     def stimuli(self) -> Path:
-        """Where the pictures are."""
+        """Folder of the images."""
         return self.path / STIMULI
 
     @property
     def fingerprint(self) -> str:
-        """What a database knows of the secret: its SHA-256 in hexadecimal."""
+        """SHA-256 of the secret in hexadecimal, as stored in the database."""
         return fingerprint(self.secret)
 
     def picture_path(self, sha256: str) -> Path:
-        """Return where the picture with these pixels is."""
+        """Return the path of the image with these pixels."""
         return picture_path(self.path, sha256)
 
     def read_pixels(self, sha256: str, side: int) -> bytes:
-        """Return side × side × 3 bytes; a file that is missing or has other pixels is an error."""
+        """Return side × side × 3 bytes; raise `UsageError` for a missing file or other pixels."""
         return read_pixels(self.picture_path(sha256), sha256, side)
 
 
 def open_study(path: str | os.PathLike[str]) -> StudyFolder:
-    """Return the study in a folder; any other folder is refused."""
+    """Return the study in a folder; raise `UsageError` if it holds none."""
     where = Path(path)
     if not where.exists():
         raise UsageError(f"No such folder: {where}.")
@@ -66,24 +66,24 @@ def open_study(path: str | os.PathLike[str]) -> StudyFolder:
 
 
 def database_url(study: Path) -> str:
-    """Return the SQLAlchemy URL of a study's database: a file of its own if none is named."""
+    """Return the SQLAlchemy URL of a study's database, by default a file in its folder."""
     named = study / DATABASE
     try:
         if named.exists():
             return named.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
         raise UsageError(f"Cannot read {named}: {error}.") from None
-    # a folder's name may hold what means something in a URL
+    # URL.create escapes characters of a folder's name that are special in a URL.
     url = URL.create("sqlite", database=str(study.resolve() / ANSWERS))
     return url.render_as_string(hide_password=False)
 
 
 def full_url(url: str) -> str:
-    """Return a database's URL that means the same from every folder."""
+    """Return a database URL that does not depend on the working directory."""
     try:
         parsed = make_url(url)
         file = parsed.database or ""
-        # what is no file is refused when it is opened
+        # Anything that is not a file is rejected when it is opened.
         if parsed.get_backend_name() != "sqlite" or file.startswith((":", "file:")) or not file:
             return url
         full = parsed.set(database=str(Path(file).resolve()))
@@ -95,12 +95,12 @@ def full_url(url: str) -> str:
 
 
 def fingerprint(secret: bytes) -> str:
-    """Return what may be known of a secret."""
+    """Return the fingerprint of a secret, which may be stored and shown."""
     return hashlib.sha256(secret).hexdigest()
 
 
 def read_secret(path: Path) -> bytes:
-    """Return the 32 bytes of a secret's file, or of that in a study's folder."""
+    """Return the 32 bytes of a secret's file, or of the secret in a study's folder."""
     file = path / SECRET if path.is_dir() else path
     try:
         text = file.read_text(encoding="ascii").strip()
@@ -121,7 +121,7 @@ def new_secret() -> bytes:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that nobody else on this machine can read, whole or not at all."""
+    """Write a file atomically, readable only by its owner."""
     with atomic_file(path) as temporary:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -129,14 +129,14 @@ def write_private(path: Path, text: str) -> None:
 
 
 def picture_path(study: Path, sha256: str) -> Path:
-    """Return where a study's picture with these pixels is."""
+    """Return the path of a study's image with these pixels."""
     if not DIGEST.fullmatch(sha256):
         raise UsageError(f"A picture is known by 64 hexadecimal digits, got '{sha256}'.")
     return study / STIMULI / f"{sha256}.png"
 
 
 def read_pixels(path: Path, sha256: str, side: int) -> bytes:
-    """Return the pixels of a file, side × side × 3 bytes; others than `sha256` are an error."""
+    """Return the pixels of a file, side × side × 3 bytes; raise if they do not match `sha256`."""
     try:
         with Image.open(path) as picture:
             picture.load()
@@ -154,9 +154,9 @@ def read_pixels(path: Path, sha256: str, side: int) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class OpenStudy:
-    """A study's folder and its row in the database, opened together; closed at the end of a with.
+    """A study's folder and its row in the database, opened together; a context manager.
 
-    `row`: as it was when the study was opened.
+    `row` is the state when the study was opened.
     """
 
     folder: StudyFolder
@@ -170,12 +170,12 @@ class OpenStudy:
 
     @property
     def config(self) -> StudyConfig:
-        """What the study is."""
+        """The settings of the study."""
         return self.folder.config
 
     @property
     def secret(self) -> bytes:
-        """What keys pseudonyms and tokens."""
+        """The key of pseudonyms and tokens."""
         return self.folder.secret
 
     def __enter__(self) -> Self:
@@ -186,10 +186,10 @@ class OpenStudy:
 
 
 def connect_study(folder: StudyFolder) -> OpenStudy:
-    """Return a study with its database, which is brought to this version.
+    """Return a study with its database, migrated to this version.
 
     Raises:
-        UsageError: if the database has no such study, or another secret or other settings of it.
+        UsageError: If the database lacks the study, or has another secret or other settings.
     """
     database = open_database(folder.database_url)
     try:

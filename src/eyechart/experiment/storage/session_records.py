@@ -1,6 +1,6 @@
-"""What the database holds of a study's answers, as plain records: read once, then only looked at.
+"""A study's responses as plain records, read from the database once.
 
-Platform ids are not among it.
+Platform ids are not included.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ from eyechart.experiment.storage.database_tables import (
 )
 
 MAIN = ("main", "catch")
-"""Roles of the trials of the main part, which look alike to participants."""
+"""Roles of trials in the main part, which look alike to participants."""
 
 
 @dataclass(frozen=True)
 class ShownImage:
-    """A picture of a trial: the photograph's name and digest, and what was done to it."""
+    """An image of a trial: name and digest of its source image, and the corruption applied."""
 
     name: str
     digest: str
@@ -40,9 +40,9 @@ class ShownImage:
 
 @dataclass(frozen=True)
 class TrialResponse:
-    """A trial that was answered; see `tables.Trial` and `tables.Response`.
+    """An answered trial; see `TrialRow` and `ResponseRow` in `database_tables`.
 
-    `stimulus`: its row in the database.
+    `stimulus` is its id in the database.
     """
 
     number: int
@@ -62,10 +62,10 @@ class TrialResponse:
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """One participant's session in one study, with its answers in the order of the trials.
+    """One participant's session in one study, with its responses in the order of the trials.
 
-    `subject`: the participant's code. `excluded`: exclusions that are written in the database, by
-    version, as (rule, detail). `last_seen`: when a trial was last handed out or answered.
+    `subject`: the participant's code. `excluded`: stored exclusions by version, as (rule, detail).
+    `last_seen`: when a trial was last handed out or answered.
     """
 
     id: int
@@ -81,12 +81,12 @@ class SessionRecord:
     excluded: Mapping[int, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     def of(self, *roles: str) -> list[TrialResponse]:
-        """Return the answers of trials of some roles."""
+        """Return the responses to trials of some roles."""
         return [response for response in self.responses if response.role in roles]
 
 
 def read_sessions(db: Db, study_id: int, session_id: int | None = None) -> list[SessionRecord]:
-    """Return the sessions of a study in the order in which they began; one only if it is named."""
+    """Return the sessions of a study in the order in which they began, or only the one given."""
     sessions = (
         select(SessionRow, ParticipantRow)
         .join(ParticipantRow)

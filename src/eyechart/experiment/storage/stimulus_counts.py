@@ -1,6 +1,6 @@
-"""How often each stimulus is taken: by trials that are out, and by responses that count.
+"""Count how often each stimulus is taken: by live trials, and by responses that count.
 
-How long a trial may be out, its lease, is `lease_minutes` in `study_config`.
+The lease, for which a trial may stay live, is `lease_minutes` in `study_config`.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from eyechart.experiment.storage.database_tables import (
 )
 
 SWEEP = 50
-"""How many leases that are over are taken back at once."""
+"""Maximum number of expired leases released at once."""
 
 _COUNT = (
     update(StimulusRow)
-    # those that are wanted without end are not counted, so that nobody waits for others to do so
+    # Stimuli without a capacity are not counted: updating them would only cause lock contention.
     .where(StimulusRow.id == bindparam("stimulus_id"), StimulusRow.capacity.is_not(None))
     .values(taken=StimulusRow.taken + bindparam("change"))
 )
@@ -34,7 +34,7 @@ _OVER = (
     .limit(SWEEP)
     .with_for_update(skip_locked=True, of=TrialRow)
 )
-# locked, for another one may take the same trials back at this moment
+# Locked, because a concurrent request may release the same trials.
 _OUT = (
     select(TrialRow.id, TrialRow.stimulus_id)
     .where(TrialRow.session_id == bindparam("session_id"), TrialRow.state == LIVE)
@@ -43,12 +43,12 @@ _OUT = (
 
 
 def count(db: Db, stimulus_id: int, change: int) -> None:
-    """Change how often a stimulus is taken, where the database has it."""
+    """Change how often a stimulus is taken, if its number is limited."""
     db.connection().execute(_COUNT, {"stimulus_id": stimulus_id, "change": change})
 
 
 def take_again(db: Db, stimulus_id: int) -> bool:
-    """Take a stimulus once more for an answer that comes late; False if it is full meanwhile."""
+    """Take a stimulus again for a late response; return False if it is full by now."""
     result = db.execute(
         update(StimulusRow)
         .where(
@@ -62,17 +62,17 @@ def take_again(db: Db, stimulus_id: int) -> bool:
 
 
 def release_expired(db: Db, now: datetime) -> None:
-    """Take back trials whose lease is over, of whichever study, some at a time."""
+    """Release some trials whose lease has expired, in any study."""
     _drop(db, db.connection().execute(_OVER, {"now": now}).all())
 
 
 def drop_all(db: Db, session: SessionRow) -> None:
-    """Give up on all trials of a session that are out."""
+    """Drop all live trials of a session."""
     _drop(db, db.connection().execute(_OUT, {"session_id": session.id}).all())
 
 
 def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
-    """Give up on trials that are out and locked; their stimuli go to somebody else."""
+    """Drop locked live trials; their stimuli become available to other participants."""
     if not trials:
         return
     db.connection().execute(
@@ -80,13 +80,13 @@ def _drop(db: Db, trials: Sequence[Row[int, int]]) -> None:
         .where(TrialRow.id.in_([trial.id for trial in trials]))
         .values(state=DROPPED)
     )
-    # always in the same order, or two of these could wait for each other
+    # Always in the same order: two concurrent calls could otherwise deadlock.
     for stimulus_id in sorted(trial.stimulus_id for trial in trials):
         count(db, stimulus_id, -1)
 
 
 def give_back(db: Db, session: SessionRow) -> None:
-    """Ask others for what a session has answered, once it is written that it does not count."""
+    """Request the responses of an excluded session from other participants."""
     db.flush()
     answered = select(TrialRow.stimulus_id).where(
         TrialRow.session_id == session.id, TrialRow.state == ANSWERED
@@ -95,18 +95,18 @@ def give_back(db: Db, session: SessionRow) -> None:
 
 
 def recount(db: Db, study_id: int) -> None:
-    """Set how often each stimulus is taken to what trials say: out, or answered and counting."""
+    """Recompute how often each stimulus of a study is taken, from live and counting trials."""
     _recount(db, StimulusRow.study_id == study_id)
 
 
 def recount_some(db: Db, stimuli: Sequence[int]) -> None:
-    """Set how often these stimuli are taken to what trials say."""
+    """Recompute how often these stimuli are taken."""
     _recount(db, StimulusRow.id.in_(set(stimuli)))
 
 
 def _recount(db: Db, condition: ColumnElement[bool]) -> None:
     wanted = and_(condition, StimulusRow.capacity.is_not(None))
-    # first nobody else may count: trials that come meanwhile would be overwritten
+    # Lock first: counts of trials that arrive meanwhile would be overwritten.
     db.execute(
         select(StimulusRow.id).where(wanted).order_by(StimulusRow.id).with_for_update()
     ).all()

@@ -1,4 +1,4 @@
-"""Secrets at work: pseudonyms of participants, session tokens, completion codes."""
+"""Uses of the secret: participants' pseudonyms, session tokens, completion codes."""
 
 import hashlib
 import hmac
@@ -10,34 +10,34 @@ from itsdangerous import BadSignature, Signer
 from itsdangerous.signer import SigningAlgorithm
 
 CODE_LETTERS = "23456789ABCDEFGHJKMNPQRSTUVWXYZ"
-"""No letters or digits that are mistaken for each other when they are copied by hand."""
+"""Without letters and digits that are easily confused when copied by hand."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a token says, if its signature is right: which session, and until when."""
+    """Content of a token with a valid signature: its session and when it expires."""
 
     session_id: int
     expires_at: datetime
 
 
 def pseudonym_digest(secret: bytes, platform: str, platform_id: str) -> str:
-    """Return the keyed hash by which a person is known again, 64 hexadecimal digits."""
+    """Return the keyed hash that identifies a participant, 64 hexadecimal digits."""
     return _mac(secret, "participant", f"{platform}\0{platform_id}".encode()).hex()
 
 
 def new_code() -> str:
-    """Return a participant's pseudonym: a letter and ten random ones."""
+    """Return a random pseudonym of a participant: "P" and ten letters or digits."""
     return "P" + "".join(secrets.choice(CODE_LETTERS) for _ in range(10))
 
 
 def new_public_id() -> str:
-    """Return an id that says nothing and cannot be guessed: 128 random bits."""
+    """Return an opaque id that cannot be guessed: 128 random bits."""
     return secrets.token_hex(16)
 
 
 def completion_code(secret: bytes, session_id: int) -> str:
-    """Return the code that proves that a session was finished: eight letters."""
+    """Return the code that proves that a session was finished: eight letters or digits."""
     number = int.from_bytes(_mac(secret, "completion", str(session_id).encode())[:8])
     letters = []
     for _ in range(8):
@@ -47,13 +47,13 @@ def completion_code(secret: bytes, session_id: int) -> str:
 
 
 def make_token(secret: bytes, session_id: int, expires_at: datetime) -> str:
-    """Return a signed token for a session: another one each time."""
+    """Return a signed token for a session, different at each call."""
     body = f"{session_id}.{int(expires_at.timestamp())}.{secrets.token_hex(8)}"
     return _signer(secret).sign(body).decode()
 
 
 def read_token(secret: bytes, token: str) -> Claim | None:
-    """Return what a token says; None if it was not signed here. Whether it is over is not asked."""
+    """Return the content of a token, or None if the signature is invalid; expiry is not checked."""
     try:
         body = _signer(secret).unsign(token.encode()).decode()
     except BadSignature:
@@ -63,22 +63,22 @@ def read_token(secret: bytes, token: str) -> Claim | None:
 
 
 def token_hash(token: str) -> str:
-    """Return what is stored of a token: enough to know it again, not to use it."""
+    """Return the stored hash of a token: enough to recognise it, not to use it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class _ForTokens(SigningAlgorithm):
-    """Keyed hashes that are good for tokens alone, although pseudonyms have the same secret."""
+    """Signatures valid for tokens only, although pseudonyms are keyed with the same secret."""
 
     def get_signature(self, key: bytes, value: bytes) -> bytes:
         return _mac(key, "token", value)
 
 
 def _signer(secret: bytes) -> Signer:
-    # the secret itself and not a key derived from it: tokens of running studies stay valid
+    # The secret itself, not a derived key: tokens of running studies stay valid.
     return Signer(secret, key_derivation="none", algorithm=_ForTokens())
 
 
 def _mac(secret: bytes, purpose: str, text: bytes) -> bytes:
-    """Return the keyed hash of a text; for each purpose as if the secret were another."""
+    """Return the keyed hash of a text; different purposes act like different secrets."""
     return hmac.digest(secret, purpose.encode() + b"\0" + text, "sha256")

@@ -1,4 +1,4 @@
-"""Deleting everything of a participant who wants that, from all studies of the database."""
+"""Delete all data of a participant who withdraws, from all studies of the database."""
 
 from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session as Db
@@ -21,9 +21,9 @@ from eyechart.experiment.storage.tokens import pseudonym_digest
 
 
 def withdraw(database: Database, secret: bytes, name: str) -> int:
-    """Delete a participant, by code or by platform's id; return how many answers there were.
+    """Delete a participant by code or platform id; return the number of responses deleted.
 
-    Nothing is left, not even what they have seen; others are asked for their answers.
+    Nothing is kept, not even the list of images seen; the responses are requested from others.
     """
     with database.writing() as db:
         person = _find(db, secret, name)
@@ -41,14 +41,14 @@ def withdraw(database: Database, secret: bytes, name: str) -> int:
         for table in (IdentityRow, ConsentRow, ExposureRow, SessionRow):
             db.execute(delete(table).where(table.participant_id == person.id))
         db.execute(delete(ParticipantRow).where(ParticipantRow.id == person.id))
-        # others are asked for what this person has answered or had out
+        # The responses and live trials of this participant are wanted from others again.
         recount_some(db, seen)
     _forget(database)
     return answers
 
 
 def forget_identities(database: Database, study_id: int) -> int:
-    """Delete the platforms' ids of a study, once everybody was paid; return how many there were."""
+    """Delete the platform ids of a study once everybody is paid; return how many there were."""
     with database.writing() as db:
         sessions = select(SessionRow.id).where(SessionRow.study_id == study_id)
         rows = db.execute(
@@ -76,9 +76,9 @@ def _find(db: Db, secret: bytes, name: str) -> ParticipantRow:
 
 
 def _forget(database: Database) -> None:
-    """Let nothing of what was deleted stay in the file."""
+    """Remove deleted data from the SQLite file and its write-ahead log."""
     if database.is_sqlite:
-        # the driver's own connection: a transaction would forbid both
+        # The raw connection: neither statement is allowed in a transaction.
         one = database.engine.raw_connection()
         try:
             one.cursor().execute("VACUUM")

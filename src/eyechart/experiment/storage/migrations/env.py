@@ -1,4 +1,4 @@
-"""How Alembic comes to the database: through the engine that eyechart has opened."""
+"""Give Alembic the database engine that eyechart has opened."""
 
 from alembic import context
 
@@ -8,15 +8,16 @@ engine = context.config.attributes["engine"]
 is_sqlite = engine.dialect.name == "sqlite"
 with engine.connect().execution_options(writes=True) as connection:
     if is_sqlite:
-        # SQLite changes a table by making it anew, which empties the old one: rows of other tables
-        # that point to it would forbid that. No other user of the engine gets this connection.
+        # SQLite alters a table by creating a new one and deleting the old rows, which foreign keys
+        # would forbid. The connection is detached, so that no other user of the engine gets it.
         connection.detach()
         connection.connection.cursor().execute("PRAGMA foreign_keys=OFF")
     context.configure(
         connection=connection,
         target_metadata=Base.metadata,
         render_as_batch=True,
-        # of SQLite Alembic does not believe it: what fails half done is undone
+        # SQLite has transactional DDL, which Alembic does not assume: a failed migration is rolled
+        # back.
         transactional_ddl=True,
     )
     with context.begin_transaction():
