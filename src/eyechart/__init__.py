@@ -1,13 +1,13 @@
 """An eye chart for vision models: how well does a model see as an image degrades?
 
-The public names are declared in `__init__.pyi`, for type checkers and for this module. They are
-loaded when they are first used, so that importing the package is quick and has no side effects.
+The public names are declared in `__init__.pyi`, for type checkers and for this module. Each is
+imported on first use, so that importing the package is fast and has no side effects.
 """
 
 import re
 from importlib import import_module
 
-# __init__.pyi lies beside this __init__.py
+# the stub __init__.pyi lies beside this file
 with open(f"{__file__}i", encoding="utf-8") as _stub:
     _LINES = re.findall(r"from ([\w.]+) import \(?\s*(\w+) as", _stub.read())
 _HOMES = {name: module for module, name in _LINES}
@@ -19,6 +19,7 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'eyechart' has no attribute '{name}'")
     value = getattr(import_module(_HOMES[name]), name)
+    # cached, so that the next access does not come here
     globals()[name] = value
     return value
 

@@ -1,4 +1,4 @@
-"""`python -m eyechart` is the `eyechart` command."""
+"""Run the `eyechart` command with `python -m eyechart`."""
 
 from eyechart.cli.app import main
 

@@ -1,1 +1,1 @@
-"""Other packages' call forms, for code that is to run unchanged but for one import."""
+"""Call signatures of other packages, for code that should run unchanged except for one import."""

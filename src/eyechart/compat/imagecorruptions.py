@@ -1,9 +1,9 @@
-"""The public API of the imagecorruptions package: change one import and nothing else.
+"""The public API of the imagecorruptions package; only the import has to change.
 
     from eyechart.compat.imagecorruptions import corrupt, get_corruption_names
 
-Strengths are that package's: the published ones for 224 px, in pixels, at every image size, and its
-own parameters of `elastic_transform`. docs/compat.md lists what differs.
+Strengths are those of that package: the levels published for 224 px, in pixels, at every image
+size, and its parameters of `elastic_transform`. docs/compat.md lists the differences.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Levels = NDArray[np.uint8]
 CorruptionFunction = Callable[..., Levels]
 
 TABLE_SIDE = 224
-"""The published levels that imagecorruptions uses are those for this side in px, at any size."""
+"""imagecorruptions uses the levels published for this side in px, at any image size."""
 
 SMALLEST_SIDE = 32
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -46,13 +46,13 @@ SUBSETS = {
     "weather": slice(7, 11),
     "digital": slice(11, 15),
 }
-"""Which of the names belong to a subset."""
+"""The position of each subset in `NAMES`."""
 
 ELASTIC_AMPLITUDES = (12.5, 16.25, 21.25, 25.0, 30.0)
-"""Of elastic_transform at severities 1 to 5, to be multiplied by 0.5 % of the height in px."""
+"""Amplitudes of elastic_transform at severities 1 to 5, in units of 0.5 % of the height in px."""
 
 FROST_SCALE = 1.1
-"""Textures are enlarged a little before a piece is cut out."""
+"""imagecorruptions enlarges a texture by this factor before it crops a piece."""
 
 
 def corrupt(
@@ -61,16 +61,19 @@ def corrupt(
     corruption_name: str | None = None,
     corruption_number: int = -1,
 ) -> Levels:
-    """Return the image corrupted, as uint8 of shape (H, W, 3) with levels in 0…255.
+    """Corrupt an image as `imagecorruptions.corrupt` does.
+
+    Random parts follow NumPy's global state: call `np.random.seed` first for reproducible results.
 
     Args:
         image: uint8 of shape (H, W), (H, W, 1) or (H, W, 3), at least 32 × 32 px; grey images come
-            back with three equal or, under colored corruptions, three different channels.
+            back with three channels, which differ under colored corruptions.
         severity: 1, 2, 3, 4 or 5.
-        corruption_name: one of `get_corruption_names("all")`; it is used where both are given.
-        corruption_number: the place of the name in that list, 0 to 18.
+        corruption_name: one of `get_corruption_names("all")`; it takes precedence over the number.
+        corruption_number: the index of the name in that list, 0 to 18.
 
-    Random parts follow NumPy's global state: after `np.random.seed` calls can be repeated.
+    Returns:
+        The corrupted image, uint8 of shape (H, W, 3).
 
     Example:
         >>> import numpy as np
@@ -101,7 +104,7 @@ def get_corruption_names(subset: str = "common") -> list[str]:
 
 
 def _three_channels(image: Levels) -> Levels:
-    """Return the image as (H, W, 3), if it is one that imagecorruptions takes."""
+    """Return the image as (H, W, 3); raise if imagecorruptions does not accept it."""
     if not isinstance(image, np.ndarray):
         raise UsageError(f"image must be a NumPy array, got {type(image).__name__}.")
     if image.dtype != np.uint8:
@@ -128,7 +131,7 @@ def _name_at(number: int) -> str:
 
 
 def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
-    """Return an array or PIL image corrupted, as a uint8 array; what each function here does."""
+    """Return an array or PIL image corrupted, as a uint8 array; all functions here call this."""
     whole = isinstance(severity, int | np.integer) and not isinstance(severity, bool)
     if not (whole and severity in SEVERITIES):
         raise UsageError(f"severity must be 1, 2, 3, 4 or 5, got {severity!r}.")
@@ -137,7 +140,7 @@ def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
         return _pixelate(levels, find_entry(name).levels[TABLE_SIDE]["size"][severity - 1])
     seed = 0
     if find_entry(name).corruption.random:
-        # the only place with NumPy's global state: callers seed it to repeat their results
+        # the only use of NumPy's global state: callers seed it for reproducible results
         seed = int(np.random.randint(2**63, dtype=np.int64))
     parameters: dict[str, Any] = _parameters(name, int(severity), *np.shape(levels)[:2])
     result: Levels = corrupt_images(levels, name, seed=seed, **parameters)
@@ -145,7 +148,7 @@ def _corrupt(name: str, image: Any, severity: int = 1) -> Levels:
 
 
 def _pixelate(levels: Levels, size: float) -> Levels:
-    """Return the image in blocks: enlarged by repeating pixels, where ImageNet-C averages them."""
+    """Return the image in blocks, enlarged by nearest neighbor, where ImageNet-C uses a box."""
     height, width = levels.shape[:2]
     small = Image.fromarray(levels).resize(
         (int(width * size), int(height * size)), Image.Resampling.BOX
@@ -154,9 +157,9 @@ def _pixelate(levels: Levels, size: float) -> Levels:
 
 
 def _parameters(name: str, severity: int, height: int, width: int) -> dict[str, Any]:
-    """Return the parameters that imagecorruptions uses, lengths in px of the image itself."""
+    """Return the parameters that imagecorruptions uses, with lengths in px of this image."""
     if name == "elastic_transform":
-        # smoothed by 1 % of each side there, by their geometric mean here
+        # imagecorruptions smooths by 1 % of each side; we have one sigma: their geometric mean
         amplitude = ELASTIC_AMPLITUDES[severity - 1] * 0.005 * height
         return {"amplitude": amplitude, "sigma": 0.01 * sqrt(height * width), "shift": 0.0}
     levels = find_entry(name).levels[TABLE_SIDE]

@@ -1,4 +1,4 @@
-"""Errors, files, folders, jobs, progress, randomness, devices: what every package needs.
+"""Shared infrastructure: errors, files, folders, jobs, progress, randomness and devices.
 
-No maths of the domain.
+Nothing here knows about corruptions, models or scores.
 """

@@ -1,6 +1,6 @@
-"""What callers of the public functions give, checked: a number, a whole number, a folder.
+"""Validation of the arguments of public functions: numbers, integers, paths, folders.
 
-Each check returns the value in the type that the code works with, or raises one sentence.
+Each check returns the value in the type that the code works with, or raises a UsageError.
 """
 
 import math
@@ -16,9 +16,15 @@ FilePath = str | os.PathLike[str]
 
 
 def as_number(value: object, name: str) -> float:
-    """Return a real number as a float; text, truth values, complex numbers and lists are none."""
+    """Return a real number as a float; reject strings, booleans, complex numbers and lists.
+
+    Example:
+        >>> as_number(3, "sigma")
+        3.0
+    """
     try:
         if isinstance(value, str | bytes | bool):
+            # float("3") and float(True) would succeed, but neither was meant as a number
             raise TypeError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError, RuntimeError):
@@ -26,7 +32,12 @@ def as_number(value: object, name: str) -> float:
 
 
 def as_whole(value: object, name: str, low: int, high: int) -> int:
-    """Return a whole number in low…high as an int; 3.0 and True are none."""
+    """Return an integer in [low, high] as an int; reject 3.0 and True.
+
+    Example:
+        >>> as_whole(5, "severity", 1, 5)
+        5
+    """
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -41,7 +52,7 @@ def as_whole(value: object, name: str, low: int, high: int) -> int:
 
 
 def as_within(value: object, name: str, low: float, high: float) -> float:
-    """Return a finite number in low…high as a float."""
+    """Return a finite number in [low, high] as a float."""
     number = as_number(value, name)
     if not (math.isfinite(number) and low <= number <= high):
         raise UsageError(f"{name} must be in [{low:g}, {high:g}], got {number:g}.")
@@ -49,8 +60,8 @@ def as_within(value: object, name: str, low: float, high: float) -> float:
 
 
 def as_flag(value: object, name: str) -> bool:
-    """Return a truth value; 0 and 1 are ones too."""
-    # NumPy's truth values have no index
+    """Return a boolean; 0 and 1 are accepted too."""
+    # NumPy's booleans do not support operator.index; by name, so that NumPy need not be imported
     is_bool = type(value).__name__ in ("bool_", "bool")
     try:
         number = int(bool(value)) if is_bool else operator.index(value)  # type: ignore[arg-type]
@@ -62,14 +73,14 @@ def as_flag(value: object, name: str) -> bool:
 
 
 def as_text(value: object, name: str) -> str:
-    """Return a string."""
+    """Return a string that can be encoded as UTF-8; reject everything else."""
     if not isinstance(value, str) or (not value.isascii() and not _is_encodable(value)):
         raise UsageError(f"{name} must be a string, got {brief(value)}.")
     return value
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether a text can be written at all: half of a surrogate pair cannot."""
+    """Return whether a text can be encoded: a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -78,22 +89,22 @@ def _is_encodable(text: str) -> bool:
 
 
 def as_texts(values: object, name: str) -> tuple[str, ...]:
-    """Return a list of strings; a single string is none."""
+    """Return an iterable of strings as a tuple; reject a single string."""
     return tuple(as_text(value, f"each of {name}") for value in as_list(values, name))
 
 
 def as_list(values: object, name: str) -> list[Any]:
-    """Return what can be gone through as a list; a string is one thing."""
+    """Return an iterable as a list; reject a string, which counts as a single value."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise UsageError(f"{name} must be a list, got {brief(values)}.")
     try:
         return list(values)
-    except Exception:  # whatever going through it brings
+    except Exception:  # a foreign iterator may raise anything
         raise UsageError(f"{name} must be a list, got {brief(values)}.") from None
 
 
 def as_path(value: object, name: str, expected: str = "a name or a path") -> FilePath:
-    """Return a string or path as it is, if the file system could have it."""
+    """Return a string or path unchanged if it is a valid path; it need not exist."""
     try:
         if not isinstance(value, str | os.PathLike):
             raise TypeError
@@ -101,6 +112,7 @@ def as_path(value: object, name: str, expected: str = "a name or a path") -> Fil
         if not isinstance(text, str) or "\0" in text:
             raise ValueError
         os.fsencode(text)
+        # raises for what the operating system rejects, such as a name that is too long
         Path(text).exists()
     except (TypeError, ValueError, OSError):
         raise UsageError(f"{name} must be {expected}, got {brief(value)}.") from None
@@ -108,13 +120,13 @@ def as_path(value: object, name: str, expected: str = "a name or a path") -> Fil
 
 
 def as_paths(values: object, name: str) -> list[FilePath]:
-    """Return one name or path, or a list of them, as a list."""
+    """Return a single name or path, or a list of them, as a list."""
     paths = [values] if isinstance(values, str | os.PathLike) else as_list(values, name)
     return [as_path(path, f"Each of {name}") for path in paths]
 
 
 def as_folder(value: object, name: str) -> Path:
-    """Return the path of a folder, which may be missing; a file or what is no path is none."""
+    """Return the path of a folder, which need not exist; reject the path of a file."""
     path = Path(as_path(value, name, "the path of a folder"))
     if path.exists() and not path.is_dir():
         raise UsageError(f"{name} must be a folder, and {path} is a file.")
@@ -122,11 +134,16 @@ def as_folder(value: object, name: str) -> Path:
 
 
 def brief(value: object) -> str:
-    """Return what was given in a few letters: a long or strange value by its type alone."""
+    """Return a value as an error message quotes it: long or unusual values by their type only.
+
+    Example:
+        >>> brief(7), brief("x" * 100), brief([1, 2])
+        ('7', 'a str', 'a list')
+    """
     if isinstance(value, int | float | complex | str | bytes | bool | None):
         try:
             text = repr(value)
-        except ValueError:  # a whole number of more digits than Python writes
+        except ValueError:  # an integer with more digits than Python converts to text
             text = ""
         if 0 < len(text) <= 60:
             return text

@@ -1,4 +1,4 @@
-"""The types of arrays that numbers are computed with."""
+"""Type aliases for the NumPy arrays that numbers are computed with."""
 
 from typing import TypeAlias
 

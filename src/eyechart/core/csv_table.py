@@ -1,6 +1,6 @@
-"""CSV tables: every error names the file, the row and what to do.
+"""Read and write CSV tables; every error names the file, the row and what to do.
 
-What the columns of a table mean belongs to the package that reads it.
+What the columns mean belongs to the package that reads the table.
 """
 
 import csv
@@ -19,7 +19,7 @@ from eyechart.core.files import atomic_file
 
 @dataclass(frozen=True)
 class CsvRow:
-    """One row of a table by the names of its columns (lower-case), and where it stands."""
+    """One row of a table: its cells by lower-case column name, the file and the row number."""
 
     path: Path
     number: int
@@ -32,13 +32,16 @@ class CsvRow:
         return column in self.cells
 
     def refusal(self, problem: str) -> UsageError:
-        """Return the error that says what is wrong with this row."""
+        """Return the error for a problem in this row, with the file and the row number."""
         return UsageError(f"{self.path}, row {self.number}: {problem}.")
 
     def share(self, column: str, unknown: bool = False, below: bool = False) -> float:
-        """Return the number in 0…1 of a column; NaN for an empty cell if that may be `unknown`.
+        """Return a column's number in [0, 1].
 
-        `below`: numbers from −1 to 0 are taken for 0.
+        Args:
+            column: the name of the column, in lower case.
+            unknown: whether an empty cell is allowed; it is then NaN.
+            below: whether numbers in [−1, 0) are allowed; they are then 0.
         """
         text = self[column]
         if unknown and not text:
@@ -54,7 +57,7 @@ class CsvRow:
         return value
 
     def whole(self, column: str) -> int:
-        """Return the whole number, 0 or more, of a column."""
+        """Return the non-negative integer in a column."""
         text = self[column]
         try:
             value = float(text)
@@ -65,7 +68,7 @@ class CsvRow:
         return int(value)
 
     def filled(self, column: str) -> str:
-        """Return the text of a column that may not be empty."""
+        """Return the text in a column; raise if it is empty."""
         if not self[column]:
             raise self.refusal(f"{column} is empty")
         return self[column]
@@ -78,9 +81,15 @@ def read_rows(
 
     Args:
         path: the file, in UTF-8.
-        columns: the names of columns that must be there, in lower case.
-        is_ragged: whether rows may be shorter or longer than the header: what is missing is then
-            empty, and what is beyond is ignored.
+        columns: the names of the required columns, in lower case.
+        is_ragged: whether rows may be shorter or longer than the header: missing cells are then
+            empty, and additional ones are ignored.
+
+    Yields:
+        The rows, numbered as in an editor (the header is row 1).
+
+    Raises:
+        UsageError: the file cannot be read, lacks a column, or has no rows.
     """
     lines = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     count = 0
@@ -117,11 +126,13 @@ def column_names(path: Path) -> set[str]:
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file, unpacked if it is gzip; a UsageError where it has none."""
+    """Return the text of a file, decompressed if it is gzip; raise a UsageError if unreadable."""
     try:
         content = path.read_bytes()
+        # the magic number of gzip: the ending of the name says nothing after a download
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
+        # spreadsheets write a byte order mark, which would become part of the first column's name
         return content.decode("utf-8-sig")
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise UsageError(f"{path} is damaged or cut off: unpack it again.") from None
@@ -132,14 +143,14 @@ def read_text(path: Path) -> str:
 
 
 def packaged_rows(package: str, *path: str) -> list[dict[str, str]]:
-    """Return the rows of a table that comes with a package; lines with # say where it is from."""
+    """Return the rows of a table shipped with a package; lines with # (its source) are skipped."""
     text = files(package).joinpath(*path).read_text(encoding="utf-8")
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     return list(csv.DictReader(lines))
 
 
 def read_cells(path: Path, content: str) -> list[list[str]]:
-    """Return the cells of all rows that are not empty, stripped; `content`: what they should be."""
+    """Return the stripped cells of all non-empty rows; `content` names the table in errors."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
@@ -150,7 +161,7 @@ def read_cells(path: Path, content: str) -> list[list[str]]:
 
 
 def csv_text(lines: Iterable[Mapping[str, object]]) -> str:
-    """Return lines with the same keys as CSV, the keys as its head; None is an empty cell."""
+    """Return mappings with the same keys as CSV with a header; None becomes an empty cell."""
     rows = list(lines)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
@@ -160,7 +171,7 @@ def csv_text(lines: Iterable[Mapping[str, object]]) -> str:
 
 
 def write_cells(path: Path, rows: Iterable[Sequence[str]]) -> None:
-    """Write rows; the file appears whole or not at all."""
+    """Write rows to a CSV file atomically."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     try:
@@ -172,7 +183,7 @@ def write_cells(path: Path, rows: Iterable[Sequence[str]]) -> None:
 
 
 def check_width(path: Path, row: Sequence[str], width: int) -> None:
-    """Raise a UsageError if a row is not as long as the first one."""
+    """Raise a UsageError if a row does not have `width` cells."""
     if len(row) != width:
         raise UsageError(
             f"{path} must have {width} cells in every row, got {len(row)} in that of {row[0]}."
@@ -180,5 +191,5 @@ def check_width(path: Path, row: Sequence[str], width: int) -> None:
 
 
 def first_duplicate(names: Sequence[str]) -> str | None:
-    """Return the first name that is there twice."""
+    """Return the first name that occurs a second time, or None."""
     return next((name for index, name in enumerate(names) if name in names[:index]), None)

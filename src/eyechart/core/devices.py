@@ -1,4 +1,4 @@
-"""Where to compute: a device by name, or a sentence that says why not."""
+"""Devices: find one by name, ask for its free memory, check for Triton."""
 
 import os
 from functools import cache
@@ -11,7 +11,7 @@ from eyechart.core.errors import UsageError
 
 
 def find_device(name: str | torch.device) -> torch.device:
-    """Return the device called `name` ("cpu", "cuda", "cuda:1") if it can be used here."""
+    """Return the device called `name` ("cpu", "cuda", "cuda:1"); raise if it is not available."""
     if not isinstance(name, str | torch.device):
         raise UsageError(f"device must be a name such as cpu or cuda, got {brief(name)}.")
     try:
@@ -24,19 +24,19 @@ def find_device(name: str | torch.device) -> torch.device:
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
         if (device.index or 0) >= count:
             raise UsageError(f"Device '{name}' is not there: {count} CUDA devices can be used.")
-        # kernels and events go to the current device
+        # Triton kernels and CUDA events use the current device, not that of their tensors
         torch.cuda.set_device(device.index or 0)
     return device
 
 
 @cache
 def has_triton(device: torch.device) -> bool:
-    """Return whether kernels written in Triton can run on the device."""
+    """Return whether Triton kernels can run on the device."""
     return device.type == "cuda" and find_spec("triton") is not None
 
 
 def free_memory(device: torch.device) -> float:
-    """Return the bytes of memory that are free, or a modest guess where that cannot be asked."""
+    """Return the free memory in bytes; 4 GB where the system does not say."""
     if device.type == "cuda":
         return float(torch.cuda.mem_get_info(device)[0])
     try:

@@ -1,12 +1,35 @@
-"""The errors that users meet; every message is one sentence that says what to do."""
+"""The exceptions that users meet; every message is one sentence that says what to do."""
 
 
 class UsageError(ValueError):
-    """Something the user gave cannot be used; the command line prints it and exits with 2."""
+    """Invalid input of the user; the command line prints the message and exits with status 2.
+
+    It is a ValueError, so that code that catches those needs no change.
+
+    Example:
+        >>> import eyechart as ec
+        >>> try:
+        ...     ec.describe_corruption("gausian_noise")
+        ... except ec.UsageError as error:
+        ...     print(error)
+        Unknown corruption 'gausian_noise'. Did you mean 'gaussian_noise'...
+    """
 
 
 class CheckFailed(Exception):
-    """A check that was asked for found something; `results` are those of the run all the same."""
+    """A requested check failed (such as `fail_under`) after the evaluation was completed.
+
+    Attributes:
+        results: the results of the run, which are complete nevertheless.
+
+    Example:
+        >>> import eyechart as ec
+        >>> try:
+        ...     raise ec.CheckFailed("HMRI of resnet50 is below 0.9.", results=None)
+        ... except ec.CheckFailed as failure:
+        ...     print(failure)
+        HMRI of resnet50 is below 0.9.
+    """
 
     def __init__(self, sentence: str, results: object) -> None:
         super().__init__(sentence)

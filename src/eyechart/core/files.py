@@ -1,4 +1,4 @@
-"""Files that are whole or not there at all."""
+"""Atomic files: a file appears complete or not at all."""
 
 import os
 import re
@@ -12,11 +12,13 @@ from eyechart.core.errors import UsageError
 LEFTOVER = re.compile(
     r"\..+\.(?:png|jpe?g|json|csv|npy|parquet|yaml|yml|pt|pth|state)\.(\d{1,9})\.tmp", re.IGNORECASE
 )
+"""Names of temporary files written by `atomic_file`, with the id of the process."""
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; what is written there takes its place at the end."""
+    """Yield a temporary path beside `path`; what is written there replaces `path` at the end."""
+    # in the same folder, because os.replace is atomic only within one file system
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
@@ -26,8 +28,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 
 def write_torch(held: Mapping[str, object], path: Path) -> None:
-    """Write plain values and tensors as torch does; the file appears whole or not at all."""
-    import torch  # takes long, and most users of this module do without
+    """Write plain values and tensors with torch.save, atomically."""
+    import torch  # slow to import, and most users of this module do not need it
 
     try:
         with atomic_file(path) as temporary, temporary.open("wb") as file:
@@ -40,14 +42,14 @@ def write_torch(held: Mapping[str, object], path: Path) -> None:
 
 
 class _Target:
-    """Where torch writes to: keeps the error of a full disk, of which torch itself says nothing."""
+    """File object for torch.save that keeps the error of a full disk, which torch swallows."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self.error: OSError | None = None
 
     def write(self, data: memoryview) -> int:
-        """Write, unless that failed before."""
+        """Write, unless an earlier write failed."""
         if self.error is None:
             try:
                 self.file.write(data)
@@ -56,12 +58,16 @@ class _Target:
         return len(data)
 
     def flush(self) -> None:
-        """Leave it to the file, which is closed next."""
+        """Do nothing: the file is closed next."""
 
 
 @contextmanager
 def file_in(folder: Path, name: str) -> Iterator[Path]:
-    """As `atomic_file`, in a folder that is made if it is missing; what fails is one sentence."""
+    """Yield a temporary path as `atomic_file` does; create the folder if it is missing.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,10 +80,10 @@ def file_in(folder: Path, name: str) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text, whole or not at all, into a folder that is made if missing; return its path.
+    """Write a text file atomically, creating its folder if needed, and return its path.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,21 +95,22 @@ def write_text(path: Path, text: str) -> Path:
 
 
 def remove_leftovers(folders: Iterable[Path]) -> None:
-    """Remove the temporary files that runs left in these folders when they were killed."""
+    """Remove temporary files that killed processes left in these folders."""
     for folder in folders:
         for path in folder.glob(".*.tmp"):
             ours = LEFTOVER.fullmatch(path.name)
+            # a process that is still running is about to rename its file
             if ours and not _is_alive(int(ours[1])):
                 path.unlink(missing_ok=True)
 
 
 def _is_alive(process: int) -> bool:
     if os.name != "posix":
-        return True  # elsewhere asking would end the process
+        return True  # on Windows os.kill(process, 0) would terminate the process
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except OSError:
-        pass  # it is somebody else's
+        pass  # it exists, but belongs to another user
     return True

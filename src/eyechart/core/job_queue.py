@@ -1,6 +1,6 @@
-"""Jobs that several processes share: claim, work, wait.
+"""A queue of jobs shared by several processes.
 
-Each job has a file of its own, so that work can be stopped, resumed and shared by starting the same
+Each job writes one file, so that work can be stopped, resumed and shared by starting the same
 command twice. What a job does belongs to its study.
 """
 
@@ -12,7 +12,7 @@ from typing import TypeVar
 from eyechart.core.locks import try_lock
 
 POLL_SECONDS = 0.5
-"""Between two looks at what other processes are doing."""
+"""Time between two attempts to claim the jobs that other processes hold."""
 
 Job = TypeVar("Job")
 
@@ -20,14 +20,14 @@ Job = TypeVar("Job")
 def work_off(
     jobs: Iterable[Job], path_of: Callable[[Job], Path], work: Callable[[Job], None]
 ) -> None:
-    """Call `work` on every job while no other process is at it; return when all were called.
+    """Call `work` on every job that no other process holds; return when all jobs are done.
 
     Jobs that another process has claimed are tried again later: `work` then finds their files, and
     must accept that its job is done.
 
     Args:
         jobs: in the order in which they are tried.
-        path_of: the file that a job writes; its folder is made.
+        path_of: returns the file that a job writes; its folder is created.
         work: does a job, or what is left of it.
     """
     waiting = list(jobs)

@@ -1,6 +1,6 @@
-"""Locks between processes: who may write a file or a folder now.
+"""Locks between processes: which one may write a file or a folder now.
 
-They are the operating system's, so that each ends with its process, however that ends.
+They are locks of the operating system, so that each ends with its process, even if that is killed.
 """
 
 import os
@@ -20,16 +20,16 @@ LOCK = ".lock"
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Give whether no other process is at work on this file, and keep others off it meanwhile."""
+    """Yield whether this process could lock the file; hold the lock until the block ends."""
     with _locked(path.with_name(f".{path.name}{LOCK}")) as is_free:
         yield is_free
 
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[None]:
-    """Reject a second process that wants to write the same file.
+    """Raise a UsageError if another process is writing the same file.
 
-    A folder in which no file can be made is rejected as well, before any work is done.
+    A folder that cannot be written to is rejected as well, before any work is done.
     """
     with ExitStack() as stack:
         try:
@@ -45,10 +45,10 @@ def lock_file(path: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Make a folder if it is missing, and reject a second process that wants to write into it.
+    """Create a folder if it is missing, and raise if another process is writing into it.
 
-    A folder in which no file can be made is rejected as well. One that was made here and is empty
-    in the end is removed.
+    A folder that cannot be written to is rejected as well. A folder created here that is empty at
+    the end is removed.
     """
     is_new = not folder.is_dir()
     with ExitStack() as stack:
@@ -67,13 +67,13 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # it holds something
+    with suppress(OSError):  # it is not empty
         folder.rmdir()
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Give whether the lock file could be locked; the process that locked it removes it."""
+    """Yield whether the lock file could be locked; the process that locked it removes it."""
     if fcntl is None:
         yield True
         return
@@ -84,19 +84,20 @@ def _locked(path: Path) -> Iterator[bool]:
             except OSError:
                 yield False
                 return
+            # the former holder may have removed the file between our open and our lock
             if not _is_still(file.fileno(), path):
                 continue
             try:
                 yield True
             finally:
-                # before the lock is released, so that nobody removes the next holder's file
+                # before the lock is released: afterwards it could be the next holder's file
                 with suppress(OSError):
                     path.unlink()
             return
 
 
 def _is_still(file: int, path: Path) -> bool:
-    """Whether the open file is the one at this path, and was not removed before it was locked."""
+    """Return whether the open file is still the one at this path."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:

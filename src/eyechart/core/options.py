@@ -1,4 +1,4 @@
-"""How an option is declared: once, in a record of settings, beside its type and its default.
+"""Declaration of options: each is declared once, in a settings record, with type and default.
 
 The command line, the Python signature and the documentation are derived from that declaration.
 """
@@ -31,7 +31,7 @@ GROUPS = (
     "Models", "Data", "Study", "Trials", "Budget", "Robots", "Server", "Corruptions", "Training",
     "Human reference", "Curves and statistics", "Compute", "Output",
 )  # fmt: skip
-"""The groups that options are shown in, in this order."""
+"""The groups of options, in the order in which help shows them."""
 
 Settings = ParamSpec("Settings")
 Given = TypeVar("Given")
@@ -40,24 +40,23 @@ Returned = TypeVar("Returned")
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What is said of a field besides its name, type and default.
+    """What a settings field declares besides its name, type and default.
 
     Args:
         help: one sentence for the command line and for Python.
         group: one of `GROUPS`.
-        python: what Python takes besides, for the documentation of the Python function.
-        flags: the option's words, where they are not --name.
-        metavar: what stands for the value in help, where it is not the type.
-        typed: the type on the command line, where Python takes more; a list is repeatable, as is a
+        python: what Python accepts in addition, for the documentation of the Python function.
+        flags: the flags, if they are not --name.
+        metavar: the placeholder for the value in help, if it is not the type.
+        typed: the type on the command line, if Python accepts more; a list is repeatable, as is a
             field that is a tuple of any length.
-        path: what a path may be of, for options that are paths; where several
-            may be typed, for each.
-        minimum: the smallest number that the command line takes.
-        maximum: the largest one.
-        read: turns what was typed into the field's value.
-        typed_default: what the command line shows and uses where nothing is typed, if that is not
-            the field's default.
-        is_argument: on the command line it has no flag.
+        path: what a path may point to, for options that are paths; it applies to each path of a
+            repeatable option.
+        minimum: the smallest number that the command line accepts.
+        maximum: the largest number that the command line accepts.
+        read: converts the text on the command line to the field's value.
+        typed_default: the default on the command line, if it is not the field's default.
+        is_argument: whether it is a positional argument on the command line.
     """
 
     help: str
@@ -72,11 +71,12 @@ class Option:
     read: Callable[[str], object] | None = None
     typed_default: object = None
     is_argument: bool = False
+    is_advanced: bool = False
 
     def __get_pydantic_json_schema__(
         self, core_schema: "CoreSchema", handler: "GetJsonSchemaHandler"
     ) -> "JsonSchemaValue":
-        """Return a field's JSON Schema, for files that keep settings: its help describes it."""
+        """Return a field's JSON Schema, with its help as the description."""
         return {**handler(core_schema), "description": self.help}
 
 
@@ -86,9 +86,9 @@ Seed = Annotated[int, Option(help="Of all random numbers.", group="Compute")]
 
 @dataclass(frozen=True)
 class Field:
-    """An option with the name, the type and the default that its record gives it.
+    """An option with the name, type and default that its settings record gives it.
 
-    `default`: `inspect.Parameter.empty` for what must be given.
+    `default` is `inspect.Parameter.empty` if the field is required.
     """
 
     name: str
@@ -97,20 +97,20 @@ class Field:
     option: Option
     is_keyword: bool
     is_shared: bool
-    """Whether another record declares it, which this one extends."""
+    """Whether it is inherited from another record."""
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The option's words on the command line."""
-        # without a name Typer would add --no-name to what is off until it is asked for
+        """The flags on the command line."""
+        # without an explicit flag Typer would add --no-name to boolean options
         return self.option.flags or (f"--{self.name.replace('_', '-')}",)
 
 
 @cache
 def fields_of(record: type) -> Mapping[str, Field]:
-    """Return the options that a record declares, in its order; fields without are left aside.
+    """Return the options that a record declares, in order; fields without an Option are skipped.
 
-    Types that are written as text, since they are slow to import, stay text.
+    Types that are written as strings, because they are slow to import, stay strings.
     """
     by_name = {}
     for field in fields(record):
@@ -127,7 +127,7 @@ def fields_of(record: type) -> Mapping[str, Field]:
 
 
 def has_options(annotation: object) -> bool:
-    """Whether this is a record of settings, of which every field is an option."""
+    """Return whether this is a settings record, in which every field is an option."""
     declared = getattr(annotation, "__dataclass_fields__", {}).values()
     return isinstance(annotation, type) and any(
         isinstance(extra, Option) for field in declared for extra in get_args(field.type)
@@ -137,9 +137,9 @@ def has_options(annotation: object) -> bool:
 def takes_fields_of(
     record: Callable[Settings, Given],
 ) -> Callable[[Callable[[Given], Returned]], Callable[Settings, Returned]]:
-    """Return a decorator that makes a function of one record a function of the record's fields.
+    """Return a decorator that turns a function of a record into a function of the record's fields.
 
-    The fields' help texts follow the function's docstring.
+    The help texts of the fields are appended to the function's docstring as Args.
     """
 
     def decorate(function: Callable[[Given], Returned]) -> Callable[Settings, Returned]:
@@ -162,7 +162,7 @@ def takes_fields_of(
 
 
 def signature_of(record: type, returned: object = inspect.Signature.empty) -> inspect.Signature:
-    """Return the signature of a function that takes a record's fields."""
+    """Return the signature of a function that takes a record's fields as arguments."""
     parameters = [
         inspect.Parameter(
             field.name,
@@ -172,20 +172,21 @@ def signature_of(record: type, returned: object = inspect.Signature.empty) -> in
             default=field.default,
             annotation=field.type,
         )
+        # positional parameters must come before keyword-only ones
         for field in sorted(fields_of(record).values(), key=lambda field: field.is_keyword)
     ]
     return inspect.Signature(parameters, return_annotation=returned)
 
 
 def argument_lines(record: type) -> str:
-    """Return the lines on a record's fields for the docstring of a function that takes them."""
+    """Return the Args lines for the docstring of a function that takes a record's fields."""
     ordered = signature_of(record).parameters
     lines = []
     for name in ordered:
         option = fields_of(record)[name].option
         text = f"{name}: {option.help}{' ' if option.python else ''}{option.python}"
         indent, more = " " * 4, " " * 8
-        # names that have hyphens stay whole
+        # names with hyphens, such as imagenet-c, are not broken across lines
         lines.append(
             fill(text, 100, initial_indent=indent, subsequent_indent=more, break_on_hyphens=False)
         )

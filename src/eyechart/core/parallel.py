@@ -1,4 +1,4 @@
-"""Working on parts of a batch at the same time, on as many cores as torch may use."""
+"""Process the parts of a batch in parallel, on as many threads as torch may use."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Part = TypeVar("Part")
 def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
     """Call `work` on every part, on up to `torch.get_num_threads()` threads.
 
-    Threads suffice: torch, NumPy, OpenCV and Pillow let go of the interpreter while they compute.
+    Threads suffice: torch, NumPy, OpenCV and Pillow release the GIL while they compute.
     """
     threads = min(torch.get_num_threads(), len(parts))
     if threads <= 1:
@@ -28,9 +28,9 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
 
 @lru_cache(maxsize=2)
 def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """A pool of this process (a forked child must not use its parent's)."""
+    """Return the thread pool of this process (a forked child must not use its parent's)."""
     pool = ThreadPoolExecutor(threads, "eyechart", initializer=_use_one_thread)
-    # all threads must have started before torch's own number is put back
+    # all threads must have started, with one torch thread each, before the number is restored
     together = Barrier(threads)
     list(pool.map(lambda _: together.wait(), range(threads)))
     torch.set_num_threads(threads)
@@ -38,10 +38,10 @@ def _pool(threads: int, process: int) -> ThreadPoolExecutor:
 
 
 def _use_one_thread() -> None:
-    """Let torch compute with one thread in this thread, now and later.
+    """Limit torch to one thread within the calling thread, permanently.
 
-    torch takes a thread's number over from the whole process when the thread first computes
-    something large enough to share out, so that has to happen here.
+    A thread takes its number of threads over from the process when it first runs an operation that
+    is large enough to be parallelized, so that has to happen here.
     """
     torch.set_num_threads(1)
     torch.ones(1 << 17).exp_()

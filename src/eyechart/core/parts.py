@@ -1,6 +1,6 @@
-"""A table that grows on disk: a folder of small Parquet files, each whole or not there at all.
+"""A table that grows on disk: a folder of small Parquet files, each written atomically.
 
-Whoever is killed loses what was not yet written, and goes on with the rows that are missing.
+A killed run loses only the rows that were not yet written, and resumes with those.
 """
 
 import os
@@ -18,27 +18,31 @@ from eyechart.core.errors import UsageError
 from eyechart.core.files import atomic_file, remove_leftovers
 
 ROW = "row"
-"""The column whose numbers tell which rows there are."""
+"""The column that holds the row numbers."""
 
 BETWEEN = "--"
-"""What stands between the name of a part and its number."""
+"""The separator between the name of a part file and its number."""
 
 NUMBERED = re.compile(rf"(.+){BETWEEN}(\d{{7,}})")
-"""The stem of a file that holds a part of a name's rows."""
+"""The stem of a file that holds some of the rows of a name."""
 
 PER_WRITER = 10_000_000
-"""Numbers of parts that a writer has for itself."""
+"""Size of the range of part numbers reserved for each writer, so that no two names collide."""
 
 COMPRESSION = "zstd"
 
 
 class Parts:
-    """The files in a folder: `NAME.parquet` where all is in one, `NAME--NUMBER.parquet` until then.
+    """The files in a folder: `NAME--NUMBER.parquet` while it grows, `NAME.parquet` once merged.
 
-    A row may be in both, if the run was killed while they were put together. `names`: what the
-    folder is to hold. Other Parquet files, such as the copies that a synchronised folder makes, are
-    `strays`, whose rows count nowhere; without `names` every file counts under its own name.
-    `writer`: of several that write at the same time each has another number.
+    A row may be in both, if the run was killed while the parts were merged.
+
+    Args:
+        folder: the folder, which must exist to be written to.
+        names: the names that the folder is to hold. Other Parquet files, such as copies made by
+            file synchronization, are `strays` and are ignored. Without `names` every file counts
+            under its own name.
+        writer: a number that differs between processes that write at the same time.
     """
 
     def __init__(self, folder: Path, names: Iterable[str] | None = None, writer: int = 0) -> None:
@@ -47,24 +51,25 @@ class Parts:
         self._known = None if names is None else {file_name(name) for name in names}
 
     def done(self) -> NDArray[np.int64]:
-        """Return the numbers of all rows on disk, each once; leftovers of a kill are removed."""
+        """Return the distinct row numbers on disk; remove temporary files of killed runs."""
         remove_leftovers([self.folder])
         numbers = [np.empty(0, dtype=np.int64)]
         for path, _, number in self._files():
             numbers.append(read_parquet(path, [ROW])[ROW].to_numpy())
+            # new parts are numbered after all that exist
             self.number = max(self.number, number)
         return np.unique(np.concatenate(numbers))
 
     def names(self) -> list[str]:
-        """Return the names of what there is."""
+        """Return the names that have rows."""
         return sorted({name for _, name, _ in self._files()})
 
     def strays(self) -> list[Path]:
-        """Return the Parquet files that are not of the names that the folder is to hold."""
+        """Return the Parquet files that belong to none of the expected names."""
         return sorted({*self.folder.glob("*.parquet")} - {path for path, _, _ in self._files()})
 
     def notes(self) -> list[str]:
-        """Return a sentence if there are strays."""
+        """Return a warning if there are strays."""
         strays = self.strays()
         if not strays:
             return []
@@ -75,7 +80,7 @@ class Parts:
         ]
 
     def _files(self) -> Iterator[tuple[Path, str, int]]:
-        """Yield each file with its name and the number of the part, 0 for all in one."""
+        """Yield each file with its name and its part number, 0 for a merged file."""
         for path in self.folder.glob("*.parquet"):
             part = NUMBERED.fullmatch(path.stem)
             name, number = (part[1], int(part[2])) if part else (path.stem, 0)
@@ -83,7 +88,7 @@ class Parts:
                 yield path, name, number
 
     def _parts(self, name: str) -> list[Path]:
-        """Return the files with parts of a name's rows, in the order of writing."""
+        """Return the part files of a name, in the order in which they were written."""
         stem = file_name(name)
         return sorted(
             path for path, part_name, number in self._files() if part_name == stem and number
@@ -101,10 +106,17 @@ class Parts:
     def read(
         self, name: str, columns: list[str] | None = None, only: tuple[str, str] | None = None
     ) -> pa.Table:
-        """Return the rows of a name, by their numbers: all, or `only` those of a column's value."""
+        """Return the rows of a name in row order.
+
+        Args:
+            name: as given to `write`.
+            columns: the columns to read; all by default.
+            only: a column and a value; rows with other values are left out.
+        """
         stem = file_name(name)
         merged = self.folder / f"{stem}.parquet"
         tables = [read_parquet(merged, columns)] if merged.exists() else []
+        # a run killed during `merge` leaves rows in the merged file and in parts: keep one
         known = tables[0][ROW].to_numpy() if tables else np.empty(0, dtype=np.int64)
         for path in self._parts(name):
             part = read_parquet(path, columns)
@@ -124,22 +136,23 @@ class Parts:
             path.unlink(missing_ok=True)
 
     def merge(self) -> None:
-        """Put the rows of each name into one file."""
+        """Merge the parts of each name into one file."""
         for name in self.names():
             parts = self._parts(name)
             if parts:
                 write_parquet(self.read(name), self.folder / f"{name}.parquet")
+                # only now: if the run is killed before, the parts are still complete
                 for path in parts:
                     path.unlink()
 
 
 def file_name(name: str) -> str:
-    """Return the name of a corruption as that of a file."""
+    """Return a corruption's name as a file name ("vcr/fog" → "vcr-fog")."""
     return name.replace("/", "-")
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Return a table, or a sentence that says why there is none."""
+    """Return a table read from a Parquet file; raise a UsageError if it cannot be read."""
     try:
         with pq.ParquetFile(path) as file:
             missing = set(columns or ()) - set(file.schema_arrow.names)
@@ -154,7 +167,7 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> pa.Table:
 
 
 def write_parquet(table: pa.Table, path: Path) -> None:
-    """Write the table; the file appears whole or not at all."""
+    """Write a table atomically and flush it to disk."""
     try:
         with atomic_file(path) as temporary:
             pq.write_table(table, temporary, compression=COMPRESSION)
@@ -168,7 +181,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
 
 
 def read_header(path: Path) -> Mapping[str, str]:
-    """Return the texts that a Parquet file carries besides its rows."""
+    """Return the key-value metadata of a Parquet file."""
     try:
         stored = pq.read_metadata(path).metadata or {}
     except FileNotFoundError:

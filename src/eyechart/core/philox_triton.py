@@ -1,6 +1,6 @@
-"""Philox 4×32-10 as a Triton kernel, one launch instead of a hundred.
+"""Philox 4×32-10 as a Triton kernel: one launch instead of about a hundred torch operations.
 
-The CUDA builds of torch bring Triton along; elsewhere this module is never imported.
+CUDA builds of torch include Triton; on other machines this module is never imported.
 """
 
 import torch
@@ -20,6 +20,7 @@ def _random_words(  # type: ignore[no-untyped-def]
     key, salt = tl.load(keys + image), tl.load(salts + image)
     k0, k1 = key.to(tl.uint32), (key >> 32).to(tl.uint32)
     c0 = position.to(tl.uint32)
+    # as tensors rather than scalars, because the rounds below mix all four
     zero = c0 & 0
     c1 = zero + tl.load(stream).to(tl.uint32)
     c2, c3 = zero + salt.to(tl.uint32), zero + (salt >> 32).to(tl.uint32)
@@ -48,7 +49,7 @@ def _random_words(  # type: ignore[no-untyped-def]
 
 
 def random_words(keys: Tensor, salts: Tensor, stream: Tensor, quads: int, halves: bool) -> Tensor:
-    """Return int64 random words (B, 4 · quads), or (B, 8 · quads) halves of words."""
+    """Return int64 random words (B, 4 · quads), or 16-bit halves of them (B, 8 · quads)."""
     count = 8 if halves else 4
     out = torch.empty(len(keys), count * quads, dtype=torch.int64, device=keys.device)
     grid = (len(keys), triton.cdiv(quads, BLOCK))

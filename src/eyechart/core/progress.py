@@ -1,6 +1,6 @@
-"""Progress of long work: the one callback type, and who may follow it.
+"""Progress of long work: the callback type, and objects that follow it.
 
-Bars on a terminal are drawn by the command line, not here.
+Progress bars are drawn by the command line, not here.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,10 +12,10 @@ Advance = Callable[[int, str], None]
 
 
 class Progress(Protocol):
-    """Follows long work that has several parts."""
+    """Follows work that has several parts, such as a progress bar for each."""
 
     def begin(self, title: str, total: int) -> Advance:
-        """Begin a part of the work that has `total` steps."""
+        """Start a part of the work that has `total` steps; return its callback."""
 
 
 def no_advance(n_done: int, message: str) -> None:
@@ -23,7 +23,7 @@ def no_advance(n_done: int, message: str) -> None:
 
 
 class NoProgress:
-    """Follows nothing."""
+    """Ignores all progress."""
 
     def begin(self, title: str, total: int) -> Advance:
         """Return a callback that does nothing."""
@@ -34,21 +34,21 @@ NO_PROGRESS = NoProgress()
 
 
 class JointProgress:
-    """Counts every part of the work on one callback."""
+    """Counts all parts of the work on one callback."""
 
     def __init__(self, advance: Advance) -> None:
         self.advance = advance
 
     def begin(self, title: str, total: int) -> Advance:
-        """Return the one callback."""
+        """Return the common callback."""
         return self.advance
 
 
 @contextmanager
 def counted_to(total: int, advance: Advance) -> Iterator[Advance]:
-    """Give a callback for one job; at the end, steps up to `total` that it did not count are.
+    """Yield a callback for one job; when it ends, report the steps up to `total` not yet counted.
 
-    A job that was done before, or by another process, counts none of its own.
+    A job that was done before, or by another process, counts no steps itself.
     """
     n_counted = 0
 

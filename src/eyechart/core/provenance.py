@@ -1,4 +1,4 @@
-"""What made a result: the versions of everything that has a say in the pixels."""
+"""The versions of all software that can influence pixels, for the record of a run."""
 
 import subprocess
 from functools import cache
@@ -23,13 +23,13 @@ def versions() -> dict[str, str]:
 
 @cache
 def git_hash() -> str | None:
-    """Return the commit of the source tree that runs, "+" behind it if it was changed since.
+    """Return the commit of the source tree, followed by "+" if files have changed since.
 
-    None where the package was installed without its history.
+    Return None if the package was installed without its git history.
     """
     folder = Path(__file__).resolve().parent
     try:
-        # a user's own repository around an installed package is not meant
+        # an installed package may lie inside a repository of the user, which is not ours
         _git(folder, "ls-files", "--error-unmatch", Path(__file__).name)
         commit = _git(folder, "rev-parse", "HEAD")
         return commit + ("+" if _git(folder, "status", "--porcelain", "--", ".") else "")

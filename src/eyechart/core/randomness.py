@@ -1,8 +1,8 @@
-"""Random numbers that depend on what is drawn and for which image, never on the order of drawing.
+"""Random numbers that depend on the image and on what they are for, not on the order of drawing.
 
 Philox 4×32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011) turns a counter
 and a key into random words. Everything after the words is integer arithmetic and table look-up, so
-the numbers are the same bits on every device, in every batch.
+the numbers are the same bits on every device and in every batch.
 """
 
 import hashlib
@@ -19,13 +19,14 @@ from eyechart.core.arguments import brief
 from eyechart.core.devices import has_triton
 from eyechart.core.errors import UsageError
 
+# The constants of Philox 4×32 from the paper, checked against its published test vectors.
 MASK32 = 0xFFFFFFFF
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 
 WORTH_A_LOOP = 512
-"""Words per image from which NumPy, image by image, is quicker than torch on all at once."""
+"""Words per image from which NumPy, image by image, is faster than torch on the whole batch."""
 
 Words = NDArray[np.uint64]
 
@@ -47,7 +48,7 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
         for part in key
     ]
     targets = [word.view(rows, -1).numpy().view(np.uint64) for word in out]
-    # row by row: what one image needs stays in the cache
+    # row by row, so that the working set of one image stays in the cache
     for row in range(rows):
         counters = [part[row].copy() for part in parts]
         for target, result in zip(
@@ -58,10 +59,10 @@ def philox4x32(counter: Sequence[Tensor], key: tuple[Tensor, Tensor]) -> list[Te
 
 
 def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor]:
-    """The ten rounds, in place. torch has no 64-bit unsigned products: these wrap to negative ones.
+    """Run the ten rounds in place.
 
-    Shifting and masking still gives the right halves. Low halves keep their high bits until the
-    next mask takes them off.
+    torch has no unsigned 64-bit products, so large ones wrap to negative values; shifting and
+    masking still gives the correct halves. Low halves keep their high bits until the next mask.
     """
     c0, c1, c2, c3 = words
     spare0, spare1 = torch.empty_like(c0), torch.empty_like(c0)
@@ -79,7 +80,7 @@ def _rounds_in_torch(words: list[Tensor], k0: Tensor, k1: Tensor) -> list[Tensor
 
 
 def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
-    """The ten rounds on the CPU, where NumPy's calls cost half of torch's."""
+    """Run the ten rounds on the CPU, where NumPy's calls cost half as much as torch's."""
     c0, c1, c2, c3 = words
     spare0, spare1 = np.empty_like(c0), np.empty_like(c0)
     mask, half = np.uint64(MASK32), np.uint64(32)
@@ -96,6 +97,7 @@ def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
         c2 ^= c3
         c2 ^= k1
         c2 &= mask
+        # swap buffers instead of copying: the old c1 and c3 become the next products' memory
         c1, spare1 = product1, c1
         c3, spare0 = product0, c3
         k0, k1 = (k0 + steps[0]) & mask, (k1 + steps[1]) & mask
@@ -105,30 +107,36 @@ def _rounds_in_numpy(words: list[Words], k0: Words, k1: Words) -> list[Words]:
 
 
 def check_seed(seed: object) -> None:
-    """Raise a UsageError unless the seed is a whole number between −2⁶³ and 2⁶³."""
+    """Raise a UsageError unless the seed is an integer between −2⁶³ and 2⁶³ (exclusive)."""
     if not isinstance(seed, int) or isinstance(seed, bool) or abs(seed) >> 63:
         raise UsageError(f"seed must be a whole number below 2⁶³, got {brief(seed)}.")
 
 
 def hash64(*parts: str | int) -> int:
-    """Return 64 bits that stand for `parts`, the same on every machine."""
+    """Return a 64-bit hash of `parts`, the same on every machine (Python's own hash is salted).
+
+    Example:
+        >>> hash64("noise", 3) == hash64("noise", 3), hash64("noise", 3) == hash64("noise", 4)
+        (True, False)
+    """
     text = "\x1f".join(str(part) for part in parts)
-    # file names may hold bytes that are no text; they count as they are
+    # file names may contain bytes that are not valid text
     data = text.encode(errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 @cache
 def _normal_table(device: torch.device) -> Tensor:
-    """The 65,536 standard-normal quantiles at (i + ½) / 65,536, scaled to unit variance."""
+    """Return the 65,536 standard-normal quantiles at (i + ½) / 65,536, scaled to unit variance."""
     quantiles = ndtri((np.arange(65_536) + 0.5) / 65_536)
+    # cutting the tails off at 4.3 σ loses a little variance
     quantiles /= np.sqrt(np.mean(quantiles**2))
     return torch.from_numpy(quantiles.astype(np.float32)).to(device)
 
 
 @lru_cache(maxsize=1024)
 def _stream(name: str, device: torch.device) -> Tensor:
-    """A stream's name as a 32-bit number (1, 1)."""
+    """Return a stream's name as a 32-bit number (1, 1)."""
     return torch.tensor([[hash64(name) & MASK32]], device=device)
 
 
@@ -136,10 +144,23 @@ class ImageRandom:
     """Random numbers for a batch of images, one independent sequence per image and stream.
 
     A stream is a name ("noise", "angle"); asking twice for the same stream gives the same numbers.
+
+    Example:
+        >>> import torch
+        >>> both = ImageRandom(torch.tensor([1, 2]), [7, 7], torch.device("cpu"))
+        >>> second = ImageRandom(torch.tensor([2]), [7], torch.device("cpu"))
+        >>> torch.equal(both.uniform("noise", (4,))[1:], second.uniform("noise", (4,)))
+        True
     """
 
     def __init__(self, keys: Tensor, salts: Sequence[int], device: torch.device) -> None:
-        """`keys`: (B,) int64, 64 bits per image; `salts`: 64 bits per image (corruption, draw)."""
+        """Take the keys and salts of the images.
+
+        Args:
+            keys: (B,) int64, 64 bits per image.
+            salts: 64 bits per image, which stand for the corruption and the draw.
+            device: where the numbers are computed.
+        """
         self.keys = keys.to(device)
         self.salts = list(salts)
         self.device = device
@@ -150,7 +171,7 @@ class ImageRandom:
         return len(self.salts)
 
     def part(self, start: int, stop: int) -> "ImageRandom":
-        """Return the sequences of the images `start` … `stop` − 1."""
+        """Return the sequences of the images `start` to `stop` − 1."""
         return ImageRandom(self.keys[start:stop], self.salts[start:stop], self.device)
 
     def _quads(self, stream: Tensor, quads: int) -> list[Tensor]:
@@ -173,7 +194,7 @@ class ImageRandom:
         return torch.cat(self._quads(name, quads), dim=1)[:, :count]
 
     def halves(self, stream: str, count: int) -> Tensor:
-        """Return (B, count) random 16-bit values as int64: twice as cheap as words."""
+        """Return (B, count) random 16-bit values as int64, at half the cost of words."""
         quads, name = -(-count // 8), _stream(stream, self.device)
         if has_triton(self.device):
             return self._in_triton(name, quads, halves=True)[:, :count]
@@ -186,6 +207,7 @@ class ImageRandom:
     def uniform(self, stream: str, shape: Sequence[int]) -> Tensor:
         """Return float32 (B, *shape), uniform on [0, 1) in steps of 2⁻²⁴."""
         count = int(np.prod(shape))
+        # 24 bits are what a float32 holds exactly
         values = (self.words(stream, count) >> 8).to(torch.float32) * 2.0**-24
         return values.reshape(len(self), *shape)
 
@@ -202,21 +224,22 @@ class ImageRandom:
         return values.reshape(len(self), *shape)
 
     def scalar(self, stream: str) -> NDArray[np.float64]:
-        """Return one number per image in (0, 1), on the host: for parameters."""
+        """Return one number per image in (0, 1) as a NumPy array, for parameters."""
         words = self.words(stream, 1)[:, 0].cpu().numpy()
         return np.asarray((words + 0.5) * 2.0**-32, dtype=np.float64)
 
     def integers(self, stream: str, shape: Sequence[int], count: Tensor | int) -> Tensor:
         """Return int64 (B, *shape), uniform on 0 … count − 1 (`count` < 2³¹ may broadcast)."""
         words = self.words(stream, int(np.prod(shape))).reshape(len(self), *shape)
+        # multiply and shift instead of a remainder, which would favor small numbers
         return (words * count) >> 32
 
     def poisson(self, stream: str, levels: Tensor, photons: NDArray[np.float64]) -> Tensor:
-        """Return whole counts like `levels` (B, …): Poisson with mean levels / 255 · photons[b].
+        """Return Poisson counts with mean levels / 255 · photons[b], shaped like `levels` (B, …).
 
-        `levels` holds whole grey levels 0 … 255, any integer type. One uniform number per value
-        goes through the inverse distribution function, so for one image the counts only grow with
-        its photons.
+        `levels` holds integer grey levels 0 … 255, of any integer type. One uniform number per
+        value goes through the inverse distribution function, so that the counts of an image can
+        only grow with its number of photons.
         """
         uniform = self.halves(stream, levels[0].numel()).reshape(levels.shape)
         if levels.device.type != "cpu":
@@ -230,24 +253,25 @@ class ImageRandom:
 
 
 def _poisson_thresholds(photons: Tensor) -> Tensor:
-    """Distribution functions · 2¹⁶, rounded: int64 (len(photons), 256, K), rising along K.
+    """Return distribution functions · 2¹⁶, rounded: int64 (len(photons), 256, K), rising along K.
 
-    The count for a 16-bit uniform number is how many of its row's thresholds are not above it.
+    The count for a 16-bit uniform number is the number of thresholds in its row that do not exceed
+    it.
     """
     rates = photons[:, None] * (torch.arange(256, dtype=torch.float64, device=photons.device) / 255)
     top = float(photons.max())
     steps = torch.arange(
         int(np.ceil(top + 6 * np.sqrt(top) + 8)), dtype=torch.float64, device=photons.device
     )
-    # logarithms, because exp(−rate) alone vanishes for large rates
+    # in logarithms, because exp(−rate) underflows for large rates
     log_terms = steps * torch.log(rates.clamp(min=1e-300))[..., None] - torch.lgamma(steps + 1)
     total = torch.cumsum(torch.exp(log_terms - rates[..., None]), dim=2)
-    # cumsum may differ in its last bits between devices: 2⁻¹⁶ is far coarser than that
+    # cumsum may differ in its last bits between devices; rounding to 2⁻¹⁶ removes that
     return torch.floor(total.clamp(max=1.0) * 65_536 + 0.5).to(torch.int64)
 
 
 def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.float64]) -> Tensor:
-    """Binary search in one sorted sequence: row number above, distribution function below."""
+    """Find the counts by binary search in one sequence: row number in the high bits, CDF below."""
     distinct, inverse = np.unique(photons, return_inverse=True)
     thresholds = _poisson_thresholds(torch.from_numpy(distinct).to(levels.device)).flatten(0, 1)
     rows = torch.arange(thresholds.shape[0], device=levels.device)[:, None] << 17
@@ -260,23 +284,24 @@ def _poisson_by_search(levels: Tensor, uniform: Tensor, photons: NDArray[np.floa
 
 
 GUIDE_BITS = 10
+"""Bits of the uniform number that index the guide table."""
 
 
 @lru_cache(maxsize=64)
 def _poisson_guide(photons: float) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Thresholds (256 · K), and the count at the start of each 1/1,024 of the unit interval."""
+    """Return thresholds (256 · K), and the count at the start of each 1/1,024 of [0, 1)."""
     thresholds = _poisson_thresholds(torch.tensor([photons], dtype=torch.float64))[0]
     starts = (torch.arange(1 << GUIDE_BITS) << (16 - GUIDE_BITS)).expand(256, -1).contiguous()
     guide = torch.searchsorted(thresholds, starts, right=True)
-    # one more threshold that nothing reaches, so that looking one further is always allowed
+    # one more threshold that no number reaches, so that the next one can always be read
     thresholds = torch.nn.functional.pad(thresholds, (0, 1), value=1 << 17)
-    # places in the flat thresholds rather than counts: one look-up less
+    # positions in the flattened thresholds rather than counts save one look-up
     guide += torch.arange(256)[:, None] * thresholds.shape[1]
     return thresholds.flatten().to(torch.int32).numpy(), guide.flatten().to(torch.int32).numpy()
 
 
 def _poisson_by_guide(levels: Tensor, uniform: Tensor, photons: float) -> Tensor:
-    """The same counts by a table of starting places and a few steps: quicker on a CPU."""
+    """Return the same counts from a guide table and a few steps, which is faster on a CPU."""
     thresholds, guide = _poisson_guide(photons)
     flat = uniform.flatten().to(torch.int32).numpy()
     row = levels.flatten().to(torch.int32).numpy()

@@ -1,6 +1,6 @@
-"""Typed records: what files and settings hold, declared once, checked when it is read.
+"""Typed records for files and settings, declared once and validated when they are read.
 
-A record's attribute docstrings are its field documentation and go into its JSON Schema.
+A record's attribute docstrings document its fields and become part of its JSON Schema.
 """
 
 from math import isnan, nan
@@ -17,19 +17,19 @@ Real = Annotated[
     BeforeValidator(lambda value: nan if value is None else value),
     WithJsonSchema(NUMBER_OR_NULL),
 ]
-"""A number to calculate with: NaN where it is undetermined, which JSON has as null."""
+"""A number to calculate with: NaN if it is undetermined, which is null in JSON."""
 
 Known = Annotated[
     float | None,
     BeforeValidator(lambda value: None if isinstance(value, float) and isnan(value) else value),
 ]
-"""A number to show: None where there is none, also if it is given as NaN."""
+"""A number to display: None if it does not exist; NaN is converted to None."""
 
 
 class Record(BaseModel):
     """A frozen record, constructed by keyword; unknown fields are rejected.
 
-    Numbers that do not exist (NaN, infinity) are written as null.
+    NaN and infinity are written as null.
     """
 
     model_config = ConfigDict(
@@ -42,19 +42,19 @@ class Record(BaseModel):
     )
 
     def __eq__(self, other: object) -> bool:
-        # what a record keeps privately is no part of what it says
+        # private attributes are caches and do not count
         return type(self) is type(other) and self.__dict__ == other.__dict__
 
     @classmethod
     def from_plain(cls, value: object, name: str = "") -> Self:
-        """Return the record that plain values (of JSON or YAML) describe.
+        """Return a record from plain values (of JSON or YAML).
 
         Args:
             value: a mapping with the record's fields.
-            name: what the values are of, such as a file's path; it begins the error's sentence.
+            name: the source of the values, such as a file's path; error messages start with it.
 
         Raises:
-            UsageError: with the first field that is missing, unknown or of a wrong type.
+            UsageError: a field is missing, unknown or of the wrong type; the first one is named.
         """
         try:
             return cls.model_validate(value)
@@ -63,7 +63,7 @@ class Record(BaseModel):
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first problem of a failed validation as one sentence: where, and what."""
+    """Return the first problem of a failed validation as one sentence with the field's name."""
     problem = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ").rstrip(".")

@@ -1,4 +1,4 @@
-"""A name-to-thing table that refuses duplicates and suggests names for misspelt ones."""
+"""A registry of things by name that rejects duplicates and suggests names for misspelled ones."""
 
 import difflib
 from collections.abc import Iterable, Iterator
@@ -11,16 +11,16 @@ from eyechart.core.errors import UsageError
 Item = TypeVar("Item")
 
 LONGEST = 60
-"""Letters of a name that are repeated in an error."""
+"""Length in characters to which a name is cut in an error message."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """Return the error for a name that is not there, with the nearest known names in it."""
+    """Return the error for an unknown name, with the closest known names as suggestions."""
     known = sorted(known)
-    # what is longer than any name resembles none, and looking would take its time
+    # a name longer than that resembles none, and comparing takes time quadratic in its length
     near = difflib.get_close_matches(name.lower()[: 2 * LONGEST], known, n=2, cutoff=0.6)
     if not near:
-        # `noc/fog` or `imagenet-c/fog`: the part behind the slash may still be right.
+        # `noc/fog` or `imagenet-c/fog`: the part after the slash may still be correct
         stem = name.rsplit("/", 1)[-1]
         near = [other for other in known if other.rsplit("/", 1)[-1] == stem][:2]
     name = name if len(name) <= LONGEST else f"{name[:LONGEST]}…"
@@ -32,7 +32,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
 
 
 def one_of(names: Iterable[str]) -> str:
-    """Return names as help and errors list them.
+    """Return names as help and error messages list them.
 
     Example:
         >>> one_of(["max", "mean", "sum"])
@@ -44,28 +44,36 @@ def one_of(names: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a thing is that has not been asked for yet: `module:attribute`."""
+    """The location of an item that has not been imported yet: `module:attribute`."""
 
     address: str
 
 
 class Registry(Generic[Item]):
-    """Things by name, in the order in which they were added."""
+    """Items by name, in the order in which they were added.
+
+    Example:
+        >>> colors = Registry("color")
+        >>> colors.add("red", 0xFF0000)
+        16711680
+        >>> list(colors), "blue" in colors
+        (['red'], False)
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._items: dict[str, Item | _Source] = {}
 
     def add(self, name: str, item: Item) -> Item:
-        """Add `item` under `name` and return it; a name can be taken only once."""
+        """Add `item` under `name` and return it; raise if the name is already registered."""
         self._refuse_twice(name)
         self._items[name] = item
         return item
 
     def add_lazily(self, name: str, address: str) -> None:
-        """Add what `module:attribute` names; it is imported when it is first asked for.
+        """Add the item at `module:attribute`; it is imported on first access.
 
-        Help texts list names without waiting for what stands behind them.
+        This way help texts can list names without importing slow modules.
         """
         self._refuse_twice(name)
         self._items[name] = _Source(address)
@@ -94,5 +102,5 @@ class Registry(Generic[Item]):
         return len(self._items)
 
     def values(self) -> Iterator[Item]:
-        """Yield the things in the order in which they were added."""
+        """Yield the items in the order in which they were added."""
         return (self[name] for name in self._items)

@@ -1,6 +1,6 @@
-"""The folder that long work writes into: opened, checked and resumed in one way.
+"""The output folder of long work: created, checked and resumed in the same way everywhere.
 
-Its record (run.json) holds what was asked for. What the work itself writes is declared elsewhere.
+Its record (run.json) holds the settings. The files that the work writes are declared elsewhere.
 """
 
 import json
@@ -13,7 +13,7 @@ from eyechart.core.files import atomic_file, remove_leftovers
 RECORD = "run.json"
 
 Settings = Mapping[str, object]
-"""All that decides what comes out, as plain values that JSON can hold."""
+"""All settings that influence the output, as plain values that JSON can hold."""
 
 
 def open_run_folder(
@@ -25,18 +25,18 @@ def open_run_folder(
     files: Sequence[str] = (),
     growing: Settings | None = None,
 ) -> None:
-    """Make an output folder, or check that it holds the same work, which then resumes.
+    """Create an output folder, or check that it holds the same work, which then resumes.
 
     Args:
-        out: the folder; new, without anything of such work, or with a record of the same settings.
-        settings: what was asked for.
+        out: the folder: new, without any files of such work, or with a record of the same settings.
+        settings: the requested settings.
         work: what the folder holds, as in "holds another study".
-        folders: the names of folders within, which are made.
-        files: the names of files that the work writes besides.
-        growing: settings that are kept in the record and may differ from those before.
+        folders: the names of subfolders, which are created.
+        files: the names of the other files that the work writes.
+        growing: settings that are recorded but may differ from those recorded before.
 
     Raises:
-        UsageError: with the first setting that differs, or a file that belongs to something else.
+        UsageError: a setting differs (the first one is named), or a file belongs to other work.
     """
     record = out / RECORD
     if out.exists() and not out.is_dir():
@@ -48,7 +48,7 @@ def open_run_folder(
         if foreign is not None:
             raise UsageError(f"{foreign} is there already and of no {work}: choose another --out.")
     try:
-        # the record first: a process that begins at the same time finds this work, nothing foreign
+        # the record first, so that a process that starts at the same time recognizes this work
         out.mkdir(parents=True, exist_ok=True)
         write_settings(record, {**settings, **(growing or {})})
         for name in folders:
@@ -63,7 +63,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def check_same(record: Path, settings: Settings, other: str) -> None:
-    """Raise a UsageError if a record exists and says something else; `other`: what it is then."""
+    """Raise a UsageError if a record exists with other settings; `other` says what it then is."""
     change = first_change(read_settings(record), settings) if record.exists() else None
     if change is not None:
         raise UsageError(
@@ -85,20 +85,21 @@ def read_settings(record: Path) -> Settings:
 
 
 def write_settings(record: Path, settings: Settings) -> None:
-    """Write the settings, whole or not at all."""
+    """Write the settings atomically."""
     with atomic_file(record) as temporary:
         temporary.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
 
 def first_change(old: Settings, new: Settings) -> str | None:
-    """Return the first setting of `new` that `old` has not, with both values in a few words.
+    """Return the first setting of `new` that differs in `old`, with both values in short form.
 
-    None if all are the same. Of long lists, what was added and what is gone.
+    Return None if all are the same. For long lists, name the added and the removed entries.
     """
     name = next((name for name in new if old.get(name) != new[name]), None)
     if name is None:
         return None
     before, now = old.get(name), new[name]
+    # two long lists can look the same once they are shortened
     if isinstance(before, list) and isinstance(now, list) and _short(before) == _short(now):
         gone = [value for value in before if value not in now]
         added = [value for value in now if value not in before]

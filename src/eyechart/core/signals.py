@@ -1,15 +1,15 @@
-"""SIGTERM as Ctrl-C: the same sentence and nothing lost, only the exit status is another."""
+"""Handle SIGTERM like Ctrl-C: same message, nothing lost, only the exit status differs."""
 
 import signal
 from types import FrameType
 
 RECEIVED: list[int] = []
-"""The signals that asked this process to stop, in their order; Ctrl-C that was not caught is not
+"""The signals that asked this process to stop, in order; Ctrl-C, which is not handled here, is not
 among them."""
 
 
 def stop_on_termination() -> None:
-    """Let SIGTERM raise KeyboardInterrupt, as Ctrl-C does, in whatever is being done."""
+    """Make SIGTERM raise KeyboardInterrupt, as Ctrl-C does."""
     signal.signal(signal.SIGTERM, _stop)
 
 
@@ -19,5 +19,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def interrupted_status() -> int:
-    """Return the exit status of a process that was stopped: 143 after SIGTERM, otherwise 130."""
+    """Return the exit status of an interrupted process: 143 after SIGTERM, otherwise 130."""
+    # shells report 128 + the number of the signal
     return 128 + (signal.SIGTERM if signal.SIGTERM in RECEIVED else signal.SIGINT)

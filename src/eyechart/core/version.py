@@ -1,3 +1,3 @@
-"""The package's version, in one place."""
+"""The version of the package."""
 
 __version__ = "0.1.0"

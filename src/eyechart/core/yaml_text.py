@@ -1,18 +1,18 @@
-"""YAML texts of users as plain values: small enough to work with, or a sentence why not."""
+"""Parse YAML written by users, with limits on nesting and on the expansion of aliases."""
 
 from typing import Any
 
 import yaml
 
 MAX_DEPTH = 50
-"""How deeply lists and mappings may be nested; no file of ours needs more than five levels."""
+"""Maximum nesting of lists and mappings; none of our files needs more than five levels."""
 
 MAX_VALUES = 1_000_000
-"""How many values a text may stand for once every alias (*name) is written out."""
+"""Maximum number of values once every alias (*name) is expanded."""
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """The safe loader, which follows nesting by recursion and aliases without counting, bounded."""
+    """A SafeLoader with limits: PyYAML recurses into nesting and expands aliases without any."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -34,21 +34,21 @@ class _BoundedLoader(yaml.SafeLoader):
 
 
 def _inside(node: yaml.Node) -> list[yaml.Node]:
-    """Return the nodes that a list or a mapping holds; a single value holds none."""
+    """Return the child nodes of a list or a mapping; a scalar has none."""
     if isinstance(node, yaml.MappingNode):
         return [child for pair in node.value for child in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the plain values that a YAML text stands for.
+    """Return the plain values of a YAML text.
 
     Raises:
-        ValueError: The text is not YAML, or nested or repeated beyond any use; the message is one
-            line without a full stop.
+        ValueError: The text is not YAML, or exceeds the limits on nesting or size; the message is
+            one line without a full stop.
     """
     try:
-        loader = _BoundedLoader(text)  # which already rejects control characters
+        loader = _BoundedLoader(text)  # rejects control characters, so it belongs inside `try`
         try:
             return loader.get_single_data()
         finally:

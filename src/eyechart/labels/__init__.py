@@ -1,4 +1,4 @@
-"""Label spaces and the rules between them.
+"""Label spaces and the rules that map between them.
 
 No images and no models.
 """

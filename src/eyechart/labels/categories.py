@@ -1,4 +1,4 @@
-"""The 16 everyday categories that people answer in, and which of 1,000 classes belong to them."""
+"""The 16 entry-level categories of the human experiments, and the ImageNet classes in each."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from eyechart.core.registry import unknown_name
 
 CLASSES = 1000
 
-# Indices of ImageNet-1k's classes, counted from 0 in the order of their WordNet ids: the lists of
+# Indices of ImageNet-1k's classes, from 0 in the order of their WordNet ids: the lists of
 # Geirhos et al. 2018, which the VCR study and model-vs-human use too.
 _INDICES = {
     "airplane": "404",
@@ -31,15 +31,20 @@ _INDICES = {
 }
 
 CATEGORIES = tuple(_INDICES)
-"""In alphabetical order; a category is known by its place here."""
+"""In alphabetical order; a category's number is its index here."""
 
 NONE = -1
-"""No category: a class outside the 207 that have one."""
+"""No category: the value for a class that is not among the 207 with a category."""
 
 
 @cache
 def members(category: str) -> tuple[int, ...]:
-    """Return the indices of the classes that belong to a category."""
+    """Return the class indices that belong to a category.
+
+    Example:
+        >>> members("bear")
+        (294, 295, 296, 297)
+    """
     if category not in _INDICES:
         raise unknown_name("category", category, CATEGORIES)
     indices: list[int] = []
@@ -50,25 +55,30 @@ def members(category: str) -> tuple[int, ...]:
 
 
 def category_of(classes: Tensor) -> Tensor:
-    """Return the category of each class (any shape, 0 … 999), or −1."""
+    """Return the category index of each class index (any shape, 0 … 999), −1 for none.
+
+    Example:
+        >>> category_of(torch.tensor([0, 294, 404])).tolist()
+        [-1, 1, 0]
+    """
     return _table().to(classes.device)[classes]
 
 
 def category_maxima(values: Tensor) -> Tensor:
-    """Return the largest value among the classes of each category, (B, 16), of values (B, 1000)."""
+    """Return the maximum over the classes of each category, (B, 16), for values (B, 1000)."""
     indices, inside = _padded(values.device)
     return values[:, indices].masked_fill(~inside, -torch.inf).amax(dim=2)
 
 
 def category_sums(values: Tensor) -> Tensor:
-    """Return the sum over the classes of each category, (B, 16), of values (B, 1000)."""
+    """Return the sum over the classes of each category, (B, 16), for values (B, 1000)."""
     indices, inside = _padded(values.device)
     return values[:, indices].masked_fill(~inside, 0).sum(dim=2)
 
 
 @cache
 def _padded(device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the classes of each category, (16, 109), filled up with 0, and which are its own."""
+    """Return the classes of each category padded with 0, (16, 109), and a mask of the real ones."""
     most = max(len(members(category)) for category in CATEGORIES)
     indices = torch.zeros(len(CATEGORIES), most, dtype=torch.int64)
     inside = torch.zeros(len(CATEGORIES), most, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""ImageNet's 1,000 classes: WordNet ids in the order of a model's outputs, and short names."""
+"""ImageNet's 1,000 classes: WordNet ids in the order of model outputs, and short names."""
 
 from functools import cache
 
@@ -8,26 +8,36 @@ from eyechart.labels.categories import CATEGORIES, CLASSES, NONE, category_of
 
 @cache
 def wordnet_ids() -> tuple[str, ...]:
-    """Return the WordNet ids in their order, which is that of the outputs."""
+    """Return the 1,000 WordNet ids in the order of model outputs.
+
+    Example:
+        >>> wordnet_ids()[0]
+        'n01440764'
+    """
     return tuple(row["wnid"] for row in _rows())
 
 
 @cache
 def class_names() -> tuple[str, ...]:
-    """Return a short name for each class; two names stand for two classes each."""
+    """Return a short name for each class; two names occur twice."""
     return tuple(row["name"] for row in _rows())
 
 
 @cache
 def class_index() -> dict[str, int]:
-    """Return the class of each WordNet id."""
+    """Return the class index of each WordNet id."""
     return {wnid: index for index, wnid in enumerate(wordnet_ids())}
 
 
 @cache
 def category_name(index: int) -> str | None:
-    """Return the everyday category of a class (0 … 999), or None if it has none."""
-    import torch
+    """Return the name of a class's category (index 0 … 999), or None if it has none.
+
+    Example:
+        >>> category_name(294)
+        'bear'
+    """
+    import torch  # slow to import, and the other functions here do not need it
 
     if not 0 <= index < CLASSES:
         return None

@@ -1,7 +1,7 @@
-"""The rules by which a model's 1,000 classes become one of the 16 categories, declared once.
+"""The rules that map a model's 1,000 class probabilities to one of the 16 categories.
 
-A rule is applied to what is recorded of a prediction, so that it can be changed after a run.
-Nothing slow is imported here: the command line lists the rules.
+A rule is applied to the recorded predictions, so that it can be changed after a run. Nothing slow
+is imported here, because the command line lists the rules.
 """
 
 from collections.abc import Callable
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
 
 
 class CategoryLogs(Protocol):
-    """What is recorded of the categories in N predictions, as logarithms of probabilities."""
+    """The category scores recorded for N predictions, as log-probabilities."""
 
     @property
     def maxima(self) -> "Scores":
-        """Of the likeliest class of each category, (N, 16)."""
+        """Log-probability of the likeliest class in each category, (N, 16)."""
 
     @property
     def sums(self) -> "Scores":
-        """Of all classes of each category together, (N, 16)."""
+        """Log of the summed probability of all classes in each category, (N, 16)."""
 
     @property
     def sizes(self) -> "Scores":
-        """The logarithm of the number of classes of each category, (16,)."""
+        """Log of the number of classes in each category, (16,)."""
 
 
 LabelRule = Callable[[CategoryLogs], "Scores"] | None
-"""Returns the scores of the categories, of which the highest is the response, (N, 16).
+"""Returns category scores (N, 16); the category with the highest score is the prediction.
 
-None: the category of the likeliest of all 1,000 classes, if it has one; there are no scores."""
+None: the category of the top-1 class among all 1,000, if it has one; there are no scores."""
 
 RULES: Registry[LabelRule] = Registry("rule")
 
-# that of the likeliest of the 207 classes that have one
+# the category of the likeliest class among the 207 that belong to a category
 RULES.add("max", lambda logs: logs.maxima)
-# puts categories of many classes at a disadvantage
+# dividing by the size in logarithms; it puts categories with many classes at a disadvantage
 RULES.add("mean", lambda logs: logs.sums - logs.sizes)
 RULES.add("sum", lambda logs: logs.sums)
 RULES.add("top1", None)

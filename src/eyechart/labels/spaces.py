@@ -1,4 +1,4 @@
-"""From the labels of a data set to the numbers of a model's outputs, or to the 16 categories."""
+"""Map the labels of a dataset to the indices of a model's outputs, or to the 16 categories."""
 
 from collections.abc import Sequence
 
@@ -11,17 +11,29 @@ from eyechart.labels.imagenet import category_name, class_index
 from eyechart.labels.imagenet import class_names as imagenet_names
 
 LARGER = (1001, 10450, 11221, 21841, 21842, 21843)
-"""Numbers of outputs of models that know ImageNet's classes, but have more, in other orders."""
+"""Output counts of common models with more classes than ImageNet-1k, in a different order."""
 
 
 def native_labels(
     labels: Sequence[str | None], classes: int, class_names: Sequence[str] | None = None
 ) -> IntArray:
-    """Return the output of a model with so many classes that stands for each label; −1 for None.
+    """Return the output index of each label for a model with `classes` outputs; −1 for None.
 
-    WordNet ids are ImageNet's classes, and whole numbers are outputs. Other names are taken in
-    alphabetical order if there are as many as outputs. A label that cannot be placed is an error.
-    For a model whose outputs have names these are what labels must be, or again numbers.
+    WordNet ids are ImageNet's classes, and integers are output indices. Other names are assigned in
+    alphabetical order if there are as many as outputs. If the model's outputs have names, labels
+    must be among them, or again integers.
+
+    Args:
+        labels: one label per image.
+        classes: the number of outputs of the model.
+        class_names: the names of the outputs, if they are known.
+
+    Raises:
+        UsageError: a label cannot be assigned to an output.
+
+    Example:
+        >>> native_labels(["dog", "cat", None], 2).tolist()
+        [1, 0, -1]
     """
     names = sorted({label for label in labels if label is not None})
     if class_names is None:
@@ -49,7 +61,7 @@ def native_labels(
 def output_names(
     labels: Sequence[str | None], classes: int, class_names: Sequence[str] | None = None
 ) -> tuple[str, ...]:
-    """Return what each of so many outputs is called in text, as `native_labels` places labels."""
+    """Return a display name for each of the outputs, consistent with `native_labels`."""
     if class_names is not None:
         return tuple(class_names)
     names = sorted({label for label in labels if label is not None})
@@ -61,16 +73,16 @@ def output_names(
 
 
 def map_hint(classes: int | None) -> str:
-    """Return what to do where a model has other outputs than ImageNet's 1,000."""
+    """Return what to do if a model's outputs are not ImageNet's 1,000."""
     if classes == CLASSES + 1:
         return "give --label-map background-first if they are TensorFlow's (background first)"
     return "give --label-map FILE, which says in a line for each output what it is"
 
 
 def _check_order(names: Sequence[str], classes: int) -> None:
-    """Refuse ImageNet's labels for outputs that nobody has said to be ImageNet's."""
+    """Raise if labels are ImageNet's but the outputs are not known to be in ImageNet's order."""
     ids = [name for name in names if name in class_index()]
-    # Class numbers of ImageNet would pass for numbers of outputs, each off by one or worse.
+    # ImageNet class numbers would pass as output indices, but each would be off by one or more
     numbered = classes in LARGER and are_numbers(names) and max(map(int, names)) < CLASSES
     if classes not in (CLASSES, len(names)) and (ids or numbered):
         raise UsageError(
@@ -80,7 +92,7 @@ def _check_order(names: Sequence[str], classes: int) -> None:
 
 
 def are_numbers(names: Sequence[str]) -> bool:
-    """Whether all labels are numbers of classes, and there are any."""
+    """Return whether there are labels and all of them are class numbers."""
     return bool(names) and all(name.isascii() and name.isdecimal() for name in names)
 
 
@@ -108,10 +120,15 @@ def _native_table(names: Sequence[str], classes: int) -> dict[str, int]:
 
 
 def category_labels(labels: Sequence[str | None], categories: Sequence[str | None]) -> IntArray:
-    """Return the category of each picture, −1 for those outside the 16.
+    """Return the category index of each image, −1 for images outside the 16 categories.
 
-    `categories` are those that the data set names itself; the others follow from their labels:
-    WordNet ids, numbers of ImageNet's classes, or the categories' own names.
+    Args:
+        labels: one label per image: a WordNet id, an ImageNet class number or a category's name.
+        categories: the categories that the dataset itself declares; they take precedence.
+
+    Example:
+        >>> category_labels(["n02132136", "clock", "7"], [None, None, "bird"]).tolist()
+        [1, 9, 3]
     """
     table: dict[str | None, int] = {name: index for index, name in enumerate(CATEGORIES)}
     indices = []
