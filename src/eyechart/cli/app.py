@@ -25,6 +25,7 @@ from eyechart.cli import (
 from eyechart.cli.experiment import group as experiment
 from eyechart.cli.humans import group as humans
 from eyechart.cli.overlap import group as overlap
+from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.shared.stop import Stop
 from eyechart.cli.structure import group as structure
 from eyechart.cli.train import group as train
@@ -37,28 +38,30 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 BUG = 70
 
-app = typer.Typer(
+app = CommandLine(
     name="eyechart",
     help="An eye chart for vision models: how well does a model see as an image degrades?",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
-app.command("report")(report.report)
-app.command("demo")(demo.demo)
-app.add_typer(listing.app, name="list")
-app.add_typer(models.app, name="models")
-app.command("corrupt")(corrupt.corrupt)
-app.command("gallery")(gallery.gallery)
-app.command("visual-change")(visual_change.visual_change)
-app.add_typer(testset.app, name="testset")
-app.add_typer(humans.app, name="humans")
-app.add_typer(experiment.app, name="experiment")
-app.add_typer(train.app, name="train")
-app.add_typer(overlap.app, name="overlap")
-app.add_typer(structure.app, name="structure")
+# in the order of a user's work, which is also the order of the headings in help
+EVALUATION, CORRUPTIONS, INPUTS = "Evaluation", "Corruptions", "Test sets and models"
+HUMANS, STUDIES = "Human reference", "Training and studies"
+app.command("evaluate", rich_help_panel=EVALUATION)(evaluate.evaluate)
+app.command("demo", rich_help_panel=EVALUATION)(demo.demo)
+app.command("compare", rich_help_panel=EVALUATION)(compare.compare)
+app.command("report", rich_help_panel=EVALUATION)(report.report)
+app.command("corrupt", rich_help_panel=CORRUPTIONS)(corrupt.corrupt)
+app.command("gallery", rich_help_panel=CORRUPTIONS)(gallery.gallery)
+app.command("visual-change", rich_help_panel=CORRUPTIONS)(visual_change.visual_change)
+app.add_typer(listing.app, name="list", rich_help_panel=CORRUPTIONS)
+app.add_typer(testset.app, name="testset", rich_help_panel=INPUTS)
+app.add_typer(models.app, name="models", rich_help_panel=INPUTS)
+app.add_typer(humans.app, name="humans", rich_help_panel=HUMANS)
+app.add_typer(experiment.app, name="experiment", rich_help_panel=HUMANS)
+app.add_typer(train.app, name="train", rich_help_panel=STUDIES)
+app.add_typer(overlap.app, name="overlap", rich_help_panel=STUDIES)
+app.add_typer(structure.app, name="structure", rich_help_panel=STUDIES)
 
 
 def _print_version(wanted: bool) -> None:
@@ -127,6 +130,10 @@ def _explain(error: Exception) -> int:
     """Say what is wrong with the command line, or that eyechart itself is at fault."""
     # Typer's usage errors have no common public class over its versions, but all have this.
     message = getattr(error, "format_message", None)
+    if message is not None and type(error).__name__ == "NoArgsIsHelpError":
+        # a group without a command: its message is the help text, which keeps its lines
+        print(message())
+        return USAGE
     if message is not None:
         sentence = " ".join(str(message()).split())
         return _say(f"{sentence}." if sentence and sentence[-1] not in ".?" else sentence, USAGE)

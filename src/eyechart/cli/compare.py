@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.core.registry import one_of
@@ -94,9 +95,13 @@ class CompareSettings:
             raise UsageError(f"Cannot write into {self.out}: it is a file, not a folder.")
 
 
+@examples(
+    "eyechart compare runs/vcr runs/imagenet-c --out comparison",
+    "eyechart compare runs/imagenet-c --published imagenet-c --by mce",
+)
 @derived_options
 def compare(settings: CompareSettings) -> None:
-    """Print models in order, with intervals of their ranks and paired tests, from finished runs.
+    """Rank the models of finished runs, with paired tests.
 
     Runs of the same test are put together. With runs of ImageNet-C and VCR, also how fixed and
     continuous severities rank the models; with ImageNet-C and ImageNet-NOC, how both benchmarks do.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
@@ -161,9 +162,13 @@ class CorruptSettings:
                 )
 
 
+@examples(
+    "eyechart corrupt photos --corruption fog --severity 3 --out foggy",
+    "eyechart corrupt cat.png -c gaussian_noise --set sigma=0.2 -o noisy.png",
+)
 @derived_options
 def corrupt(options: CorruptSettings) -> None:
-    """Corrupt pictures; folders keep their structure, and a run that was stopped goes on.
+    """Corrupt image files or folders of images.
 
     With --layout, write a whole benchmark that loaders of ImageNet-C or CIFAR-10-C read.
     """

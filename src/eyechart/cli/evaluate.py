@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import Stop, stopped
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINS
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 FAILED = 1
 
 
+@examples(
+    "eyechart evaluate resnet50.pt --images imagenet/val --suite vcr",
+    "eyechart evaluate timm:resnet50 timm:vit_base_patch16_224 --images val --n 2000",
+)
 @derived_options
 def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:
-    """Print R_a and R_p, and HMRI and MRSI next to people, of models under every corruption."""
+    """Evaluate models under every corruption of a suite."""
     run_evaluate(settings, context.obj or ())
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -50,9 +51,13 @@ class GallerySettings:
         check_seed(self.seed)
 
 
+@examples(
+    "eyechart gallery cat.png",
+    "eyechart gallery cat.png --suite imagenet-c --out gallery.html",
+)
 @derived_options
 def gallery(settings: GallerySettings) -> None:
-    """Make a labelled contact sheet, corruption by strength: a picture (.png) or a page (.html)."""
+    """Draw an image under every corruption, as .png or .html."""
     from eyechart.core.files import atomic_file
     from eyechart.images.identity import file_digest
     from eyechart.images.image_files import read_picture, write_picture

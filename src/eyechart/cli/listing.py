@@ -6,12 +6,16 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(
-    help="List corruptions, suites, models or published results.", no_args_is_help=True
-)
+from eyechart.cli.shared.help import CommandLine, examples
+
+app = CommandLine(help="List corruptions, suites, models or published results.")
 
 
 @app.command("corruptions")
+@examples(
+    "eyechart list corruptions",
+    "eyechart list corruptions --suite imagenet-c --family weather",
+)
 def corruptions(
     suite: Annotated[
         str | None, typer.Option(help="Only those of a suite: a name or a YAML file.")
@@ -20,7 +24,7 @@ def corruptions(
         str | None, typer.Option(help="Only those of a family or group: noise, blur, weather, …")
     ] = None,
 ) -> None:
-    """List the corruptions; into a pipe only their names, one per line."""
+    """List corruptions; in a pipe only their names, one per line."""
     from eyechart.suites.catalogue import select
 
     entries = select(suite, family)
@@ -37,6 +41,10 @@ def corruptions(
 
 
 @app.command("suites")
+@examples(
+    "eyechart list suites",
+    "eyechart list suites | wc -l",
+)
 def suites() -> None:
     """List the published suites."""
     from eyechart.suites.published import PUBLISHED
@@ -48,12 +56,16 @@ def suites() -> None:
 
 
 @app.command("models")
+@examples(
+    "eyechart list models",
+    "eyechart list models --study vcr",
+)
 def models(
     study: Annotated[
         str | None, typer.Option(help="Those that a published study compared: vcr.")
     ] = None,
 ) -> None:
-    """List the models that come by name, and the kinds of models that have a prefix."""
+    """List the built-in models and the prefixes of model libraries."""
     if study is not None:
         _show_study(study)
         return
@@ -69,8 +81,12 @@ def models(
 
 
 @app.command("published")
+@examples(
+    "eyechart list published",
+    "eyechart list published | grep imagenet",
+)
 def published() -> None:
-    """List the published results that come with the package; eyechart compare shows them."""
+    """List the published results that eyechart compare can show."""
     from eyechart.results.published_results import published_tables
 
     rows = [

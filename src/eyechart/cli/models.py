@@ -5,9 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
 
 FAILED = 1
 
-app = typer.Typer(help="Look at models before they are evaluated.", no_args_is_help=True)
+app = CommandLine(help="Check models before evaluating them.")
 
 
 @app.callback()
 def _models() -> None:
-    """Look at models before they are evaluated."""
+    """Check models before evaluating them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +65,13 @@ class CheckedModels(LoadingSettings):
 
 
 @app.command("check")
+@examples(
+    "eyechart models check resnet50.pt --images imagenet/val",
+    "eyechart models check timm:resnet50 --images val --expect 0.76",
+)
 @derived_options
 def check(chosen: CheckedModels, settings: ModelCheckSettings) -> None:
-    """Say how pictures become a model's input, its top-1, and whether another input were better.
+    """Check a model's preprocessing and accuracy before an evaluation.
 
     Ends with 1 if top-1 is below what is promised, or if another input is clearly better.
     """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.compare import Runs
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -163,9 +164,13 @@ class ReportSettings:
         return by_model
 
 
+@examples(
+    "eyechart report eyechart-results",
+    "eyechart report runs/vcr runs/imagenet-c --out report.html --figures figures",
+)
 @derived_options
 def report(settings: ReportSettings) -> None:
-    """Write a page on finished runs: good enough? where does it break? how sure? made how?
+    """Write an HTML report, figures or a model card on finished runs.
 
     Runs of the same test are put together; with runs of ImageNet-C and VCR, also how both rank the
     models.

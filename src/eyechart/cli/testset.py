@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
@@ -16,7 +17,7 @@ from eyechart.testsets.testset_settings import LEAST, DrawSettings
 if TYPE_CHECKING:
     from eyechart.testsets.coverage import SampleCoverage
 
-app = typer.Typer(help="Draw, describe and write out test sets.", no_args_is_help=True)
+app = CommandLine(help="Draw, describe and render test sets.")
 
 HEIGHT = "▁▂▃▄▅▆▇█"
 
@@ -27,10 +28,14 @@ Manifest = Annotated[
 
 @app.callback()
 def _testset() -> None:
-    """Draw, describe and write out test sets."""
+    """Draw, describe and render test sets."""
 
 
 @app.command("make")
+@examples(
+    "eyechart testset make photos --n 2000 --out photos.parquet",
+    "eyechart testset make photos --suite imagenet-c --corruption fog",
+)
 @derived_options
 def make(
     settings: DrawSettings,
@@ -44,7 +49,7 @@ def make(
         ),
     ] = Path("testset.parquet"),
 ) -> None:
-    """Draw a test set: a manifest from which anybody makes the same pictures."""
+    """Draw a test set: a manifest from which everybody gets the same images."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.core.locks import lock_file
@@ -85,6 +90,10 @@ def make(
 
 
 @app.command("describe")
+@examples(
+    "eyechart testset describe testset.parquet",
+    "eyechart testset describe testset.parquet > testset.txt",
+)
 def describe(testset: Manifest) -> None:
     """Print how a test set was drawn and what it holds."""
     from eyechart.testsets.manifest_rows import VERSION
@@ -106,11 +115,15 @@ def describe(testset: Manifest) -> None:
 
 
 @app.command("coverage")
+@examples(
+    "eyechart testset coverage testset.parquet",
+    "eyechart testset coverage testset.parquet --least 50",
+)
 def coverage(
     testset: Manifest,
     least: Annotated[int, typer.Option(help="Rows that make a bin covered.", min=1)] = LEAST,
 ) -> None:
-    """Print how much of visual change 0…1 each corruption covers."""
+    """Print how much of the range of visual change each corruption covers."""
     from eyechart.testsets.testset import read_testset
 
     _print_coverage(read_testset(testset).coverage(least), least)
@@ -192,9 +205,13 @@ class RenderSettings:
 
 
 @app.command("render")
+@examples(
+    "eyechart testset render testset.parquet photos --out rendered",
+    "eyechart testset render testset.parquet photos --corruption fog",
+)
 @derived_options
 def render(settings: RenderSettings) -> None:
-    """Write the pictures of a test set as PNG files, each checked against its digest."""
+    """Write the images of a test set as PNG files and check their digests."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.core.devices import find_device
     from eyechart.pipeline.image_source import find_source

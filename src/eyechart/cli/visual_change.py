@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
@@ -71,9 +72,13 @@ class ChangeFiles:
     ] = None
 
 
+@examples(
+    "eyechart visual-change clean.png corrupted.png --map lost.png",
+    "eyechart visual-change photos foggy --csv changes.csv",
+)
 @derived_options
 def visual_change(files: ChangeFiles, settings: MeasureSettings) -> None:
-    """Print the visual change Δv (0: none, 1: nothing is left) and VIF of corrupted pictures."""
+    """Measure the visual change Δv and VIF of corrupted images."""
     from eyechart.core.devices import find_device
     from eyechart.visual_change.measure import find_dtype, find_vif
     from eyechart.visual_change.pairs import find_pairs

@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder as folder_path
 
 
+@examples(
+    "eyechart experiment export study",
+    "eyechart experiment export study --out exported --include-excluded",
+)
 def export(
     study: StudyPath,
     out: Annotated[
@@ -22,7 +27,7 @@ def export(
         bool, typer.Option("--include-excluded", help="Keep answers of sessions that break rules.")
     ] = False,
 ) -> None:
-    """Write a study's answers: human records for --humans, tables of everything, and who is out."""
+    """Export a study's responses as a human reference and as tables."""
     need_experiment()
     from eyechart.experiment.export.study_export import export as write
     from eyechart.experiment.storage.experiment_folder import open_study

@@ -1,14 +1,13 @@
 """`eyechart experiment`: a study with people, in a browser, from a test set to their answers."""
 
-import typer
-
 from eyechart.cli.experiment.export import export
 from eyechart.cli.experiment.new import new
 from eyechart.cli.experiment.serve import close, forget, serve, withdraw
 from eyechart.cli.experiment.simulate import simulate
 from eyechart.cli.experiment.status import status
+from eyechart.cli.shared.help import CommandLine
 
-app = typer.Typer(help="Ask people, in a browser.", no_args_is_help=True)
+app = CommandLine(help="Collect human responses in a browser experiment.")
 app.command("new")(new)
 app.command("serve")(serve)
 app.command("status")(status)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.experiment.serve import need_experiment
 from eyechart.cli.shared.derived_options import Only, Typed, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.options import Field, Option
 from eyechart.experiment.design.budget import Prices
@@ -39,13 +40,17 @@ def config_fields() -> list[Field]:
     return optional + of_sites
 
 
+@examples(
+    "eyechart experiment new study --testset testset.parquet --images photos",
+    "eyechart experiment new study --testset testset.parquet --trials 200 --pay 12",
+)
 @derived_options
 def new(
     config: Annotated[Mapping[str, object], Typed(config_fields())],
     request: StudyRequest,
     prices: Prices,
 ) -> None:
-    """Make a study: render its pictures, check its balance, and say what it takes."""
+    """Create a study: render its stimuli, check its balance, estimate its cost."""
     need_experiment()
     from eyechart.core.devices import find_device
     from eyechart.experiment.design.planning import plan_study

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
@@ -60,9 +61,13 @@ class ServerSettings:
         return (self.url or f"http://{host}:{port}").rstrip("/")
 
 
+@examples(
+    "eyechart experiment serve study",
+    "eyechart experiment serve study --port 8080 --url https://study.example.org",
+)
 @derived_options
 def serve(study: StudyPath, settings: ServerSettings) -> None:
-    """Serve a study to participants until Ctrl-C; every answer is on disk when it is confirmed."""
+    """Serve a study to participants until Ctrl-C."""
     need_experiment()
     from eyechart.experiment.recruiters import RECRUITERS
     from eyechart.experiment.recruiters.recruiter import origin
@@ -91,11 +96,15 @@ def serve(study: StudyPath, settings: ServerSettings) -> None:
     print("Stopped. Every answer that was confirmed is kept.")
 
 
+@examples(
+    "eyechart experiment close study",
+    "eyechart experiment close study --reopen",
+)
 def close(
     study: StudyPath,
     again: Annotated[bool, typer.Option("--reopen", help="Let people come again.")] = False,
 ) -> None:
-    """Let nobody new take part; whoever is at it goes on."""
+    """Close a study to new participants; those who have begun can finish."""
     need_experiment()
     from eyechart.experiment.storage.database_tables import StudyRow
     from eyechart.experiment.storage.experiment_folder import connect_study, open_study
@@ -105,13 +114,17 @@ def close(
     print(f"{opened.config.name} is {'open' if again else 'closed to anybody new'}.")
 
 
+@examples(
+    "eyechart experiment withdraw study P017",
+    "eyechart experiment withdraw runs/study 5f3c9a",
+)
 def withdraw(
     study: StudyPath,
     participant: Annotated[
         str, typer.Argument(help="The participant's code, or the platform's id.")
     ],
 ) -> None:
-    """Delete everything of a participant from the database; others are asked in their place."""
+    """Delete all data of a participant from the database."""
     need_experiment()
     from eyechart.experiment.storage.experiment_folder import connect_study, open_study
     from eyechart.experiment.storage.withdrawal import withdraw as delete
@@ -121,8 +134,12 @@ def withdraw(
     print(f"Deleted {participant} with {count} answers. Export again what was exported before.")
 
 
+@examples(
+    "eyechart experiment forget study",
+    "eyechart experiment forget runs/study",
+)
 def forget(study: StudyPath) -> None:
-    """Delete the platforms' ids of all participants, once they were paid; answers stay."""
+    """Delete the recruiting platforms' ids of all participants; keep responses."""
     need_experiment()
     from eyechart.experiment.storage.experiment_folder import connect_study, open_study
     from eyechart.experiment.storage.withdrawal import forget_identities

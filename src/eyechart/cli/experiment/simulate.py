@@ -6,6 +6,7 @@ from typing import Annotated
 
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.experiment.simulate.psychometric import GROUP, Psychometric
@@ -41,13 +42,17 @@ class SimulationSettings:
             )
 
 
+@examples(
+    "eyechart experiment simulate study --participants 20 --out simulated",
+    "eyechart experiment simulate study --spammers 3 --fast --out simulated",
+)
 @derived_options
 def simulate(
     study: StudyPath,
     settings: SimulationSettings,
     curve: Annotated[Psychometric, Only("middle", "width", "lapse")],
 ) -> None:
-    """Let robots with a known curve take part in a copy of a study, in a real browser."""
+    """Simulate participants with a known curve, in a copy of a study."""
     need_experiment()
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.experiment.simulate.robots import kinds_of

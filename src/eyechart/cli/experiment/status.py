@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.experiment.serve import StudyPath, need_experiment
+from eyechart.cli.shared.help import examples
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,6 +20,10 @@ MOST_ROWS = 24
 """So many corruptions or pairs go on a screen besides the rest."""
 
 
+@examples(
+    "eyechart experiment status study",
+    "eyechart experiment status study --watch --every 60",
+)
 def status(
     study: StudyPath,
     watch: Annotated[bool, typer.Option("--watch", help="Look again until Ctrl-C.")] = False,
@@ -26,7 +31,7 @@ def status(
         float, typer.Option(metavar="SECONDS", help="How long --watch waits.", min=0.2)
     ] = 5.0,
 ) -> None:
-    """Print how far a study is, who takes part, who is left out, and people's curves so far."""
+    """Print a study's progress, participants, exclusions and human curves so far."""
     need_experiment()
     from eyechart.cli.shared.console import wide_console
     from eyechart.experiment.storage.experiment_folder import open_study

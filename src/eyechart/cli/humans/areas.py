@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import HumanSettings
 
@@ -16,6 +17,10 @@ SCORES = {"accuracy": "R_a", "consistency": "R_p"}
 HEAD = ("experiment", "score", "area", "95 %", "83 %", "bounds", "at Δv 0", "bins", "responses")
 
 
+@examples(
+    "eyechart humans areas",
+    "eyechart humans areas study.parquet --replicates 2000",
+)
 @derived_options
 def areas(
     references: Annotated[
@@ -28,7 +33,7 @@ def areas(
     humans: HumanSettings,
     curves: CurveSettings,
 ) -> None:
-    """Print humans' own R_a and R_p, with intervals, fitted as evaluate fits them."""
+    """Print R_a and R_p of humans, with confidence intervals."""
     from eyechart.cli.shared.console import wide_console
     from eyechart.humans.reference import find_reference
     from eyechart.reports.terminal.columns import stacked

@@ -3,11 +3,10 @@
 Every subcommand has a module of its own, but for those on whole references.
 """
 
-import typer
-
 from eyechart.cli.humans import areas, place, plot, references, similar
+from eyechart.cli.shared.help import CommandLine
 
-app = typer.Typer(help="People's answers to compare models with.", no_args_is_help=True)
+app = CommandLine(help="Import, list, compare and draw human references.")
 app.command("areas")(areas.areas)
 app.command("list")(references.list_references)
 app.command("import")(references.import_files)

@@ -5,9 +5,14 @@ from typing import Annotated
 
 import typer
 
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 
 
+@examples(
+    "eyechart humans place photos --out placement.csv",
+    "eyechart humans place photos/cat photos/dog --out placement.csv",
+)
 def place_conditions(
     images: Annotated[
         list[Path],
@@ -17,7 +22,7 @@ def place_conditions(
         Path, typer.Option(metavar="FILE.csv", parser=folder_or_file, help="Where to write.")
     ],
 ) -> None:
-    """Measure the visual change of the published conditions on photographs of your own."""
+    """Measure the visual change of the published conditions on your images."""
     from eyechart.humans.placement import LEVELS, measure_placements, write_placements
 
     check_file_to_write(out)

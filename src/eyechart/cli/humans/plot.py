@@ -7,12 +7,17 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import CurveSettings
 from eyechart.humans.human_settings import HumanSettings
 
 
+@examples(
+    "eyechart humans plot --out humans.svg",
+    "eyechart humans plot study.parquet --by-class --out classes.pdf",
+)
 @derived_options
 def plot(
     out: Annotated[
@@ -37,7 +42,7 @@ def plot(
     humans: HumanSettings,
     curves: Annotated[CurveSettings, Only("bins", "least", "binning", "method", "right_anchor")],
 ) -> None:
-    """Draw human curves with their bands, by experiment or by class of similar corruptions."""
+    """Draw human curves with their confidence bands."""
     from eyechart.humans.reference import find_reference
     from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.human_curve_figure import draw_by_class, draw_reference

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 from eyechart.humans.import_settings import ImportSettings
@@ -19,12 +20,16 @@ ParquetOut = Annotated[
 ]
 
 
+@examples(
+    "eyechart humans list",
+    "eyechart humans list study.parquet",
+)
 def list_references(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE]…", help="Imported files to list besides.")
     ] = None,
 ) -> None:
-    """List references: experiments, people, answers, range of Δv, what they stand for."""
+    """List human references: experiments, participants, responses, range of Δv."""
     from eyechart.humans.reference import PACKAGED, find_reference
 
     # all are read before anything is said of one
@@ -36,9 +41,13 @@ def list_references(
         _print_experiments(reference)
 
 
+@examples(
+    "eyechart humans import responses.csv --format trials --out study.parquet",
+    "eyechart humans import a.csv b.csv --format trials --choices 16 --out ab.parquet",
+)
 @derived_options
 def import_files(settings: ImportSettings, out: ParquetOut) -> None:
-    """Turn tables of answers into one Parquet file that other commands take as a reference."""
+    """Convert tables of human responses to a reference for --humans."""
     from eyechart.humans.importers import counts
     from eyechart.humans.importing import import_responses
 
@@ -50,6 +59,10 @@ def import_files(settings: ImportSettings, out: ParquetOut) -> None:
         print(f"Taken to be {counts.CHOICES} choices, the usual of this format; see --choices.")
 
 
+@examples(
+    "eyechart humans merge geirhos study.parquet --out both.parquet",
+    "eyechart humans merge first.parquet second.parquet --out pooled.parquet",
+)
 def merge_references(
     references: Annotated[
         list[str],
@@ -57,7 +70,7 @@ def merge_references(
     ],
     out: ParquetOut,
 ) -> None:
-    """Merge human references into one file: responses to the same corruption are pooled."""
+    """Merge human references into one file; pool responses to the same corruption."""
     from eyechart.humans.combined import merge
     from eyechart.humans.reference import find_reference
 

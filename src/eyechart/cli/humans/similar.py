@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 from eyechart.humans.human_settings import HumanSettings
@@ -24,6 +25,10 @@ CAUTION = (
 )
 
 
+@examples(
+    "eyechart humans similar geirhos --all --out similar.yaml",
+    "eyechart humans similar study.parquet gaussian_noise shot_noise",
+)
 @derived_options
 def similar(
     reference: Annotated[
@@ -65,7 +70,7 @@ def similar(
         ),
     ] = None,
 ) -> None:
-    """Find which corruptions look alike: curves of every two, and same/different judgements.
+    """Find corruptions that are similar to humans.
 
     The published 83 % rule stands beside a simultaneous test with Holm's correction; classes are
     corruptions of which every two are similar.

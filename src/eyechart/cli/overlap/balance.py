@@ -19,6 +19,7 @@ from eyechart.cli.overlap.output import (
     write_latex,
 )
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 
@@ -90,9 +91,13 @@ class BalanceSettings:
         check_table(self.out, None if self.is_published else self.accuracies)
 
 
+@examples(
+    "eyechart overlap balance published",
+    "eyechart overlap balance eyechart-overlap --suite imagenet-c --out errors.csv",
+)
 @derived_options
 def balance(settings: BalanceSettings) -> None:
-    """Print whether a benchmark rewards robustness to each of its corruptions alike.
+    """Print whether a benchmark weights robustness to its corruptions equally.
 
     The mean corruption error (mCE) of every model that was trained on one corruption; the closer
     these means, the more balanced the benchmark.

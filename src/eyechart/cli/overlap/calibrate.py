@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.overlap.output import print_written
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Device, Option
@@ -91,9 +92,13 @@ class CalibrationSource(LoadingSettings):
     ]
 
 
+@examples(
+    "eyechart overlap calibrate resnet50.pt --images val --out calibrated.yaml",
+    "eyechart overlap calibrate resnet50.pt --images val --lower 0.9 --out mild.yaml",
+)
 @derived_options
 def calibrate(source: CalibrationSource, settings: CalibrationSettings) -> None:
-    """Find how strong corruptions must be for a model and pictures, and write them as a suite.
+    """Calibrate the strengths of corruptions for a model; write them as a suite.
 
     For every corruption: where R, accuracy divided by clean accuracy, is 0.95 and where it is 0.5.
     """

@@ -8,6 +8,7 @@ import typer
 
 from eyechart.cli.overlap.output import print_notes
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder_or_file
 from eyechart.core.errors import UsageError
 from eyechart.overlap.overlap_settings import MatrixSettings
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from eyechart.overlap.matrix import OverlapMatrix
 
 
+@examples(
+    "eyechart overlap compare first.csv second.csv",
+    "eyechart overlap compare first.csv second.csv --threshold 0.5",
+)
 @derived_options
 def compare(
     one: Annotated[
@@ -40,7 +45,7 @@ def compare(
     *,
     settings: Annotated[MatrixSettings, Only("least_gain")],
 ) -> None:
-    """Print how alike two overlap matrices are, and whether they select the same corruptions."""
+    """Compare two overlap matrices and the corruptions that they select."""
     from eyechart.overlap.matrix_comparison import compare_matrices
     from eyechart.overlap.matrix_file import find_matrix
 

@@ -17,6 +17,7 @@ from eyechart.cli.overlap.output import (
     write_latex,
 )
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import LEAST_OVERLAP, MatrixSettings
@@ -67,11 +68,15 @@ class CoverageSettings:
     latex: Latex = None
 
 
+@examples(
+    "eyechart overlap coverage eyechart-overlap --by imagenet-noc --of imagenet-c",
+    "eyechart overlap coverage eyechart-overlap --by mine.yaml --of imagenet-c",
+)
 @derived_options
 def coverage(
     settings: CoverageSettings, matrix_settings: Annotated[MatrixSettings, Only("least_gain")]
 ) -> None:
-    """Print which corruptions of a benchmark another one speaks for, and the other way round.
+    """Print which corruptions of one benchmark another one covers.
 
     By the highest overlap; and, where the table has models trained on all corruptions of a
     benchmark (rows all:SUITE), by their errors beside those of the standard model.

@@ -3,8 +3,6 @@
 Every subcommand has a module of its own; here they are put together.
 """
 
-import typer
-
 from eyechart.cli.overlap import (
     balance,
     calibrate,
@@ -15,11 +13,9 @@ from eyechart.cli.overlap import (
     select,
     tables,
 )
+from eyechart.cli.shared.help import CommandLine
 
-app = typer.Typer(
-    help="Which corruptions measure the same thing, and benchmarks of those that do not.",
-    no_args_is_help=True,
-)
+app = CommandLine(help="Find corruptions that overlap, and benchmarks without.")
 app.command("run")(run.run)
 app.command("matrix")(tables.matrix)
 app.command("select")(select.select)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.overlap.output import print_notes, print_written
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder_or_file
 from eyechart.core.errors import UsageError
 
@@ -19,6 +20,10 @@ MOST = 4
 """Heat maps side by side."""
 
 
+@examples(
+    "eyechart overlap plot overlap.csv --out overlap.png",
+    "eyechart overlap plot first.csv second.csv --out both.pdf",
+)
 def plot(
     matrices: Annotated[
         list[Path],
@@ -49,7 +54,7 @@ def plot(
         typer.Option(help="Above each heat map, in their order; the names of files; repeatable."),
     ] = None,
 ) -> None:
-    """Draw overlap matrices as heat maps side by side, in the same order of corruptions."""
+    """Draw overlap matrices as heat maps, side by side."""
     from eyechart.reports.figures.figure_files import check_figure, write_figure
     from eyechart.reports.figures.overlap_figure import draw_side_by_side
     from eyechart.reports.series.overlap import in_order

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import stopped
 from eyechart.core.errors import UsageError
 from eyechart.core.registry import unknown_name
@@ -33,6 +34,10 @@ def take_preset(context: typer.Context, name: str | None) -> str | None:
     return name
 
 
+@examples(
+    "eyechart overlap run --images val --train-images train --epochs 20",
+    "eyechart overlap run --preset paper --images imagenet/val --device cuda",
+)
 @derived_options
 def run(
     context: typer.Context,
@@ -64,7 +69,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Train a network with each corruption and test it on all: which measure the same thing?"""
+    """Train a network on each corruption and test it on all of them."""
     values = preset_values(context)
     if "arch" in values and settings.start is not None:
         raise UsageError(f"--preset {preset} trains from scratch: leave out --start.")

@@ -15,6 +15,7 @@ from eyechart.cli.overlap.output import (
     print_written,
 )
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MatrixSettings
@@ -117,12 +118,16 @@ class SelectSettings:
         check_table(self.marked, self.matrix)
 
 
+@examples(
+    "eyechart overlap select eyechart-overlap --out selected.yaml",
+    "eyechart overlap select overlap.csv --among imagenet-c --threshold 0.5",
+)
 @derived_options
 def select(
     settings: SelectSettings,
     matrix_settings: Annotated[MatrixSettings, Only("least_gain", "classes")],
 ) -> None:
-    """Print the largest set of corruptions that do not overlap, and of those the least overlapping.
+    """Select the largest set of corruptions that do not overlap.
 
     Exact; sets that are as good are all printed. With --picture: the heat map with the selection
     set off, or with --all the size for every threshold.

@@ -13,6 +13,7 @@ from eyechart.cli.overlap.output import (
     print_written,
 )
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.core.errors import UsageError
 from eyechart.core.options import Option
 from eyechart.overlap.overlap_settings import MatrixSettings
@@ -79,9 +80,13 @@ class MatrixFiles:
             )
 
 
+@examples(
+    "eyechart overlap matrix eyechart-overlap",
+    "eyechart overlap matrix accuracies.csv --out overlap.csv --picture overlap.png",
+)
 @derived_options
 def matrix(files: MatrixFiles, settings: MatrixSettings) -> None:
-    """Print how much corruptions overlap: does training on one help against the other?"""
+    """Compute the overlap matrix: how much training on one corruption helps on others."""
     files.check()
     _make(files, settings)
 

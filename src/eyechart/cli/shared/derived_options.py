@@ -91,6 +91,7 @@ def derived_options(command: Callable[..., None]) -> Callable[..., None]:
 
     call.__name__, call.__doc__, call.__module__ = command.__name__, command.__doc__, __name__
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    call.advanced = {field.name for field in fields if field.option.is_advanced}  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
 

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import stopped
 from eyechart.core.errors import UsageError
 from eyechart.structure.structure_settings import (
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from eyechart.structure.study_results import HoldoutResults
 
 
+@examples(
+    "eyechart structure style --images icons/icons.csv",
+    "eyechart structure style --images icons/icons.csv --hold noto --epochs 30",
+)
 @derived_options
 def style(
     settings: StyleSettings,
@@ -34,7 +39,7 @@ def style(
         ),
     ],
 ) -> None:  # fmt: skip
-    """Train without a style and test on it: is a known thing recognised in a new style?
+    """Train without a style and test on it.
 
     Beside it, familiar pictures of the same classes, which were not trained with either. The
     defaults are those of ICONS-50. The same command goes on with what was stopped.
@@ -55,6 +60,10 @@ def style(
     _run(settings, load, plan)
 
 
+@examples(
+    "eyechart structure subclass --images icons/icons.csv",
+    "eyechart structure subclass --cifar100 cifar-100-python --folds 5",
+)
 @derived_options
 def subclass(
     settings: SubclassSettings,
@@ -66,7 +75,7 @@ def subclass(
         ),
     ],
 ) -> None:  # fmt: skip
-    """Train without some subclasses and test on them: is a new kind of a known thing recognised?
+    """Train without some subclasses and test on them.
 
     Beside it, familiar kinds. The defaults are those of the published experiments. The same command
     goes on with what was stopped.

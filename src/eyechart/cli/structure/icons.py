@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from eyechart.cli.shared.help import CommandLine, examples
 from eyechart.cli.shared.paths import folder, folder_or_file
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
@@ -14,10 +15,14 @@ if TYPE_CHECKING:
 
     from eyechart.structure.icons.icon_builder import Built
 
-app = typer.Typer(help="Icons of 50 classes in several styles.", no_args_is_help=True)
+app = CommandLine(help="Build datasets of icons of 50 classes in several styles.")
 
 
 @app.command("build")
+@examples(
+    "eyechart structure icons build",
+    "eyechart structure icons build --size 64 --from packages --out icons64",
+)
 def build(
     out: Annotated[
         Path,
@@ -37,7 +42,7 @@ def build(
         list[str] | None, typer.Option(help="Only this style; repeatable; without it all eight.")
     ] = None,
 ) -> None:
-    """Draw icons of the 50 classes of ICONS-50 in eight styles, with a list of them.
+    """Draw icons of the 50 classes of ICONS-50 in eight styles.
 
     Without --from, npm fetches nine packages (27 MB) from the registry that it is set to, into
     FOLDER.npm, where the next run finds them. The same command goes on with what was stopped.
@@ -73,6 +78,10 @@ def build(
 
 
 @app.command("original")
+@examples(
+    "eyechart structure icons original Icons-50",
+    "eyechart structure icons original Icons-50.npy --out icons50",
+)
 def original(
     source: Annotated[
         Path,
@@ -86,7 +95,7 @@ def original(
         Path, typer.Option(metavar="FOLDER", parser=folder, help="Where the icons go.")
     ] = Path("icons50"),
 ) -> None:
-    """Make the original ICONS-50 ready: with a list of styles and subclasses, as build writes."""
+    """Prepare the original ICONS-50 dataset for structure studies."""
     from eyechart.cli.shared.progress import ProgressBars
     from eyechart.structure.icons.icon_builder import LIST
     from eyechart.structure.icons.icons50 import import_icons50

@@ -5,10 +5,15 @@ from typing import Annotated
 
 import typer
 
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write, folder, folder_or_file
 from eyechart.core.errors import UsageError
 
 
+@examples(
+    "eyechart structure report eyechart-style",
+    "eyechart structure report style subclass --out structure.html",
+)
 def report(
     studies: Annotated[
         list[Path],
@@ -38,7 +43,7 @@ def report(
         ),
     ] = None,
 ) -> None:
-    """Write a page on finished studies: accuracies, pictures that were held out, confusions."""
+    """Write an HTML report on finished structure studies."""
     from eyechart.reports.html.page import is_page
     from eyechart.reports.html.structure_view import write_structure_page
 

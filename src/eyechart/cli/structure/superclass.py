@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import stopped
 from eyechart.pipeline.settings import LoadingSettings
 from eyechart.structure.structure_settings import SUPERCLASS_RECIPE, SuperclassSettings
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from eyechart.training.retrain import Load
 
 
+@examples(
+    "eyechart structure superclass timm:resnet50 --images in21k --hypernyms is_a.txt",
+    "eyechart structure superclass a.pt b.pt --images in21k --hypernyms is_a.txt",
+)
 @derived_options
 def superclass(
     settings: SuperclassSettings,
@@ -30,7 +35,7 @@ def superclass(
     ],
     loading: LoadingSettings,
 ) -> None:  # fmt: skip
-    """Teach models superclasses from kinds they know, and test them on kinds they never met.
+    """Tune models on familiar subclasses of superclasses and test on unseen ones.
 
     Seen is what ImageNet-1K has of a superclass, unseen what it has not. The defaults are those of
     the published experiment. The same command goes on with what was stopped, and models can be

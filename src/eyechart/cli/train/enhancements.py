@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eyechart.cli.shared.console import note_left_out
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import stopped
 from eyechart.core.errors import UsageError
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from eyechart.training.enhancements import EnhancementResults
 
 
+@examples(
+    "eyechart train enhancements resnet18 --train-images train --images val",
+    "eyechart train enhancements resnet18 --train-images train --images val --epochs 10",
+)
 @derived_options
 def enhancements(
     settings: EnhancementSettings,
@@ -30,7 +35,7 @@ def enhancements(
     ],
     loading: LoadingSettings,
 ) -> None:  # fmt: skip
-    """Enhance a network in the ways of the ImageNet-C paper, and compare their errors.
+    """Enhance a network as the ImageNet-C paper does and compare the errors.
 
     CLAHE, denoising, stability training, ten-crop and other networks. The network is trained first,
     or with --pretrained taken as it is. The same command goes on with what was stopped.

@@ -1,10 +1,9 @@
 """`eyechart train`: networks trained here, on clean and on corrupted pictures."""
 
-import typer
-
+from eyechart.cli.shared.help import CommandLine
 from eyechart.cli.train import enhancements, network, retrain, style, table
 
-app = typer.Typer(help="Train networks, on clean and on corrupted pictures.", no_args_is_help=True)
+app = CommandLine(help="Train networks on clean and corrupted images.")
 app.command("network")(network.network)
 app.command("style-transfer")(style.style_transfer)
 app.command("enhancements")(enhancements.enhancements)

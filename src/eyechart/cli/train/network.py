@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from eyechart.cli.overlap.run import entries_of
 from eyechart.cli.shared.derived_options import derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import Stop
 from eyechart.training.recipe import Recipe
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
     from eyechart.images.imageset import ImageSet
 
 
+@examples(
+    "eyechart train network resnet18 --train-images train --images val",
+    "eyechart train network resnet18 --train-images train --suite imagenet-c",
+)
 @derived_options
 def network(settings: NetworkSettings, recipe: Recipe) -> None:
-    """Train a network and write a checkpoint that every other command takes as a model.
+    """Train a network on clean or corrupted images and write a checkpoint.
 
     The same command goes on with what was stopped.
     """

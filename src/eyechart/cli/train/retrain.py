@@ -9,6 +9,7 @@ import typer
 
 from eyechart.cli.shared.console import note_left_out
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.stop import stopped
 from eyechart.pipeline.settings import EvaluateSettings, LoadingSettings
 from eyechart.training.recipe import RETRAINING, Recipe
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from eyechart.training.retrain import Load, Retrained, Retraining
 
 
+@examples(
+    "eyechart train retrain resnet50.pt --train-images train --images val",
+    "eyechart train retrain a.pt --train-images train --images val --corruption fog",
+)
 @derived_options
 def retrain(
     context: typer.Context,
@@ -35,7 +40,7 @@ def retrain(
     ],
     loading: LoadingSettings,
 ) -> None:  # fmt: skip
-    """Train a model on corruptions, and print its scores under them before and after.
+    """Retrain a model on corruptions; print its scores before and after.
 
     The defaults are those of the VCR paper: 12,000 pictures, five epochs, all parameters. The same
     command goes on with what was stopped.

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from eyechart.cli.shared.derived_options import Only, derived_options
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import check_file_to_write
 from eyechart.cli.shared.stop import Stop
 from eyechart.core.errors import UsageError
@@ -11,13 +12,17 @@ from eyechart.training.recipe import StyleRecipe
 from eyechart.training.training_settings import StyleTransferSettings
 
 
+@examples(
+    "eyechart train style-transfer --images photos --styles paintings",
+    "eyechart train style-transfer --images photos --styles art --device cuda",
+)
 @derived_options
 def style_transfer(
     settings: StyleTransferSettings,
     recipe: Annotated[StyleRecipe, Only("steps", "batch", "rate", "side", "style_weight", "seed")],
     loading: LoadingSettings,
 ) -> None:
-    """Train a style transfer, for the corruption style_transfer of the suite imagenet-c-extra.
+    """Train the style transfer network of the corruption style_transfer.
 
     The same command goes on with what was stopped.
     """

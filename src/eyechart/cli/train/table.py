@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from eyechart.cli.overlap.output import check_latex, print_written, write_latex
+from eyechart.cli.shared.help import examples
 from eyechart.cli.shared.paths import folder, folder_or_file
 
 
+@examples(
+    "eyechart train table retrained-resnet retrained-vit",
+    "eyechart train table retrained/* --latex table3.tex",
+)
 def table(
     folders: Annotated[
         list[Path],
@@ -23,7 +28,7 @@ def table(
         ),
     ] = None,
 ) -> None:
-    """Print the scores of retrained models before and after, as Table 3 of the VCR paper does."""
+    """Print the scores of retrained models, before and after."""
     from rich.markup import escape
 
     from eyechart.cli.shared.console import wide_console

@@ -1,0 +1,255 @@
+"""Help of commands: plain aligned lines that fit the terminal, with examples at the end.
+
+Typer's boxes take a third of the width; here a group is a title and a line for each option. Long
+commands show their main options with --help and all of them with --help-all.
+"""
+
+import inspect
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from textwrap import wrap
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from eyechart.core.options import GROUPS
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter, Parameter
+
+HELP_ALL = "--help-all"
+MANY_OPTIONS = 20
+"""Commands with more options than this hide the advanced ones until --help-all."""
+
+MAX_WIDTH, MIN_WIDTH = 100, 40
+MAX_NAME_WIDTH = 26
+"""A longer option gets a line to itself, so that it does not squeeze the texts of the others."""
+
+METAVARS = {int: "INT", float: "FLOAT", str: "NAME", Path: "PATH", bool: ""}
+OTHER_OPTIONS = "Options"
+
+Decorated = TypeVar("Decorated", bound=Callable[..., None])
+Entry = tuple[str, str]
+"""A name and its text, which become a line or several."""
+
+
+def examples(*lines: str) -> Callable[[Decorated], Decorated]:
+    """Return a decorator that declares the examples at the end of a command's help."""
+
+    def decorate(command: Decorated) -> Decorated:
+        command.examples = lines  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+class HelpCommand(TyperCommand):
+    """A command that draws its own help."""
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The examples that the command was declared with."""
+        return getattr(self.callback, "examples", ())
+
+    def hidden_options(self) -> set[str]:
+        """Return the names of the options that only --help-all shows."""
+        if len(self.params) <= MANY_OPTIONS:
+            return set()
+        return set(getattr(self.callback, "advanced", ()))
+
+    def get_help_option_names(self, ctx: "Context") -> list[str]:
+        """Return the options that show help; short commands accept --help-all, too."""
+        return [*super().get_help_option_names(ctx), HELP_ALL]
+
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        """Parse the command line; both kinds of help are one option, so note which was typed."""
+        ctx.meta[HELP_ALL] = HELP_ALL in args
+        return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Write the help text."""
+        hidden = set() if ctx.meta.get(HELP_ALL) else self.hidden_options()
+        shown = [param for param in self.params if param.name not in hidden]
+        sections = _option_sections(shown, _annotations(self.callback))
+        usage = " ".join([ctx.command_path, "[OPTIONS]", *map(_usage, _arguments(self.params))])
+        lines = [*_opening(usage, self.help), *_section_lines(sections)]
+        if self.examples:
+            lines += ["", _title("Examples"), *_example_lines(self.examples)]
+        if hidden:
+            lines += ["", f"{len(hidden)} more options: {ctx.command_path} {HELP_ALL}"]
+        formatter.write("\n".join(lines) + "\n")
+
+
+class HelpGroup(TyperGroup):
+    """A group of commands that draws its own help: commands under headings."""
+
+    def format_help(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        """Write the help text."""
+        sections: dict[str, list[Entry]] = {}
+        for name, command in self.commands.items():
+            if not command.hidden:
+                heading = getattr(command, "rich_help_panel", None)
+                heading = heading if isinstance(heading, str) else "Commands"
+                sections.setdefault(heading, []).append((name, _first_sentence(command.help)))
+        # Typer's own --help is not among the params
+        sections |= _option_sections(self.params, {})
+        lines = _opening(f"{ctx.command_path} COMMAND [OPTIONS]", self.help)
+        lines += [*_section_lines(sections), ""]
+        lines += wrap(
+            f"Options and examples of a command: {ctx.command_path} COMMAND --help", _width()
+        )
+        formatter.write("\n".join(lines) + "\n")
+
+
+class CommandLine(typer.Typer):
+    """A group of commands, all of which draw their own help."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(cls=HelpGroup, no_args_is_help=True, **options)
+
+    def command(self, *arguments: Any, **options: Any) -> Callable[[Decorated], Decorated]:
+        """Return a decorator that adds a command, as Typer's does."""
+        return super().command(*arguments, **{"cls": HelpCommand, **options})
+
+
+def _opening(usage: str, text: str | None) -> list[str]:
+    lines = wrap(f"Usage: {usage}", _width(), subsequent_indent=" " * 7, break_on_hyphens=False)
+    for paragraph in inspect.cleandoc(text or "").split("\n\n"):
+        lines += ["", *wrap(paragraph, _width(), break_on_hyphens=False)]
+    return lines
+
+
+def _option_sections(
+    params: "Iterable[Parameter]", annotations: dict[str, object]
+) -> dict[str, list[Entry]]:
+    """Return what is shown of arguments and options, by group and in the order of the groups."""
+    params = [param for param in params if not getattr(param, "hidden", False)]
+    sections = {}
+    arguments = _arguments(params)
+    if arguments:
+        sections["Arguments"] = [(_usage(param), _text(param)) for param in arguments]
+    by_group: dict[str, list[Entry]] = {}
+    for param in params:
+        if param not in arguments:
+            group = getattr(param, "rich_help_panel", None) or OTHER_OPTIONS
+            entry = _option_name(param, annotations.get(str(param.name))), _text(param)
+            by_group.setdefault(group, []).append(entry)
+    order = [*GROUPS, *(group for group in by_group if group not in GROUPS)]
+    return sections | {group: by_group[group] for group in order if group in by_group}
+
+
+def _arguments(params: "Iterable[Parameter]") -> "list[Parameter]":
+    return [param for param in params if param.param_type_name == "argument"]
+
+
+def _usage(argument: "Parameter") -> str:
+    """Return an argument as it is typed: FILE, [FILE], FILE... or [FILE]..."""
+    name = (argument.metavar or str(argument.name).upper()).strip("[]….")
+    name = name if argument.required else f"[{name}]"
+    return name if argument.nargs == 1 else f"{name}..."
+
+
+def _option_name(option: "Parameter", annotation: object) -> str:
+    """Return an option as it is typed: its flags, short ones first, and what stands for a value."""
+    short = [flag for flag in option.opts if not flag.startswith("--")]
+    # further long ones are former names, which still work
+    long = [flag for flag in option.opts if flag.startswith("--")][:1]
+    names = ", ".join([*short, *long])
+    if getattr(option, "is_flag", False):
+        return "/".join([names, *option.secondary_opts[:1]])
+    return f"{names} {option.metavar or _metavar(annotation)}".rstrip()
+
+
+def _metavar(annotation: object) -> str:
+    """Return the word for a value of this type; of a list, for one of its values."""
+    if get_origin(annotation) in (Annotated, list, Union, UnionType):
+        kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+        return _metavar(kinds[0])
+    return METAVARS.get(annotation, "NAME") if isinstance(annotation, type) else "NAME"
+
+
+def _annotations(function: Callable[..., object] | None) -> dict[str, object]:
+    if function is None:
+        return {}
+    parameters = inspect.signature(function).parameters
+    return {name: parameter.annotation for name, parameter in parameters.items()}
+
+
+def _text(param: "Parameter") -> str:
+    """Return the help of an argument or option, with its default where there is one to show."""
+    text = str(getattr(param, "help", None) or "")
+    if param.required:
+        # a usage line shows already which arguments are required
+        return text if param.param_type_name == "argument" else f"{text} [required]".strip()
+    default = _default(param)
+    # non-breaking spaces keep a short default on one line
+    space = " " if len(default) > MAX_NAME_WIDTH else "\xa0"
+    return f"{text} [default:{space}{default}]" if default else text
+
+
+def _default(param: "Parameter") -> str:
+    value = param.default
+    if isinstance(value, bool):
+        names = param.opts if value else param.secondary_opts
+        return names[0].lstrip("-") if param.secondary_opts else ""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value))
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "" if value is None or callable(value) else str(value)
+
+
+def _first_sentence(text: str | None) -> str:
+    return " ".join(inspect.cleandoc(text or "").split("\n\n")[0].split())
+
+
+def _section_lines(sections: dict[str, list[Entry]]) -> Iterator[str]:
+    """Yield the lines of all sections, whose texts begin in one column."""
+    limit = min(MAX_NAME_WIDTH, _width() // 3)
+    names = [name for entries in sections.values() for name, _ in entries if len(name) <= limit]
+    column = max(map(len, names), default=limit) + 4
+    for title, entries in sections.items():
+        yield ""
+        yield _title(title)
+        for name, text in entries:
+            yield from _entry_lines(name, text, column)
+
+
+def _entry_lines(name: str, text: str, column: int) -> list[str]:
+    lines = wrap(text, _width() - column, break_on_hyphens=False)
+    lines = [line.replace("\xa0", " ") for line in lines]
+    if not lines or len(name) + 4 > column:
+        return [f"  {name}", *(f"{'':{column}}{line}" for line in lines)]
+    first, *more = lines
+    return [f"{f'  {name}':{column}}{first}", *(f"{'':{column}}{line}" for line in more)]
+
+
+def _example_lines(lines: Sequence[str]) -> Iterator[str]:
+    """Yield examples, with a backslash where one must go on in the next line."""
+    for example in lines:
+        parts = wrap(
+            example,
+            _width() - 4,
+            subsequent_indent=" " * 4,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        # a line may be as long as the terminal is wide where no backslash has to follow
+        parts = [example] if len(example) <= _width() - 2 else parts
+        yield from (f"  {part} \\" for part in parts[:-1])
+        yield f"  {parts[-1]}"
+
+
+def _title(text: str) -> str:
+    is_plain = not sys.stdout.isatty() or os.environ.get("NO_COLOR")
+    return text if is_plain else typer.style(text, bold=True)
+
+
+def _width() -> int:
+    """Return the width of the terminal, or what COLUMNS says; 80 in a pipe."""
+    return max(MIN_WIDTH, min(MAX_WIDTH, shutil.get_terminal_size().columns))
