@@ -1,4 +1,4 @@
-"""Every score declared once (`registry.py`), and the formulas: numbers in, numbers out.
+"""Score formulas (numbers in, numbers out), and the registry that declares every score once.
 
-Results and other files are not read here.
+Nothing here reads results or other files; `pipeline` does.
 """

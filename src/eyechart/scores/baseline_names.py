@@ -1,6 +1,6 @@
-"""The names of the built-in tables of errors that CE divides by; `baseline_tables` has the tables.
+"""Names of the built-in baseline tables for CE; the tables are in `baseline_tables`.
 
-Nothing slow is imported here: the command line lists them.
+Imports nothing slow, because the command line lists these names at every start.
 """
 
 ALEXNET, NOC_ALEXNET = "alexnet", "noc-alexnet"

@@ -1,6 +1,6 @@
-"""The errors that corruption errors are divided by: built-in tables, or measured by the user.
+"""Baseline errors that corruption errors are divided by: built-in tables or measured by the user.
 
-A baseline measured by the user is the same record, without a claim about pictures.
+A baseline measured by the user is the same record without an image set.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,23 +28,34 @@ from eyechart.suites.catalogue import list_corruptions
 from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 
 IMAGENET, ROBUSTBENCH = "imagenet-val", "robustbench-5000"
-"""Sets of images that built-in tables were measured on."""
+"""Image sets that the built-in tables were measured on."""
 
 Error = float | Sequence[float] | Mapping[int, float] | FloatArray
-"""An error share 0…1: the mean over severities, or one for each severity 1…5."""
+"""Error rate in [0, 1]: the mean over severities, or one value per severity 1…5."""
 
 Errors = Mapping[str, Error]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Errors to divide by, as shares 0…1, by corruption: the mean over the five severities.
+    """Baseline error rates by corruption, in [0, 1], each the mean over the five severities.
 
-    `clean`: its error on clean pictures, which relative corruption errors need. `corruptions`:
-    those that the mean is taken over; all of `errors` if there are none. `suites`: where the
-    errors were measured, empty for a baseline measured by the user. `relative`: whether the
-    suite's published score is the relative form. `saved`: whether they were measured on files of
-    JPEG quality 85. `images`: the image set that a published table was measured on.
+    Attributes:
+        name: Name in tables and titles.
+        errors: Mean error rate of each corruption.
+        clean: Error rate on clean images; relative corruption errors need it.
+        corruptions: Corruptions that the mCE averages over; all of `errors` if empty.
+        suites: Suites the errors were measured on; empty for a baseline measured by the user.
+        source: Citation.
+        relative: Whether the suite's published score is the relative mCE.
+        saved: Whether the errors were measured on images stored as JPEG with quality 85.
+        images: Image set that a published table was measured on.
+
+    Example:
+        >>> import eyechart as ec
+        >>> baseline = ec.Baseline("my-alexnet", {"fog": 0.8, "snow": 0.9}, clean=0.4)
+        >>> ec.corruption_error({"fog": 0.4}, baseline).values["fog"]
+        0.5
     """
 
     name: str
@@ -59,15 +70,24 @@ class Baseline:
 
 
 def find_baseline(name: str, corruptions: Iterable[str] = (), suite: str = "") -> Baseline:
-    """Return the built-in table of that name, or its sibling for other corruptions.
+    """Return the built-in table with this name, or its sibling for other corruptions.
 
-    AlexNet's errors were published suite by suite: "alexnet" for corruptions of ImageNet-NOC is
-    the table "noc-alexnet". Only tables of the same images are siblings. `corruptions`: what the
-    table must hold, `suite`: what it must be of; the table that is named where none does.
+    AlexNet's errors were published suite by suite: "alexnet" for corruptions of ImageNet-NOC is the
+    table "noc-alexnet". Only tables of the same image set are siblings.
+
+    Args:
+        name: Name of a built-in table.
+        corruptions: Corruptions that the table must contain.
+        suite: Suite that the table must belong to, if any.
+
+    Returns:
+        The first table that satisfies both; the named table if none does.
     """
     if name not in built_in():
         raise unknown_name("baseline", name, built_in())
     named, wanted = built_in()[name], set(corruptions)
+    # The named table comes first, so that a sibling is used only where the named one does not
+    # apply.
     for table in (named, *siblings(named)):
         if (not suite or suite in table.suites) and wanted <= set(table.errors):
             return table
@@ -75,16 +95,16 @@ def find_baseline(name: str, corruptions: Iterable[str] = (), suite: str = "") -
 
 
 def siblings(table: Baseline) -> list[Baseline]:
-    """Return the other built-in tables of errors on the same images."""
+    """Return the other built-in tables measured on the same image set."""
     rest = (other for other in built_in().values() if other is not table)
     return [other for other in rest if other.images == table.images]
 
 
 def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
-    """Return a built-in table for corruptions of one suite or of several.
+    """Return a built-in table for corruptions of one suite or several.
 
-    Those of several suites are looked up in the tables of the same images; what comes back is
-    called after all of them ("alexnet + noc-alexnet") and has just these corruptions.
+    Corruptions of several suites are looked up in the tables of the same image set. The joined
+    table contains only these corruptions and is named after its parts ("alexnet + noc-alexnet").
     """
     named = find_baseline(name, corruptions)
     if set(corruptions) <= set(named.errors):
@@ -110,7 +130,7 @@ def joined_baseline(name: str, corruptions: Sequence[str]) -> Baseline:
 
 
 def as_baseline(baseline: Baseline | str | Errors, corruptions: Iterable[str] = ()) -> Baseline:
-    """Return the built-in table of that name, the baseline itself, or one made of errors."""
+    """Convert a name or a mapping of errors to a `Baseline`; return a `Baseline` unchanged."""
     if isinstance(baseline, Baseline):
         return baseline
     if isinstance(baseline, str):
@@ -125,7 +145,21 @@ def measured_baseline(
     corruptions: Sequence[str] = (),
     source: str = "",
 ) -> Baseline:
-    """Return a baseline of a model's or people's own errors, measured on the same pictures."""
+    """Return a baseline from error rates of a model or of humans, measured on the same images.
+
+    Args:
+        name: Name of the baseline in tables.
+        errors: Error rate in [0, 1] by corruption: one number, or five (severities 1…5).
+        clean: Error rate on clean images; relative corruption errors need it.
+        corruptions: Corruptions that the mCE averages over; all if empty.
+        source: Citation.
+
+    Example:
+        >>> import eyechart as ec
+        >>> baseline = ec.measured_baseline("vgg", {"fog": [0.2, 0.3, 0.4, 0.5, 0.6], "snow": 0.5})
+        >>> {name: round(error, 3) for name, error in baseline.errors.items()}
+        {'fog': 0.4, 'snow': 0.5}
+    """
     start = None if clean is None else as_share(clean, "clean")
     chosen = as_texts(corruptions, "corruptions")
     return Baseline(
@@ -134,7 +168,7 @@ def measured_baseline(
 
 
 def mean_errors(errors: Errors, role: str = "errors") -> dict[str, float]:
-    """Return the error of each corruption, the mean over severities where there are five."""
+    """Return the error rate of each corruption, averaged over severities where there are five."""
     if not isinstance(errors, Mapping) or not errors:
         raise UsageError(f"{role} must map names of corruptions to error shares 0…1.")
     return {
@@ -154,8 +188,9 @@ def _mean_error(value: Error, name: str, role: str) -> float:
     if isinstance(value, int | float | str | bytes) or not isinstance(value, Iterable):
         return as_share(value, subject)
     if getattr(value, "ndim", 1) == 0:
-        # one number of NumPy's or torch's
+        # 0-dimensional arrays of NumPy and torch are Iterable by type but cannot be iterated over.
         return as_share(cast(Any, value).item(), subject)
+    # One more than needed is read, so that a sixth value is noticed and endless iterators end.
     shares = list(islice(value, len(SEVERITIES) + 1))
     if len(shares) != len(SEVERITIES):
         raise UsageError(f"{subject} must be one number or five, one for each severity.")
@@ -163,9 +198,9 @@ def _mean_error(value: Error, name: str, role: str) -> float:
 
 
 def as_share(value: object, subject: str) -> float:
-    """Return a share 0…1 as a number; refuse percent, NaN and what is no number."""
+    """Return a number in [0, 1]; raise a UsageError for percentages, NaN and non-numbers."""
     number = as_number(value, subject)
-    if not 0 <= number <= 1:  # NaN fails as well
+    if not 0 <= number <= 1:  # NaN fails this comparison, too
         hint = ": divide percent by 100" if number > 1 else ""
         raise UsageError(f"{subject} must be a share between 0 and 1, got {number}{hint}.")
     return number
@@ -206,12 +241,12 @@ _TABLES = (
         images=ROBUSTBENCH,
     ),
 )
-"""The built-in tables, but for their errors."""
+"""The built-in tables without their errors, which `built_in` reads from a CSV file."""
 
 
 @cache
 def built_in() -> Mapping[str, Baseline]:
-    """Return the built-in tables, by name."""
+    """Return the built-in tables by name."""
     errors: dict[str, dict[str, float]] = {}
     for row in packaged_rows("eyechart.scores", "data", "baselines.csv"):
         errors.setdefault(row["baseline"], {})[row["corruption"]] = float(row["error"])
@@ -220,7 +255,7 @@ def built_in() -> Mapping[str, Baseline]:
 
 def _filled(table: Baseline, errors: dict[str, float]) -> Baseline:
     clean, suite = errors.pop("clean"), table.suites[0]
-    # the extras of a suite do not enter its mean
+    # A suite's extra corruptions are not part of its published mean.
     corruptions = list_corruptions(suite) if suite in PUBLISHED else list(errors)
     return replace(
         table, errors=MappingProxyType(errors), clean=clean, corruptions=tuple(corruptions)

@@ -1,6 +1,6 @@
-"""Corruption errors: a model's errors as shares of a baseline's, and their mean, the mCE.
+"""Corruption errors (CE): error rates divided by a baseline's, and their mean, the mCE.
 
-Only numbers come in; `baselines` has the published tables and says where they hold.
+Only formulas; the published tables and the rules for using them are in `baseline_tables`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,14 +23,23 @@ from eyechart.stats.intervals import CONFIDENCE, percentile_interval
 from eyechart.suites.catalogue import list_corruptions
 
 ROUNDING = 1e-9
-"""Differences of errors below this are none: two sums of the same numbers differ by 1e-16."""
+"""Differences of errors below this count as 0: sums of the same numbers differ by about 1e-16."""
 
 
 @dataclass(frozen=True)
 class CorruptionErrors:
-    """Corruption errors as shares of the baseline's: 0.767 where a table prints 76.7.
+    """Corruption errors as ratios to the baseline: 0.767 where a paper's table prints 76.7.
 
-    `relative`: whether both sides are what corruption adds to the clean error.
+    Attributes:
+        values: Corruption error by corruption.
+        relative: Whether the clean error was subtracted from both sides.
+        baseline: The baseline in the denominator.
+
+    Example:
+        >>> import eyechart as ec
+        >>> errors = ec.corruption_error({"fog": 0.4}, {"fog": 0.8})
+        >>> errors.values, errors.relative
+        ({'fog': 0.5}, False)
     """
 
     values: Mapping[str, float]
@@ -40,35 +49,45 @@ class CorruptionErrors:
 
 @dataclass(frozen=True)
 class MeanCorruptionError:
-    """The mean of corruption errors (mCE, or relative mCE), and what it is the mean of."""
+    """Mean corruption error (mCE or relative mCE) with the corruption errors it averages.
+
+    Attributes:
+        value: The mean, as a ratio: 0.767 where a paper's table prints 76.7.
+        by_corruption: The corruption errors.
+
+    Example:
+        >>> import eyechart as ec
+        >>> mce = ec.mean_corruption_error({"fog": 0.4, "snow": 0.6}, {"fog": 0.8, "snow": 0.8})
+        >>> round(mce.value, 3), mce.title
+        (0.625, 'mCE (baseline given errors)')
+    """
 
     value: float
     by_corruption: CorruptionErrors
 
     @property
     def relative(self) -> bool:
-        """Whether it is the relative form."""
+        """Whether this is the relative mCE."""
         return self.by_corruption.relative
 
     @property
     def baseline(self) -> Baseline:
-        """What it is relative to."""
+        """The baseline in the denominator."""
         return self.by_corruption.baseline
 
     @property
     def title(self) -> str:
-        """What the number is, for a table's head: "mCE (baseline alexnet)"."""
+        """Column title, such as "mCE (baseline alexnet)"."""
         return f"{'relative mCE' if self.relative else 'mCE'} (baseline {self.baseline.name})"
 
 
 @dataclass(frozen=True, eq=False)
 class ResampledErrors:
-    """Corruption errors of each replicate, and their means, as arrays (B,).
+    """Corruption errors and their mean for each bootstrap replicate, as arrays of shape (B,).
 
-    A replicate in which the baseline's denominator is not positive is NaN. Where that is so in more
-    of them than either tail of an interval holds, the denominator's own interval includes 0, the
-    ratio may be anything (as Fieller's interval is then unbounded), and its interval is
-    undetermined: (NaN, NaN). Otherwise it is bounded.
+    A replicate whose baseline denominator is not positive is NaN. If there are more of these than
+    one tail of an interval holds, the interval of the denominator itself includes 0 and the ratio
+    is unbounded (as is Fieller's interval); the interval is then (NaN, NaN).
     """
 
     values: Mapping[str, FloatArray]
@@ -77,11 +96,11 @@ class ResampledErrors:
     baseline: Baseline
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the percentile interval of the mean; (NaN, NaN) if it is undetermined."""
+        """Return the percentile interval of the mean; (NaN, NaN) if it is unbounded."""
         return percentile_interval(self.mean, level)
 
     def intervals(self, level: float = CONFIDENCE) -> dict[str, tuple[float, float]]:
-        """Return the percentile interval of each one; (NaN, NaN) where it is undetermined."""
+        """Return the percentile interval of each corruption; (NaN, NaN) where it is unbounded."""
         return {name: percentile_interval(drawn, level) for name, drawn in self.values.items()}
 
 
@@ -91,12 +110,30 @@ def corruption_error(
     clean: float | None = None,
     relative: bool = False,
 ) -> CorruptionErrors:
-    """Return the corruption error of each corruption, as a share of the baseline's.
+    """Return the corruption error of each corruption, as a ratio to the baseline.
 
-    CE = Σ E(s) / Σ E_b(s) over the five severities s; relative, Σ (E(s) − E_clean) divided by
-    Σ (E_b(s) − E_b,clean). `baseline`: a built-in name ("alexnet", "noc-alexnet",
-    "robustbench-alexnet"), a `Baseline`, or errors of the same kind as `errors`. A built-in table
-    is looked up by the suite of the corruptions. `clean`: the model's own error on clean images.
+    CE = Σ E(s) / Σ E_b(s) over the five severities s. The relative form is Σ (E(s) − E_clean) / Σ
+    (E_b(s) − E_b,clean) (Hendrycks & Dietterich 2019).
+
+    Args:
+        errors: Error rates in [0, 1] by corruption: the mean over severities, or one per severity.
+        baseline: A built-in name ("alexnet", "noc-alexnet", "robustbench-alexnet"), a `Baseline`,
+            or error rates in the form of `errors`. A built-in table is looked up by suite.
+        clean: The model's error rate on clean images; needed for the relative form.
+        relative: Whether to return relative corruption errors.
+
+    Raises:
+        UsageError: If a corruption is missing from the baseline, or its denominator is not
+            positive.
+
+    Example:
+        >>> import eyechart as ec
+        >>> errors = {"fog": 0.6, "snow": 0.45}
+        >>> baseline = ec.measured_baseline("alexnet", {"fog": 0.8, "snow": 0.9}, clean=0.4)
+        >>> ec.corruption_error(errors, baseline).values["snow"]
+        0.5
+        >>> round(ec.corruption_error(errors, baseline, clean=0.2, relative=True).values["fog"], 3)
+        1.0
     """
     mean_by_corruption = mean_errors(errors)
     table = as_baseline(baseline, mean_by_corruption)
@@ -106,6 +143,7 @@ def corruption_error(
     values = {}
     for name, error in mean_by_corruption.items():
         below = table.errors[name] - base_start
+        # Relative denominators can be 0 or negative: a corruption may lower the baseline's error.
         if not below > ROUNDING:
             raise _no_denominator(name, table, relative)
         values[name] = (error - start) / below
@@ -119,12 +157,25 @@ def mean_corruption_error(
     relative: bool = False,
     corruptions: Sequence[str] | None = None,
 ) -> MeanCorruptionError:
-    """Return the mean corruption error, as a share: 0.767 where a table prints 76.7.
+    """Return the mean corruption error (mCE), as a ratio: 0.767 where a paper's table prints 76.7.
 
-    The mean is over the corruptions of the baseline's suite (15 for "alexnet", 8 for
-    "noc-alexnet", 15 or, for 3D Common Corruptions, 12 for "robustbench-alexnet"), and `errors`
-    must hold just these; or over `corruptions`. ImageNet-NOC's published score is the relative
-    form.
+    The mean is over the corruptions of the baseline's suite (15 for "alexnet", 8 for "noc-alexnet",
+    15 for "robustbench-alexnet", or 12 for 3D Common Corruptions) or over `corruptions`.
+    ImageNet-NOC's published score is the relative form.
+
+    Args:
+        errors: Error rates in [0, 1] by corruption. Without `corruptions`, exactly those of the
+            mean.
+        baseline: As in `corruption_error`.
+        clean: The model's error rate on clean images; needed for the relative form.
+        relative: Whether to return the relative mCE.
+        corruptions: Corruptions to average over.
+
+    Example:
+        >>> import eyechart as ec
+        >>> baseline = ec.measured_baseline("alexnet", {"fog": 0.8, "snow": 0.9})
+        >>> round(ec.mean_corruption_error({"fog": 0.6, "snow": 0.45}, baseline).value, 3)
+        0.625
     """
     table = _table(baseline, errors, corruptions)
     chosen = _chosen(errors, table, corruptions)
@@ -144,10 +195,25 @@ def mean_corruption_error_replicates(
     baseline_errors: Mapping[str, FloatArray] | None = None,
     baseline_clean: FloatArray | None = None,
 ) -> ResampledErrors:
-    """Return corruption errors of resampled pictures: arrays (B,) of errors in, arrays (B,) out.
+    """Return corruption errors and mCE for bootstrap replicates: arrays (B,) in, arrays (B,) out.
 
-    Each error is the mean over severities. `baseline_errors` and `baseline_clean`: the baseline's
-    own errors, resampled with the same weights; without them its table is taken as it is.
+    Args:
+        errors: Replicates of each error rate, averaged over severities.
+        baseline: As in `corruption_error`.
+        clean: Replicates of the clean error rate; needed for the relative form.
+        relative: Whether to return relative errors.
+        corruptions: Corruptions to average over.
+        baseline_errors: Replicates of the baseline's error rates, resampled with the same weights;
+            without them the baseline's table is used as constants.
+        baseline_clean: Replicates of the baseline's clean error rate.
+
+    Example:
+        >>> import eyechart as ec
+        >>> import numpy as np
+        >>> errors = {"fog": np.array([0.4, 0.5]), "snow": np.array([0.4, 0.3])}
+        >>> replicates = ec.mean_corruption_error_replicates(errors, {"fog": 0.8, "snow": 0.8})
+        >>> replicates.mean.round(3).tolist()
+        [0.5, 0.5]
     """
     table = _table(baseline, errors, corruptions)
     chosen = _chosen(errors, table, corruptions)
@@ -165,6 +231,7 @@ def mean_corruption_error_replicates(
         start = _replicates(clean, "clean")
         if baseline_clean is not None:
             base_start = _replicates(baseline_clean, "baseline_clean")
+        # Errors and clean error of the baseline must be resampled with the same weights.
         elif baseline_errors is not None:
             raise _no_clean("the baseline's resampled")
         else:
@@ -183,7 +250,14 @@ def mean_corruption_error_replicates(
 
 
 def check_same_baseline(results: Iterable[CorruptionErrors | MeanCorruptionError]) -> None:
-    """Refuse results that cannot stand in one table: different baselines, forms or corruptions."""
+    """Raise a UsageError if results are not comparable: other baselines, forms or corruptions.
+
+    Example:
+        >>> import eyechart as ec
+        >>> first = ec.corruption_error({"fog": 0.4}, {"fog": 0.8})
+        >>> second = ec.corruption_error({"fog": 0.5}, {"fog": 0.8})
+        >>> ec.check_same_baseline([first, second])
+    """
     first: CorruptionErrors | None = None
     for result in as_list(results, "results"):
         errors = result.by_corruption if isinstance(result, MeanCorruptionError) else result
@@ -217,7 +291,7 @@ def _replicates(values: FloatArray, role: str) -> FloatArray:
 
 
 def _ratios(*parts: FloatArray | float) -> FloatArray:
-    """Return (first − second) / (third − fourth), NaN where that is not positive."""
+    """Return (first − second) / (third − fourth), NaN where the denominator is not positive."""
     try:
         error, start, base, base_start = np.broadcast_arrays(*parts)
     except ValueError:
@@ -226,7 +300,7 @@ def _ratios(*parts: FloatArray | float) -> FloatArray:
 
 
 def error_ratios(errors: FloatArray, baseline: FloatArray) -> FloatArray:
-    """Return errors as shares of the baseline's, NaN where that has none, up to rounding."""
+    """Return errors divided by the baseline's, NaN where those are 0 up to rounding."""
     ratios: FloatArray = np.full(np.broadcast_shapes(errors.shape, baseline.shape), np.nan)
     np.divide(errors, baseline, out=ratios, where=baseline > ROUNDING)
     return ratios
@@ -243,7 +317,7 @@ def _table(
     errors: Mapping[str, object],
     corruptions: Sequence[str] | None,
 ) -> Baseline:
-    """Return the baseline of the corruptions that a mean is over."""
+    """Return the baseline for the corruptions to average over."""
     if not isinstance(errors, Mapping) or not errors:
         raise UsageError("errors must map names of corruptions to error shares 0…1.")
     names = as_texts(errors if corruptions is None else corruptions, "corruptions")
@@ -253,7 +327,7 @@ def _table(
 def _chosen(
     errors: Mapping[str, object], table: Baseline, corruptions: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the corruptions that the mean is over; all are there, and no other is."""
+    """Return the corruptions to average over, after checking that `errors` has exactly these."""
     chosen = as_texts(corruptions, "corruptions") if corruptions is not None else ()
     chosen = chosen or tuple(table.corruptions or table.errors)
     _check_known(chosen, table)
@@ -264,6 +338,8 @@ def _chosen(
             f" {', '.join(missing)}."
         )
     extra = [name for name in errors if name not in chosen]
+    # A baseline without a list of corruptions must not let ImageNet-C's extra corruptions into the
+    # mean either: they enter it only when named.
     if not extra and not table.corruptions:
         extra = [name for name in list_corruptions("imagenet-c-extra") if name in chosen]
     if extra and not corruptions:

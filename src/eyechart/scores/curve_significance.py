@@ -1,4 +1,4 @@
-"""Whether two curves differ by more than chance: overlapping intervals, and bootstrap tests."""
+"""Tests of whether two curves differ: overlap of intervals, and bootstrap tests."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,11 @@ from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_int
 from eyechart.stats.p_values import bootstrap_p_value
 
 GRID = np.linspace(0, 1, 401)
-"""The visual changes at which curves are compared point by point."""
+"""Visual changes at which curves are compared pointwise."""
 
 TOUCHING = 1e-6
-"""Intervals less apart than this touch: curves meet their anchors no more closely."""
+"""Intervals closer than this count as overlapping: fits meet their anchors only up to this error.
+"""
 
 
 class Lead(Record):
@@ -28,50 +29,50 @@ class Lead(Record):
     end: float
     """Δv at which the range ends."""
     who: str
-    """Who is ahead: "model" or "people"; between two corruptions "first" or "second"."""
+    """Who is ahead: "model" or "people"; for two corruptions "first" or "second"."""
 
 
 @dataclass(frozen=True, eq=False)
 class IntervalOverlap:
-    """Whether intervals of two curves overlap: those of the areas, and those at each of `GRID`."""
+    """Whether the intervals of two curves overlap: of their areas, and at each point of `GRID`."""
 
     areas: bool
     points: NDArray[np.bool_]
 
 
 class Difference(Record):
-    """First curve less second: of the areas, and the largest along the curves.
+    """First curve minus second: difference of the areas, and largest difference along the curves.
 
-    A p-value is how often chance alone makes a difference as large, either way.
+    P-values are two-sided.
     """
 
     area_difference: Real
     """Difference of the areas."""
     interval: tuple[Real, Real]
-    """Its 95 % interval."""
+    """95 % interval of the difference of the areas."""
     narrow_interval: tuple[Real, Real]
-    """Its 83 % interval."""
+    """83 % interval of the difference of the areas."""
     p_value: Real
     """P-value of the difference of the areas."""
     largest: Real
-    """The largest difference along the curves."""
+    """Largest absolute difference along the curves."""
     place: Real
-    """The visual change at which it is."""
+    """Visual change at which the difference is largest."""
     p_value_largest: Real
     """P-value of the largest difference."""
     paired: bool
-    """Whether replicates were paired by image."""
+    """Whether bootstrap replicates were paired by image."""
 
 
 def intervals_overlap(
     first: Curve, second: Curve, level: float = PUBLISHED_LEVEL
 ) -> IntervalOverlap:
-    """Return where the intervals of two curves overlap: the published rule, at 83 %.
+    """Return where the intervals of two curves overlap (the VCR paper's rule, at 83 %).
 
-    Two 83 % intervals that just touch mean p = 0.05 only if both curves are independent and have
-    the same standard error: 0.066 if one is twice the other, 0.106 at five times. Along a curve the
-    rule is used point by point, so that somewhere it fails by chance more often than that.
-    `difference` has neither flaw.
+    Two 83 % intervals that just touch correspond to p = 0.05 only if the curves are independent and
+    have equal standard errors; p is 0.066 at a ratio of 2 and 0.106 at a ratio of 5. The rule is
+    applied pointwise without correction, so that somewhere along a curve it finds a difference by
+    chance more often than that. `difference` has neither flaw.
     """
     check_comparable(first, second)
     (low, high), (other_low, other_high) = first.interval(level), second.interval(level)
@@ -80,7 +81,7 @@ def intervals_overlap(
 
 
 def apart_ranges(first: Curve, second: Curve, level: float, names: tuple[str, str]) -> list[Lead]:
-    """Return the ranges between points of `GRID` where intervals do not overlap, and who leads."""
+    """Return the ranges of `GRID` where the intervals do not overlap, and who is ahead there."""
     above, below = _apart(first, second, level)
     return leads_at(GRID, above, below, names)
 
@@ -91,7 +92,7 @@ def leads_at(
     second_ahead: NDArray[np.bool_],
     names: tuple[str, str],
 ) -> list[Lead]:
-    """Return the unbroken ranges of places where one is ahead, in order."""
+    """Return the contiguous ranges in which one of the two is ahead, in order of Δv."""
     leads = [
         Lead(start=start, end=end, who=name)
         for ahead, name in zip((first_ahead, second_ahead), names, strict=True)
@@ -101,7 +102,9 @@ def leads_at(
 
 
 def unbroken_ranges(places: FloatArray, holds: NDArray[np.bool_]) -> list[tuple[float, float]]:
-    """Return the first and the last of each row of neighbouring places where something holds."""
+    """Return the first and last place of each contiguous range in which `holds` is true."""
+    # Padding with False makes every run start and end inside the array, so that turns come in
+    # pairs.
     turns = np.flatnonzero(np.diff(np.r_[False, holds, False].astype(int)))
     return [
         (float(places[start]), float(places[end - 1]))
@@ -110,13 +113,17 @@ def unbroken_ranges(places: FloatArray, holds: NDArray[np.bool_]) -> list[tuple[
 
 
 def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
-    """Return how two curves differ, with bootstrap tests of the area and of the largest difference.
+    """Return how two curves differ, with bootstrap tests of the areas and the largest difference.
 
-    Each test asks how often resampled differences are as far from the one found as that is from
-    none. The largest difference is sought where both curves were observed, between curves that are
-    equally smooth. `paired`: both answered
-    for the same clusters, such as two models for the same pictures, and are resampled with the same
-    weights; that needs curves fitted with the same clusters, seed and number of replicates.
+    A p-value is the share of bootstrap replicates whose difference deviates from the observed
+    difference by at least as much as the observed one deviates from 0. The largest difference is
+    sought where both curves were observed, after both are brought to the same smoothing.
+
+    Args:
+        first: A curve.
+        second: A curve with the same density.
+        paired: Whether both curves are of the same clusters (two models on the same images) and
+            share bootstrap weights. This needs equal clusters, seed and number of replicates.
     """
     check_comparable(first, second)
     order, other_order = pair_orders(first, second, paired)
@@ -140,7 +147,7 @@ def difference(first: Curve, second: Curve, paired: bool = False) -> Difference:
 def check_comparable(
     first: Curve, second: Curve, names: tuple[str, str] = ("first", "second")
 ) -> None:
-    """Refuse what is no curve, and curves whose areas are weighted by different densities."""
+    """Raise a UsageError unless both are curves with the same density."""
     for name, curve in zip(names, (first, second), strict=True):
         if not isinstance(curve, Curve):
             raise UsageError(f"{name} must be a Curve of fit_curve, got {type(curve).__name__}.")
@@ -151,10 +158,11 @@ def check_comparable(
 
 
 def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[IntArray, IntArray]:
-    """Return which replicates of both curves make pairs, one to one.
+    """Return the orders in which the replicates of two curves form pairs.
 
-    Pairs share their clusters' weights if `paired`; otherwise they are independent, although both
-    curves may have been resampled with the same random numbers: one side is put in another order.
+    With `paired`, replicates that share cluster weights form a pair. Otherwise the second order is
+    shuffled: both curves may have been resampled with the same random numbers, and pairs must be
+    independent.
     """
     if paired and not first.draws.pairs_with(second.draws):
         raise UsageError(
@@ -169,14 +177,17 @@ def pair_orders(first: Curve, second: Curve, paired: bool) -> tuple[IntArray, In
 def resampled_gaps(
     first: Curve, second: Curve, paired: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return first less second at places that both observed; what chance adds to it; the places.
+    """Return the difference of two curves, its bootstrap deviations, and where it was evaluated.
 
-    The second has a column for each pair of resampled curves. Both curves are made as smooth as the
-    rougher one: different smoothing alone makes equal truths look different.
+    Returns:
+        First minus second, (n_places,); bootstrap difference minus that, (n_places, n_pairs); and
+            the visual changes observed by both, (n_places,).
     """
     places = GRID[first.is_observed(GRID) & second.is_observed(GRID)]
     if not len(places):
         raise UsageError("The curves have no range of visual change that both observed.")
+    # Both curves get the smoothing of the rougher one: with smoothing chosen per curve, the test
+    # found a difference between equal truths in up to 10 % of simulated sets (docs/decisions.md).
     smoothing = min(first.smoothing, second.smoothing)
     first, second = first.smoothed(smoothing), second.smoothed(smoothing)
     order, other_order = pair_orders(first, second, paired)
@@ -188,8 +199,8 @@ def resampled_gaps(
 def _apart(
     first: Curve, second: Curve, level: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return, for each point of the grid, whether the first is above the second, and below it."""
+    """Return for each point of `GRID` whether the first is above the second, and whether below."""
     (low, high), (other_low, other_high) = first.band(GRID, level), second.band(GRID, level)
-    # what a curve does where nothing was observed is no evidence
+    # An extrapolated curve is no evidence of a difference.
     seen = first.is_observed(GRID) & second.is_observed(GRID)
     return seen & (low > other_high + TOUCHING), seen & (other_low > high + TOUCHING)

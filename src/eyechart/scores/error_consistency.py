@@ -1,6 +1,6 @@
-"""Error consistency: whether two observers err on the same pictures, beyond what chance explains.
+"""Error consistency: do two observers err on the same images more often than chance explains?
 
-Cohen's κ of right and wrong answers (Geirhos et al., 2020), between models, people, or both.
+Cohen's κ of correct and incorrect responses (Geirhos et al. 2020), for models, humans, or both.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,31 @@ from eyechart.stats.intervals import percentile_interval
 from eyechart.stats.kappa import agreement, cohen_kappa
 
 Labels = ArrayLike | None
-"""A name or number for each trial."""
+"""Name or number of each trial."""
 
 Rows = Sequence[ArrayLike] | NDArray[np.generic]
-"""A row for each observer: whether each trial was right."""
+"""One row per observer: 1 where the trial was correct, 0 where it was not."""
 
 
 @dataclass(frozen=True)
 class ErrorConsistency:
-    """κ with its intervals: 1 all errors alike, 0 as chance has it, below 0 less alike than that.
+    """Error consistency κ with its intervals: 1 for identical errors, 0 at chance level.
 
-    `observed`: the share of trials on which both are right or both wrong; `expected`: that share
-    if they erred independently. Over several pairs of observers or several conditions all three
-    are means, and `undefined` of them had no κ, for both were always right or always wrong.
-    `trials`: how many were compared.
+    For several pairs of observers or several conditions, κ, `observed` and `expected` are means.
+
+    Attributes:
+        kappa: κ with its 95 % and 83 % intervals.
+        observed: Share of trials on which both are correct or both incorrect.
+        expected: That share if the two erred independently.
+        trials: Number of trials compared.
+        undefined: Number of pairs and conditions without κ, because both observers were always
+            correct or always incorrect.
+
+    Example:
+        >>> import eyechart as ec
+        >>> result = ec.error_consistency([1, 1, 0, 0], [1, 1, 0, 1])
+        >>> result.observed, result.expected, result.trials
+        (0.75, 0.5, 4)
     """
 
     kappa: Estimate
@@ -53,12 +64,25 @@ def error_consistency(
     replicates: int = REPLICATES,
     seed: int = 0,
 ) -> ErrorConsistency:
-    """Return the error consistency of two observers: whether each was right, 0 or 1 by trial.
+    """Return the error consistency κ of two observers.
 
     κ = (observed − expected) / (1 − expected), with expected = p₁p₂ + (1 − p₁)(1 − p₂); NaN where
-    that is 1. A trial that one did not do is NaN. `clusters`: the picture of each trial, which are
-    resampled for the intervals; without it each trial is its own. `conditions`: κ is taken within
-    each, and averaged: over conditions of unequal difficulty all observers seem to agree.
+    expected is 1.
+
+    Args:
+        first: 1 for correct, 0 for incorrect, NaN for a trial that was not done.
+        second: The same trials by the other observer.
+        clusters: Image of each trial; images are resampled for the intervals. Without it, each
+            trial is its own cluster.
+        conditions: Condition of each trial; κ is computed within each condition and averaged, since
+            pooling conditions of unequal difficulty makes all observers seem to agree.
+        replicates: Number of bootstrap replicates.
+        seed: Seed of the bootstrap.
+
+    Example:
+        >>> import eyechart as ec
+        >>> ec.error_consistency([1, 1, 0, 0], [1, 1, 0, 1]).kappa.value
+        0.5
     """
     hits = _hits([first, second])
     return _over_pairs(
@@ -75,10 +99,21 @@ def error_consistency_with_people(
     replicates: int = REPLICATES,
     seed: int = 0,
 ) -> ErrorConsistency:
-    """Return the mean error consistency of a model and each of several people.
+    """Return the mean error consistency of a model with each of several humans.
 
-    `people`: a row for each person, a column for each trial of the model, NaN where it was not
-    shown. The rest is as in `error_consistency`.
+    Args:
+        model: 1 for correct, 0 for incorrect, by trial.
+        people: One row per human, one column per trial of the model, NaN where it was not shown.
+        clusters: As in `error_consistency`.
+        conditions: As in `error_consistency`.
+        replicates: Number of bootstrap replicates.
+        seed: Seed of the bootstrap.
+
+    Example:
+        >>> import eyechart as ec
+        >>> humans = [[1, 1, 0, 1], [1, 1, 0, 0]]
+        >>> ec.error_consistency_with_people([1, 1, 0, 0], humans).kappa.value
+        0.75
     """
     hits = _hits([model, *as_list(people, "people")])
     pairs = [(0, row) for row in range(1, len(hits))]
@@ -95,7 +130,20 @@ def error_consistency_of_people(
     replicates: int = REPLICATES,
     seed: int = 0,
 ) -> ErrorConsistency:
-    """Return the mean error consistency of all pairs of people: what a model can hope to reach."""
+    """Return the mean error consistency of all pairs of humans: the ceiling for a model.
+
+    Args:
+        people: One row per human, one column per trial, NaN where it was not shown.
+        clusters: As in `error_consistency`.
+        conditions: As in `error_consistency`.
+        replicates: Number of bootstrap replicates.
+        seed: Seed of the bootstrap.
+
+    Example:
+        >>> import eyechart as ec
+        >>> ec.error_consistency_of_people([[1, 1, 0, 0], [1, 1, 0, 1]]).kappa.value
+        0.5
+    """
     hits = _hits(as_list(people, "people"))
     pairs = list(combinations(range(len(hits)), 2))
     return _over_pairs(
@@ -120,6 +168,7 @@ def _over_pairs(
     condition = _numbered(conditions, trials, "conditions")
     if conditions is None:
         condition = np.zeros(trials, dtype=np.int64)
+    # Sums per cluster are enough for κ, so that a replicate is one matrix product with its weights.
     sums = _sums(hits, pairs, group, condition)
     totals = np.asarray(sums.sum(axis=1)).reshape(4, -1)
     compared = totals[0] > 0
@@ -148,7 +197,10 @@ def _sums(
     group: NDArray[np.int64],
     condition: NDArray[np.int64],
 ) -> csr_matrix:
-    """Return trials, hits of each and agreements, by (those four, pair, condition) and cluster."""
+    """Return a sparse matrix of sums: (quantity × pair × condition) by cluster.
+
+    The four quantities are trials, correct responses of each observer, and agreements.
+    """
     conditions = int(condition.max()) + 1
     rows, columns, values = [], [], []
     for index, (one, two) in enumerate(pairs):
@@ -164,7 +216,7 @@ def _sums(
 
 
 def _mean(kappas: FloatArray) -> FloatArray:
-    """Return the mean of those that there are, over the first axis; NaN if there is none."""
+    """Return the mean over the first axis, leaving out NaN; NaN if nothing is left."""
     known = ~np.isnan(kappas)
     count = known.sum(axis=0)
     total = np.where(known, kappas, 0).sum(axis=0)
@@ -173,6 +225,7 @@ def _mean(kappas: FloatArray) -> FloatArray:
 
 
 def _estimate(value: float, drawn: FloatArray) -> Estimate:
+    # A replicate in which every pair agrees on all trials has no κ and is left out of the interval.
     known = drawn[~np.isnan(drawn)]
     if not len(known):
         return Estimate.of(value, (np.nan, np.nan), (np.nan, np.nan), drawn)
@@ -194,7 +247,7 @@ def _hits(rows: Rows) -> FloatArray:
 
 
 def _numbered(labels: Labels, trials: int, role: str) -> NDArray[np.int64]:
-    """Return the number of each trial's label, in the order of their names."""
+    """Return the index of each trial's label among the sorted distinct labels."""
     if labels is None:
         return np.arange(trials)
     try:

@@ -1,4 +1,4 @@
-"""A model next to people: how much of their robustness it reaches, and where it is ahead."""
+"""Human-relative scores: HMRI, MRSI, and the ranges in which humans or the model are ahead."""
 
 from collections.abc import Iterable, Sequence
 
@@ -27,71 +27,105 @@ ROLES = ("human_curve", "model_curve")
 NAMES = ("people", "model")
 
 STEPS = 400
-"""Into how many steps of visual change pictures are put."""
+"""Number of steps on the axis of visual change that samples are rounded to."""
 
 
 class Areas(Record):
-    """The four areas over visual change 0 … 1 that HMRI and MRSI are ratios of."""
+    """The four areas over Δv in [0, 1] that HMRI and MRSI are ratios of."""
 
     human: float
-    """Below the human curve."""
+    """Area under the human curve."""
     model: float
-    """Below the model's curve."""
+    """Area under the model's curve."""
     human_ahead: float
-    """Between the curves where humans are ahead."""
+    """Area between the curves where humans are ahead."""
     model_ahead: float
-    """Between the curves where the model is ahead."""
+    """Area between the curves where the model is ahead."""
 
     @property
     def hmri(self) -> float:
-        """Human-relative model robustness index, 1 − human_ahead / human; NaN if people have none.
+        """Human-relative model robustness index, 1 − human_ahead / human, in [0, 1].
 
-        1 where the model is nowhere behind.
+        1 if the model is nowhere behind; NaN if the area under the human curve is 0.
         """
         return max(0.0, 1 - self.human_ahead / self.human) if self.human > 0 else float("nan")
 
     @property
     def mrsi(self) -> float:
-        """Model robustness superiority index, model_ahead / model; 0 for a model without any."""
+        """Model robustness superiority index, model_ahead / model; 0 if the model's area is 0."""
         return self.model_ahead / self.model if self.model > 0 else 0.0
 
 
 def hmri(human_curve: Curve, model_curve: Curve) -> float:
-    """Return HMRI in 0…1: the share of people's area that the model reaches."""
+    """Return HMRI in [0, 1]: the share of the human area that the model reaches.
+
+    HMRI = 1 − A(human > model) / A(human) (VCR paper); 1 if the model is nowhere behind.
+
+    Args:
+        human_curve: Curve fitted to human responses.
+        model_curve: Curve fitted to a model's predictions, with the same density.
+
+    Example:
+        >>> import eyechart as ec
+        >>> import numpy as np
+        >>> delta_v = np.linspace(0, 1, 400)
+        >>> human = ec.fit_curve(delta_v, np.tile([1, 1, 1, 0], 100), least=1, replicates=10)
+        >>> model = ec.fit_curve(delta_v, np.tile([1, 0, 1, 0], 100), least=1, replicates=10)
+        >>> round(ec.hmri(human, model), 2), round(ec.mrsi(human, model), 2)
+        (0.67, 0.0)
+    """
     return compared_areas(human_curve, model_curve).hmri
 
 
 def mrsi(human_curve: Curve, model_curve: Curve) -> float:
-    """Return MRSI in 0…1: the share of the model's area in which it is ahead of people."""
+    """Return MRSI in [0, 1]: the share of the model's area in which it is ahead of humans.
+
+    MRSI = A(model > human) / A(model) (VCR paper); 0 if the model is nowhere ahead.
+
+    Args:
+        human_curve: Curve fitted to human responses.
+        model_curve: Curve fitted to a model's predictions, with the same density.
+
+    Example:
+        >>> import eyechart as ec
+        >>> import numpy as np
+        >>> delta_v = np.linspace(0, 1, 400)
+        >>> human = ec.fit_curve(delta_v, np.tile([1, 0, 1, 0], 100), least=1, replicates=10)
+        >>> model = ec.fit_curve(delta_v, np.tile([1, 1, 1, 0], 100), least=1, replicates=10)
+        >>> round(ec.mrsi(human, model), 2)
+        0.33
+    """
     return compared_areas(human_curve, model_curve).mrsi
 
 
 def compared_areas(human_curve: Curve, model_curve: Curve) -> Areas:
     """Return the four areas of two curves, exactly: pieces are split where the curves cross.
 
-    Both must have the same density, which weights all four.
+    Both curves must have the same density, which weights all four areas.
     """
     check_comparable(human_curve, model_curve, ROLES)
     return areas_of(human_curve.pieces, model_curve.pieces, human_curve.density)
 
 
 def compared_replicates(human_curve: Curve, model_curve: Curve) -> tuple[FloatArray, FloatArray]:
-    """Return HMRI and MRSI of each resampled curve of the model, next to one of people's.
+    """Return HMRI and MRSI of each bootstrap replicate of the model, paired with a human one.
 
-    In the order of the model's, so that those of other models and corruptions belong to them.
+    Both arrays are in the order of the model's replicates, so that they match those of other models
+    and corruptions.
     """
     check_comparable(human_curve, model_curve, ROLES)
     order, other = pair_orders(model_curve, human_curve, paired=False)
+    # Humans and models are resampled independently, so that any human replicate can be the partner.
     models = [model_curve.replicates[index] for index in order]
     humans = [human_curve.replicates[index] for index in other]
     return compared_scores(humans, models, human_curve.density)
 
 
 def ranges(human_curve: Curve, model_curve: Curve) -> list[Lead]:
-    """Return the ranges of visual change in which people or the model are ahead, in order.
+    """Return the ranges of visual change in which humans or the model are ahead, in order.
 
-    They end exactly where the curves cross. Differences below 1e-9 are none, and ranges narrower
-    than 1e-6 are left out.
+    Ranges end exactly where the curves cross. Differences below 1e-9 count as 0, and ranges
+    narrower than 1e-6 are left out.
     """
     check_comparable(human_curve, model_curve, ROLES)
     leads = leads_between(human_curve.pieces, model_curve.pieces)
@@ -106,14 +140,14 @@ def significant_ranges(
 ) -> list[Lead]:
     """Return the ranges in which the pointwise intervals do not overlap, and who is ahead there.
 
-    The published rule, at 401 points; see `intervals_overlap` for what it is worth.
+    This is the VCR paper's rule, at 401 points; `intervals_overlap` lists its limits.
     """
     check_comparable(human_curve, model_curve, ROLES)
     return apart_ranges(human_curve, model_curve, level, NAMES)
 
 
 def areas_of(human: PPoly, model: PPoly, density: Density = UNIFORM) -> Areas:
-    """Return the four areas of two piecewise quadratic curves over 0…1."""
+    """Return the four areas of two piecewise quadratic curves over [0, 1]."""
     return _named_areas(float(area) for area in four_areas(human, model, density))
 
 
@@ -125,18 +159,19 @@ def compared_scores(
         stacked_areas = four_areas(stacked(humans), stacked(models), density)
         compared = [_named_areas(areas) for areas in zip(*stacked_areas, strict=True)]
     else:
-        # stacked, each would have the breaks of all
+        # Stacking curves with different breaks would give each of them the breaks of all others.
         compared = [areas_of(*pair, density) for pair in zip(humans, models, strict=True)]
     hmris, mrsis = [areas.hmri for areas in compared], [areas.mrsi for areas in compared]
     return np.array(hmris), np.array(mrsis)
 
 
 def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
-    """Return the least and the greatest HMRI that a falling curve through what was seen can have.
+    """Return the lowest and highest HMRI of any non-increasing curve through the observed ranges.
 
     Between observed ranges the model's curve lies between its values at their ends; before the
-    first it is no higher than its anchor, behind the last no lower than its right one.
+    first it is at most its left anchor, after the last at least its right anchor.
     """
+    # Bounds jump at the ends of gaps and are integrated numerically, on a fine grid.
     places = np.linspace(0, 1, 4001)
     lower, upper = model(places).copy(), model(places).copy()
     before, edge = (1.0 if model.left is None else model.left), 0.0
@@ -159,10 +194,10 @@ def hmri_bounds(human: Curve, model: Curve) -> tuple[float, float]:
 
 
 def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Estimate | None:
-    """Return the mean of 1 − s(Δv) over the answers with a visual change; None without any.
+    """Return the mean of 1 − s(Δv) over the samples with a Δv; None if no sample has one.
 
-    Answers without one, to pictures too even for Δv, count as the mean of the others. Pictures and
-    people's curve are resampled together, pictures as everywhere else.
+    s is the human curve. Samples without Δv (images with too little structure) count as the mean of
+    the others. Images and human curve are resampled together.
     """
     known = ~np.isnan(outcomes.delta_v)
     if not known.any():
@@ -171,12 +206,13 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
     weights, change = weights[known], outcomes.delta_v[known]
     pictures = np.unique(outcomes.picture) if outcomes.universe is None else outcomes.universe
     group = np.searchsorted(pictures, outcomes.picture[known])
-    # what a picture adds to each step of Δv: the curve's value there is then all that varies
+    # Weight of each image at each step of Δv: in a replicate only the curve's values change, so
+    # that its error is one product.
     step = np.clip(np.rint(change * STEPS), 0, STEPS).astype(np.int64)
     table = coo_array((weights, (group, step)), shape=(len(pictures), STEPS + 1)).tocsr()
     wrong = np.clip(1 - human_curve.refits(np.linspace(0, 1, STEPS + 1)), 0, 1)
     replicates = wrong.shape[1]
-    # people's resampled curves in an order of their own, independent of the pictures
+    # The human replicates are shuffled, so that they are independent of the resampled images.
     (order,) = shuffle_replicates(replicates, seed + 1)
     value = 1 - float(np.average(human_curve(change), weights=weights))
     sums = resample_sums(table, replicates, seed)
@@ -186,7 +222,7 @@ def expected_error(human_curve: Curve, outcomes: Predictions, seed: int) -> Esti
 
 
 def clean_expected_error(human_curve: Curve, seed: int) -> Estimate:
-    """Return how often people are wrong on clean pictures: 1 − s(0)."""
+    """Return the human error rate on clean images: 1 − s(0)."""
     drawn = np.clip(1 - human_curve.refits(np.zeros(1))[0], 0, 1)
     (order,) = shuffle_replicates(len(drawn), seed + 1)
     return make_estimate(1 - float(human_curve(0.0)), drawn[order])

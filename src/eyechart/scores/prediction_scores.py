@@ -1,4 +1,4 @@
-"""Scores of labelled predictions: top-k accuracy, and how far confidence is from accuracy."""
+"""Scores of labelled predictions: top-5 accuracy and expected calibration error."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from eyechart.scores.statistic import Statistic, ratio
 
 TOP = 5
 N_BINS = 15
-"""Of the calibration error."""
+"""Number of bins of the calibration error."""
 
 
 def top5_accuracy(predictions: Predictions) -> Statistic | None:
-    """Return the share of samples whose true label is among the five best, None without ranks.
+    """Return the share of samples whose true label is among the five best; None without ranks.
 
-    A rank of 1 is the prediction itself. In a label space of categories the rank is that among the
-    scores of the categories; the rule "top1" gives them no scores, and there is no rank.
+    Rank 1 is the prediction itself. In the label space of the 16 categories the rank is among the
+    category scores; rule "top1" has no category scores and therefore no ranks.
     """
     rank = predictions.rank
     if rank is None or np.isnan(rank).any():
@@ -31,18 +31,18 @@ def _share(sums: FloatArray) -> FloatArray:
 def expected_calibration_error(predictions: Predictions) -> Statistic | None:
     """Return the ECE over 15 bins of equal mass: Σ_b (n_b / n) |accuracy_b − confidence_b|.
 
-    Top-label: of each sample only the probability of its prediction counts.
+    Only the probability of the predicted class counts (top-label calibration).
 
-    The ECE is biased upwards on few samples: within a bin of n_b samples accuracy scatters about
+    The ECE is biased upwards on few samples: within a bin of n_b samples, accuracy scatters around
     confidence by √(p(1 − p) / n_b) even for a perfectly calibrated model, and the absolute value
-    keeps that scatter. With 15 bins and p near 0.5 the bias is about 0.4 √(15 / n): 0.05 at 1,000
-    samples, 0.007 at 50,000. Compare ECE only between runs of about as many samples.
+    turns that scatter into error. With 15 bins and p near 0.5 the bias is about 0.4 √(15 / n): 0.05
+    at 1,000 samples, 0.007 at 50,000. Compare ECE only between runs with about the same number of
+    samples.
 
-    Samples without a prediction (rule "top1" outside of the categories) claim no confidence and
-    are left out.
+    Samples without a prediction (rule "top1", class outside the categories) are left out.
 
     Returns:
-        The statistic, None where no sample has a confidence.
+        The statistic; None if no sample has a confidence.
     """
     confidence = predictions.confidence
     if confidence is None:
@@ -54,20 +54,23 @@ def expected_calibration_error(predictions: Predictions) -> Statistic | None:
     columns = np.zeros((len(confidence), N_BINS + 1))
     index = np.flatnonzero(is_known)
     gaps = (predictions.correct - confidence)[index]
+    # Σ over a bin of (correct − confidence) is n_b (accuracy_b − confidence_b): sums are all ECE
+    # needs.
     columns[index, equal_mass_bins(confidence[index], weights[index])] = gaps
     columns[index, N_BINS] = 1
     return Statistic(columns, _mean_gap, is_biased=True)
 
 
 def equal_mass_bins(confidence: FloatArray, weights: FloatArray, n_bins: int = N_BINS) -> IntArray:
-    """Return the bin of each sample, such that bins hold about equal weight.
+    """Return the bin of each sample, such that bins have about equal weight.
 
-    Samples of equal confidence share a bin: splitting them would make scatter out of ties.
+    Samples of equal confidence share a bin: splitting ties would add scatter.
     """
     order = np.argsort(confidence, kind="stable")
     mass = np.cumsum(weights[order])
     targets = mass[-1] * np.arange(1, n_bins) / n_bins
-    # the upper edge of a bin is the confidence at which its share of the weight is reached
+    # The upper edge of a bin is the confidence at which its share of the weight is reached. The
+    # factor keeps rounding of the cumulative sum from moving an edge by one sample.
     upper = confidence[order][np.searchsorted(mass, targets * (1 - 1e-12))]
     return np.searchsorted(upper, confidence, side="left")
 

@@ -1,6 +1,6 @@
-"""Every score declared once: what it is called, means and needs, and where it stands in results.
+"""Every score declared once: name, meaning, needs, and its path in results.json.
 
-Tables, reports, files, gates and docs read `SCORES`; formulas live beside it, in modules of theirs.
+Tables, reports, files, gates and docs read `SCORES`; the formulas are in their own modules.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,32 +23,33 @@ PROPERTIES = {"a": "accuracy", "p": "consistency"}
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The declaration of one score.
+    """Declaration of one score.
 
     Attributes:
-        name: In files, options and Python: "r_a".
-        title: In plain text: "R_a".
-        symbol: On pages and in sentences: "Rₐ".
-        meaning: What it says, in a line.
-        group: What kind of number it is; leaderboards show errors before areas of curves.
-        needs: Without these there is no score.
+        name: Name in files, options and Python: "r_a".
+        title: Name in plain text: "R_a".
+        symbol: Name on pages and in sentences: "Rₐ".
+        meaning: One-line description.
+        group: Kind of score; leaderboards show errors before areas of curves.
+        needs: What must be available to compute it.
         higher_is_better: Its direction.
-        unit: "share" of 1, or "percent" of the baseline's errors.
-        of_test: Whether a test has it once, as clean accuracy; other scores are of a corruption,
-            and their mean over corruptions is the score of the test.
-        mean: The score that is its mean over corruptions, where that has a name of its own.
-        letter: Of the property that it is of, "a" or "p"; "" for neither.
-        record: Where it stands in the record of a corruption.
-        compute: From the labelled predictions under a corruption to the score, which then stands
-            under `computed_scores` there; None for scores that have a field of their own there.
-        bounds: Where its bounds stand in that record, () if it has none.
-        has_narrow_interval: Whether results.csv has its 83 % interval too.
-        is_main: Whether the terminal shows it and retraining is tested by it; files, the report and
+        unit: "share" for values in [0, 1], "percent" for values printed in percent.
+        of_test: Whether there is one value per test, such as clean accuracy. Other scores have one
+            value per corruption, and their mean over corruptions is the score of the test.
+        mean: Name of the score that is its mean over corruptions, if that has a separate name.
+        letter: Letter of its property, "a" or "p"; "" for neither.
+        record: Path in the record of a corruption.
+        compute: Function from the labelled predictions under a corruption to the score, which is
+            then stored under `computed_scores`; None for scores with a dedicated field.
+        bounds: Path of its bounds in that record; () if it has none.
+        has_narrow_interval: Whether results.csv also contains its 83 % interval.
+        is_main: Whether the terminal shows it and retraining is tested by it. Files, the report and
             the gate have every score.
-        can_gate: Whether `--fail-under` takes it.
-        is_dark_when_high: How tables of the report are shaded; the worst is dark unless said.
-        short: Its title where space is scarce.
-        latex: Its title in LaTeX.
+        can_gate: Whether `--fail-under` accepts it.
+        is_dark_when_high: Whether the report's tables shade high values dark; by default the worst
+            values are dark.
+        short: Title where space is scarce.
+        latex: Title in LaTeX.
     """
 
     name: str
@@ -74,51 +75,54 @@ class Score:
 
     @property
     def is_percent(self) -> bool:
-        """Whether the field writes it in percent."""
+        """Whether it is printed in percent."""
         return self.unit == "percent"
 
     @property
     def scale(self) -> float:
-        """What a value is multiplied by before it is printed."""
+        """Factor from the stored to the printed value."""
         return 100 if self.is_percent else 1
 
     @property
     def decimals(self) -> int:
-        """How many decimals are printed."""
+        """Number of printed decimals."""
         return 1 if self.is_percent else 3
 
     @property
     def few_decimals(self) -> int:
-        """How many are printed where space is scarce, or the images too few for more."""
+        """Number of printed decimals where space is scarce or there are few images."""
         return self.decimals - 1
 
     def text(self, value: float, *, is_short: bool = False, is_signed: bool = False) -> str:
-        """Return a value as it is written everywhere, without a unit.
+        """Return a value as printed everywhere, without a unit.
 
-        `is_short`: with few decimals. `is_signed`: with a plus before it, as a difference has.
+        Args:
+            value: The stored value.
+            is_short: Whether to print fewer decimals.
+            is_signed: Whether to print a plus sign, as for a difference.
 
         Example:
             >>> SCORES["r_a"].text(0.62349), SCORES["mce"].text(0.62349)
             ('0.623', '62.3')
         """
         decimals = self.few_decimals if is_short else self.decimals
-        # z: what rounds to 0 has no minus
+        # Format option z removes the minus sign of values that round to 0.
         return f"{self.scale * value:{'+' if is_signed else ''}z.{decimals}f}"
 
     @property
     def column(self) -> str:
-        """Its column in results.csv, whose lines are of one property each: "r"."""
+        """Column in results.csv, which has one line per property: "r" for "r_a"."""
         return self.name.removesuffix(f"_{self.letter}") if self.letter else self.name
 
     @property
     def overall_path(self) -> tuple[str, ...]:
-        """Where the score of the whole test stands in a label space of results.json."""
+        """Path of the test's score within a label space of results.json."""
         if not self.of_test:
             return ("means", self.name)
         return ("corruption_error", self.name) if BASELINE in self.needs else (self.name,)
 
     def path(self, corruption: str) -> tuple[str, ...]:
-        """Return where the score of a corruption stands in a label space of results.json."""
+        """Return the path of a corruption's score within a label space of results.json."""
         if BASELINE in self.needs:
             return ("corruption_error", self.name, corruption)
         return ("corruptions", corruption, *self.record)
@@ -153,7 +157,7 @@ def _human_index(kind: str, letter: str, symbol: str, meaning: str) -> Score:
         record=(PROPERTIES[letter], "people", kind),
         bounds=(PROPERTIES[letter], "people", "hmri_bounds") if kind == "hmri" else (),
         can_gate=True,
-        # most models are ahead of humans nowhere, and a table of nothing but the worst says little
+        # MRSI is 0 for most models: shading the worst dark would shade nearly the whole table.
         is_dark_when_high=kind == "mrsi",
         latex=kind.upper(),
     )
@@ -275,17 +279,17 @@ DECLARED = (
         is_dark_when_high=True,
     ),
 )  # fmt: skip
-"""In the order of model cards and of the terminal's tables of corruptions."""
+"""All scores, in the order of model cards and of the terminal's tables of corruptions."""
 
 SCORES = {score.name: score for score in DECLARED}
 
 OVERALL = tuple(score for score in DECLARED if not score.mean)
-"""Those that a whole test has, in the order of model cards."""
+"""Scores that a whole test has, in the order of model cards."""
 
 LEADERBOARD = tuple(
     sorted(OVERALL, key=lambda score: ("clean", "error", "curve", "prediction").index(score.group))
 )
-"""Those that models can be ranked by, in the order of leaderboards."""
+"""Scores that models can be ranked by, in the order of leaderboards."""
 
 BY_PROPERTY = tuple(
     sorted(
@@ -293,7 +297,7 @@ BY_PROPERTY = tuple(
         key=lambda score: (*PROPERTIES, "").index(score.letter),
     )
 )
-"""Those in the record of a corruption: of accuracy, of consistency, then the others."""
+"""Scores in the record of a corruption: of accuracy, of consistency, then the others."""
 
 BY_RELEVANCE = tuple(
     sorted(
@@ -301,11 +305,12 @@ BY_RELEVANCE = tuple(
         key=lambda score: 1 if HUMANS not in score.needs else 0 if LABELS in score.needs else 2,
     )
 )
-"""Those in the record of a corruption, in the order in which they answer what a reader asks: how
-accurate beside humans, how accurate, how consistent beside humans."""
+"""Scores in the record of a corruption, most relevant first: accuracy relative to humans, accuracy,
+consistency relative to humans.
+"""
 
 CURVE_SCORES = tuple(score for score in BY_PROPERTY if score.group == "curve")
-"""In the order of the columns of the VCR paper's Table 3."""
+"""Curve scores in the column order of the VCR paper's Table 3."""
 
 RANKED_BY = {
     "imagenet-c": ("mce", "error"),
@@ -313,21 +318,21 @@ RANKED_BY = {
     "imagenet-3dcc": ("mce", "error"),
     "imagenet-noc": ("relative_mce", "error"),
 }
-"""What models are ranked by in a suite, the first that there is."""
+"""Scores that models are ranked by, per suite: the first available one is used."""
 
 RANKED_ELSEWHERE = ("r_a", "r_p", "error", "clean_accuracy")
-"""What they are ranked by in other suites, or where a suite's own scores are missing."""
+"""Scores that models are ranked by in other suites, or where a suite's scores are missing."""
 
 IN_TERMINAL = {
     "vcr": ("clean_accuracy", "r_a", "r_p", "hmri_a", "mrsi_a", "hmri_p", "mrsi_p"),
     "imagenet-c": ("clean_accuracy", "error", "mce", "relative_mce", "r_a", "r_p"),
     "imagenet-noc": ("clean_accuracy", "error", "relative_mce", "mce"),
 }
-"""What the terminal's leaderboard of a suite shows; elsewhere all main scores."""
+"""Scores in the terminal's leaderboard, per suite; all main scores for other suites."""
 
 
 def find(record: object, path: Sequence[str]) -> Any:
-    """Return what stands at a path of attributes and keys below a record, None if nothing does."""
+    """Return the value at a path of attributes and keys below a record; None if there is none."""
     for name in path:
         if record is None:
             break
@@ -336,7 +341,7 @@ def find(record: object, path: Sequence[str]) -> Any:
 
 
 def values_of(record: object) -> dict[str, "Estimate"]:
-    """Return the scores in the record of a corruption that exist, by name: r_a, hmri_a, error."""
+    """Return the available scores in the record of a corruption by name: r_a, hmri_a, error."""
     estimates = {score.name: find(record, score.record) for score in BY_PROPERTY}
     return {name: estimate for name, estimate in estimates.items() if estimate is not None}
 
@@ -344,7 +349,7 @@ def values_of(record: object) -> dict[str, "Estimate"]:
 def computed_scores(
     predictions: Predictions, n_replicates: int, seed: int
 ) -> dict[str, "Estimate"]:
-    """Return the scores that are computed from labelled predictions, where these allow it."""
+    """Return the scores that are computed from labelled predictions, where possible."""
     statistics = {
         score.name: statistic
         for score in DECLARED

@@ -1,4 +1,4 @@
-"""Which of the study's scenarios two curves are: who is ahead, as far as chance lets one say."""
+"""Classify two curves by the VCR paper's scenarios: who is significantly ahead, and where."""
 
 from dataclasses import dataclass
 
@@ -15,18 +15,23 @@ VERDICTS = {
     (True, True): "mixed",
     (False, False): "not significant",
 }
-"""By whether there are ranges in which people are ahead, and in which the model is."""
+"""Verdict by whether there are ranges with humans ahead, and ranges with the model ahead."""
 
 LEAST_ERROR = 0.1
-"""The least standard error along the curves, as a share of the greatest."""
+"""Lower limit of the standard error along the curves, as a share of its maximum."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """The verdict, the ranges that it rests on, and the areas between the two curves.
+    """Verdict, the ranges it is based on, and the areas of the two curves.
 
-    `name`: "people ahead", "model ahead", "mixed" or "not significant". `p_human` and `p_model`:
-    the p-values of either being ahead anywhere, by the same test; both together err as one test.
+    Attributes:
+        name: "people ahead", "model ahead", "mixed" or "not significant".
+        leads: Ranges of Δv with a significant difference.
+        areas: The four areas.
+        p_human: P-value of humans being ahead anywhere.
+        p_model: P-value of the model being ahead anywhere. Both p-values come from one two-sided
+            test, so that together they have its error rate.
     """
 
     name: str
@@ -39,26 +44,29 @@ class Scenario:
 def scenario(
     human_curve: Curve, model_curve: Curve, level: float = CONFIDENCE, paired: bool = False
 ) -> Scenario:
-    """Return who is ahead of whom, by a bootstrap test along both curves at once.
+    """Return who is significantly ahead, by a bootstrap test along both curves at once.
 
-    The difference of the curves gets a band that holds the true one, all along what both observed,
-    with probability `level`: as wide everywhere, in standard errors, as the largest deviation of
-    resampled differences demands. Where the band is above 0 people are ahead, where it is below the
-    model is. "people ahead" (the study's HMRI < 1, MRSI = 0), "model ahead" (HMRI = 1, MRSI > 0)
-    and "mixed" say in which of these cases there are such ranges; where there are none the
-    difference is "not significant". So equal curves get another verdict with probability 1 − level,
-    however small or large the areas between them are.
+    The difference of the curves gets a simultaneous band that contains the true difference over the
+    whole observed range with probability `level`: everywhere the same number of standard errors
+    wide, taken from the largest deviation of each bootstrap replicate. Humans are ahead where the
+    band is above 0, the model where it is below.
+
+    The verdict is "people ahead" (the paper's HMRI < 1, MRSI = 0), "model ahead" (HMRI = 1, MRSI >
+    0) or "mixed" by which of these ranges exist, and "not significant" if none does. Equal curves
+    therefore get another verdict with probability 1 − level, whatever the areas between them.
     """
     check_level(level)
     areas = compared_areas(human_curve, model_curve)
     gap, chance, places = resampled_gaps(human_curve, model_curve, paired)
     error = chance.std(axis=1)
-    # an anchor given as a number has no error; next to it errors are too small to divide by
+    # A constant anchor has no sampling error; next to it standard errors are too small to divide
+    # by.
     error = np.maximum(error, max(LEAST_ERROR * float(error.max()), TOUCHING))
     largest = np.abs(chance / error[:, None]).max(axis=0)
     margin = error * np.quantile(largest, level)
     human, model = gap > margin, -gap > margin
     p_human, p_model = (
+        # The 1 counts the observed data as one replicate, so that p is never 0.
         float((1 + (largest >= (sign * gap / error).max()).sum()) / (1 + len(largest)))
         for sign in (1, -1)
     )

@@ -1,4 +1,4 @@
-"""From one model's outcomes to its scores: curves, areas, and how they compare with people's."""
+"""Settings of curve fits, human curves fitted with them, and means and weights of predictions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,11 +38,11 @@ class Fit(CurveSettings):
 
     @property
     def n_bins(self) -> int:
-        """How many bins a model's curve has."""
+        """Number of bins of a model's curve."""
         return BINS if self.bins is None else self.bins
 
     def options(self) -> dict[str, Any]:
-        """Return the arguments of `fit_curve` that are the same for all curves of models."""
+        """Return the arguments of `fit_curve` that all curves of models share."""
         return {
             "binning": self.binning,
             "bins": self.n_bins,
@@ -58,7 +58,7 @@ class Fit(CurveSettings):
         return {**self.options(), "bins": self.bins, "right_anchor": self.right_anchor}
 
     def check(self) -> None:
-        """Raise a UsageError unless curves can be drawn so."""
+        """Raise a UsageError if curves cannot be fitted with these settings."""
         check_right_anchor(self.right_anchor)
         if as_text(self.method, "method") not in METHODS:
             raise unknown_name("method", self.method, METHODS)
@@ -70,7 +70,7 @@ class Fit(CurveSettings):
 
 
 def make_fit(settings: CurveSettings) -> Fit:
-    """Return how curves are fitted by these settings, or raise a UsageError."""
+    """Return the `Fit` of these settings, after checking them."""
     least = LEAST if settings.least is None else settings.least
     fit = Fit(**{**vars(settings), "least": least})
     fit.check()
@@ -80,7 +80,7 @@ def make_fit(settings: CurveSettings) -> Fit:
 def human_curve(
     reference: Reference, corruption: str, metric: str, fit: Fit
 ) -> tuple[Curve | None, str]:
-    """Return humans' curve, fitted as a model's is, or None and the reason."""
+    """Return the human curve, fitted as a model's is; or None and the reason."""
     try:
         curve = reference.curve(corruption, metric, **fit.human_options())
     except UsageError as error:
@@ -90,7 +90,7 @@ def human_curve(
 
 @dataclass(frozen=True, eq=False)
 class HumanArea:
-    """The curve of one property in one experiment, None with the reason in `why` if it has none.
+    """Human curve of one property in one experiment; None, with the reason in `why`, if missing.
 
     Its area is R_a for accuracy and R_p for consistency.
     """
@@ -104,7 +104,7 @@ class HumanArea:
 def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
     """Yield accuracy and consistency of every experiment, fitted as a model's curves are.
 
-    Consistency is left out where a reference knows nothing of it.
+    Consistency is left out if the reference has no data on it.
     """
     for experiment in reference.experiments:
         for metric in METRICS:
@@ -114,16 +114,16 @@ def human_areas(reference: Reference, fit: Fit) -> Iterator[HumanArea]:
 
 
 def class_weights(labels: NDArray[np.int64]) -> FloatArray:
-    """Return a weight for each answer that makes every class count as much as any other."""
+    """Return one weight per sample that gives all classes the same total weight."""
     _, class_index, counts = np.unique(labels, return_inverse=True, return_counts=True)
     return np.asarray(len(labels) / (len(counts) * counts[class_index]), dtype=np.float64)
 
 
 def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate:
-    """Return the mean of hits, one per outcome, weighted as outcomes are.
+    """Return the weighted mean of hits, one per sample, with bootstrap intervals.
 
-    Its intervals come from resampled pictures, drawn from the outcomes' universe: estimates with
-    the same one belong together replicate by replicate, whichever of the pictures each is of.
+    Images are resampled from the universe of the outcomes: estimates with the same universe and
+    seed match replicate by replicate, whichever of its images they contain.
     """
     names = np.unique(outcomes.picture)
     universe = names if outcomes.universe is None else outcomes.universe
@@ -132,13 +132,14 @@ def estimate_mean(hits: FloatArray, outcomes: Predictions, fit: Fit) -> Estimate
     totals, counts = np.bincount(group, hits * share, size), np.bincount(group, share, size)
     mean = float(totals.sum() / counts.sum())
     means = resample_means(totals, counts, fit.replicates, fit.seed)
-    # of a ratio of two sums over images; p(1 − p)/n where every image has one answer
+    # Linearized variance of a ratio of two sums over images; it is p(1 − p)/n where every image has
+    # one sample.
     variance = float(((totals - mean * counts) ** 2).sum() / counts.sum() ** 2)
     return make_estimate(mean, means, len(names), variance)
 
 
 def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
-    """Return the error rate at each published severity; nothing if there are others."""
+    """Return the error rate at each severity 1…5; empty if there are other severities."""
     levels = np.unique(outcomes.severity[~np.isnan(outcomes.severity)])
     if not np.isin(levels, SEVERITIES).all():
         return {}
@@ -150,9 +151,9 @@ def errors_by_severity(outcomes: Predictions) -> dict[str, float]:
 
 
 def is_too_few(space: str, labels: NDArray[np.int64]) -> bool:
-    """Whether pictures with these labels are too few for a claim: under 8 categories of 5 each.
+    """Whether there is insufficient data for a claim: fewer than 8 categories with 5 images each.
 
-    Data sets of very many classes, each with a few pictures, need 40 pictures of 8 classes.
+    With more than 16 classes, which may have few images each, at least 40 images are needed.
     """
     values, counts = np.unique(labels[labels != NONE], return_counts=True)
     if space == "entry16" or len(values) <= len(CATEGORIES):

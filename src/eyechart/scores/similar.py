@@ -1,4 +1,4 @@
-"""One model under two corruptions of a similar class, such as uniform and Gaussian noise."""
+"""Compare a model's scores under two similar corruptions, such as uniform and Gaussian noise."""
 
 from eyechart.core.records import Real, Record
 from eyechart.curves.curve import Curve
@@ -14,16 +14,16 @@ from eyechart.stats.intervals import CONFIDENCE, PUBLISHED_LEVEL, percentile_int
 
 
 class SimilarDifference(Record):
-    """How much higher a model scores under the first of two corruptions than under the second."""
+    """Difference of a model's scores between two corruptions: first minus second."""
 
     delta_hmri: Real
-    """HMRI under the first less HMRI under the second."""
+    """HMRI under the first minus HMRI under the second."""
     hmri_interval: tuple[Real, Real]
-    """The 95 % interval of that difference."""
+    """95 % interval of that difference."""
     delta_mrsi: Real
-    """MRSI under the first less MRSI under the second."""
+    """MRSI under the first minus MRSI under the second."""
     mrsi_interval: tuple[Real, Real]
-    """The 95 % interval of that difference."""
+    """95 % interval of that difference."""
     ranges: tuple[Lead, ...]
     """Where the 83 % bands of the model's two curves do not overlap."""
     human_curves: int
@@ -37,20 +37,29 @@ def compare_corruptions(
     level: float = CONFIDENCE,
     second_human: Curve | None = None,
 ) -> SimilarDifference:
-    """Return how a model's scores differ between two corruptions that people meet alike.
+    """Return how a model's scores differ between two corruptions that are similar to humans.
 
-    `human`: people's curve of the class. Each resampled curve of theirs is compared with both of
-    the model's, so that people's error cancels as far as it does. `second_human`: where people
-    responded to both corruptions, their curve under the second; `human` is then that under the
-    first, and they are resampled apart. The model's curves are resampled together if they were
-    fitted with the same clusters, seed and replicates. `ranges` are by the published rule at 83 %.
+    The model's curves are resampled together if they were fitted with the same clusters, seed and
+    number of replicates.
+
+    Args:
+        human: Human curve of the class. Each of its bootstrap replicates is compared with both
+            curves of the model, so that part of the human sampling error cancels.
+        first: The model's curve under the first corruption.
+        second: The model's curve under the second corruption.
+        level: Level of the intervals of the differences.
+        second_human: Human curve under the second corruption, if humans saw both; `human` is then
+            the curve under the first, and the two are resampled independently.
+
+    Returns:
+        The differences; `ranges` follow the VCR paper's rule at 83 %.
     """
     other_human = human if second_human is None else second_human
     for name, curve in (("first", first), ("second", second), ("second_human", other_human)):
         check_comparable(human, curve, ("human", name))
     pairs, other_pairs = pair_orders(first, second, first.draws.pairs_with(second.draws))
     count = min(len(pairs), human.draws.replicates, other_human.draws.replicates)
-    # people in an order of their own, independent of both, and of each other where they are two
+    # Human replicates are shuffled: independent of the model's, and of each other if there are two.
     order, other_order = shuffle_replicates(count, 1, n_orders=2)
     if second_human is None:
         other_order = order

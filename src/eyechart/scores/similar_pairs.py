@@ -1,7 +1,7 @@
-"""Which corruptions humans respond to alike: every two human curves are compared, and grouped.
+"""Find the corruptions that are similar to humans: compare all pairs of human curves, and group.
 
-The published rule (83 % intervals overlap everywhere) stands beside a simultaneous test of the
-largest difference along the curves, corrected for the number of comparisons (Holm).
+The VCR paper's rule (83 % intervals overlap everywhere) is reported beside a simultaneous test of
+the largest difference along the curves, with Holm's correction.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,9 +35,9 @@ GRID = np.linspace(0, 1, 1001)
 
 REPLICATES = 1000
 MARGIN = 0.2
-"""Curves that may differ by more than this, as far as the data say, are not called similar.
+"""Curves are similar only if the upper limit of their largest difference is at most this.
 
-Without it the fewest responses would make everything similar, for nothing could be told apart.
+Without it, few responses would make everything similar, because nothing would differ significantly.
 """
 
 TESTS = {
@@ -50,10 +50,10 @@ TESTS = {
 def compare_curves(
     reference: Reference, replicates: int = REPLICATES, margin: float = MARGIN
 ) -> tuple[list[ComparedPair], list[str]]:
-    """Return every two experiments of a reference compared, and why others were not.
+    """Return comparisons of all pairs of experiments, and the reasons for those left out.
 
-    Accuracy and consistency are compared where there are both, each pair and property in a row of
-    its own; p-values are corrected over all rows. Pairs seen at no common Δv are left out.
+    Accuracy and consistency are compared separately where both exist; p-values are corrected over
+    all comparisons (Holm). Pairs without a common range of Δv are left out.
     """
     pairs: list[ComparedPair] = []
     reasons: list[str] = []
@@ -73,6 +73,7 @@ def compare_curves(
                 pairs.append(_compared(curves, a, b, metric, count))
             except UsageError as error:
                 reasons.append(f"{a} and {b}, {metric}: {error}")
+    # One family of tests: accuracy and consistency of all pairs are corrected together.
     corrected = holm([pair.p for pair in pairs]).tolist()
     return [
         replace(pair, p_holm=p, verdict=_verdict(p, pair.at_most, margin))
@@ -81,7 +82,7 @@ def compare_curves(
 
 
 def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
-    """Return the pairs of same/different judgements: similar are those not told apart."""
+    """Return the pairs of same/different judgements; pairs that are not told apart are similar."""
     verdicts = {NOT_TOLD: SIMILAR, TOLD_APART: DIFFERENT}
     return [
         ComparedPair(
@@ -101,11 +102,16 @@ def compare_judgements(results: Iterable[PairResult]) -> list[ComparedPair]:
 
 
 def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> SimilarClasses:
-    """Return the classes in which every two corruptions were found similar.
+    """Return the classes in which all pairs of corruptions are similar.
 
-    `rule`: "simultaneous", or "published" for overlapping 83 % intervals. Where a pair has curves,
-    they decide, for it is curves that are transferred; judgements decide elsewhere. Corruptions in
-    no class of which some pair is undecided do not count as tested.
+    Where a pair has curves, they decide, since curves are what is transferred; judgements decide
+    for other pairs. A corruption outside all classes counts as tested only if none of its pairs is
+    undecided.
+
+    Args:
+        pairs: Compared pairs.
+        source: Name of the data.
+        rule: "simultaneous", or "published" for overlapping 83 % intervals.
     """
     by_curves = {frozenset((pair.a, pair.b)) for pair in pairs if pair.of != JUDGEMENTS}
     used = [
@@ -127,10 +133,10 @@ def find_similar(pairs: Sequence[ComparedPair], source: str, rule: str) -> Simil
 def bands_apart(
     one: Curve, two: Curve, level: float = PUBLISHED_LEVEL
 ) -> list[tuple[float, float]]:
-    """Return the stretches of Δv in which the bands of two curves do not overlap.
+    """Return the ranges of Δv in which the bands of two curves do not overlap.
 
-    Only where both were observed counts: elsewhere, as next to an anchor that is one number, bands
-    can be narrower than what is known. No stretch: nothing speaks against their being alike.
+    Only ranges observed by both count: elsewhere, as next to a constant anchor, bands can be
+    narrower than the actual uncertainty. An empty list means no evidence of a difference.
     """
     both = one.is_observed(GRID) & two.is_observed(GRID)
     if not both.any():
@@ -149,6 +155,7 @@ def _compared(
     largest = float(np.abs(gap).max())
     noise = np.abs(chance).max(axis=0)
     p = bootstrap_p_value(noise >= largest)
+    # Similarity is decided by this upper limit: a difference that is not significant is not enough.
     at_most = min(1.0, largest + float(np.quantile(noise, CONFIDENCE)))
     return ComparedPair(a, b, metric, rule, p, p, largest, at_most, n_responses, UNDECIDED)
 
@@ -160,10 +167,10 @@ def _verdict(p: float, at_most: float, margin: float) -> str:
 
 
 def _is_open(name: str, pairs: Sequence[ComparedPair], rule: str) -> bool:
-    """Whether it is undecided of some pair of a corruption if the two are alike."""
+    """Whether some pair of this corruption is undecided."""
     concerned = [pair for pair in pairs if name in (pair.a, pair.b)]
     if rule == PUBLISHED_RULE:
-        # the rule itself decides all curves
+        # The published rule has no undecided outcome for curves.
         concerned = [pair for pair in concerned if pair.of == JUDGEMENTS]
     return any(pair.verdict == UNDECIDED for pair in concerned)
 

@@ -1,6 +1,6 @@
-"""Scores that are functions of sums over samples, and their estimates by resampling images.
+"""Scores that are functions of sums over samples, and their bootstrap estimates.
 
-What is summed and how a score follows is a formula's; which images a replicate holds is `stats`'.
+A formula defines what is summed; `stats` decides which images a replicate contains.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ class Statistic:
 
     Attributes:
         columns: What each sample adds to the sums, (n_samples, n_columns).
-        combine: From sums (…, n_columns) to the score (…,), NaN where no sample is left.
+        combine: Function from sums (…, n_columns) to the score (…,), NaN where no sample is left.
         is_biased: Whether resampling raises the score, as it raises any mean of absolute
-            differences. The replicates are then moved so that their mean is the score: the bias
-            that the score has itself stays, and is not counted twice.
+            differences. The replicates are then shifted so that their mean is the score: its own
+            bias stays and is not counted twice.
     """
 
     columns: FloatArray
@@ -37,16 +37,17 @@ def estimate_statistics(
     """Return scores of the same samples with their intervals, resampled together.
 
     Args:
-        statistics: The scores, one row of columns for each of the predictions.
-        predictions: Whose images are resampled, from their universe, each with its weight.
-        n_replicates: How many bootstrap replicates.
-        seed: Of the replicates; those of equal images and seed belong together.
+        statistics: The scores, with one row of columns per prediction.
+        predictions: Predictions whose images are resampled from their universe, with weights.
+        n_replicates: Number of bootstrap replicates.
+        seed: Seed of the bootstrap; replicates with equal images and seed match.
     """
     names = np.unique(predictions.picture)
     universe = names if predictions.universe is None else predictions.universe
     unit = np.searchsorted(universe, predictions.picture)
     weights = np.ones(len(unit)) if predictions.weights is None else predictions.weights
     columns = np.concatenate([statistic.columns for statistic in statistics], axis=1)
+    # All scores share one pass over the images, and thereby the same bootstrap weights.
     sums = np.stack([np.bincount(unit, weights * column, len(universe)) for column in columns.T])
     replicate_sums = resample_sums(sums.T, n_replicates, seed)
     ends = np.cumsum([statistic.columns.shape[1] for statistic in statistics])[:-1]
@@ -63,7 +64,7 @@ def _estimate(
 ) -> Estimate:
     value = float(statistic.combine(total))
     replicates = statistic.combine(replicate_sums)
-    # a replicate without any of these images says nothing new
+    # A replicate that contains none of these images carries no information about the score.
     replicates = np.where(np.isnan(replicates), value, replicates)
     if statistic.is_biased:
         replicates = np.clip(replicates - (replicates.mean() - value), 0, 1)
