@@ -20,6 +20,7 @@ from eyechart.labels.imagenet import wordnet_ids
 from eyechart.pipeline.caveats import unusual_settings
 from eyechart.scores.scoring import Fit
 from eyechart.testsets.plan import Plan
+from eyechart.visual_change.registry import find_ruler
 from small_models import save_pictures
 
 MODELS = ("small_models:thousand", "small_models:Blocks()")
@@ -243,6 +244,25 @@ def test_scores_by_two_definitions_are_never_put_together(sheikh, first, evaluat
     assert_refused(run("report", *runs), "definitions", "sheikh2006")
     _, other = evaluate("--suite", "imagenet-c")
     assert_refused(run("compare", sheikh[0], other), "sheikh2006")
+
+
+def test_scores_by_two_versions_of_a_ruler_are_never_put_together(first, run, tmp_path):
+    assert ec.load(first[0]).config.ruler_version == find_ruler("vcr").version
+    newer = tmp_path / "newer"
+    shutil.copytree(first[0], newer)
+    record = saved(newer)
+    record["config"]["ruler_version"] += 1
+    (newer / "results.json").write_text(json.dumps(record), encoding="utf-8")
+    assert_refused(run("compare", first[0], newer), "different versions of vcr")
+
+
+def test_a_run_by_another_version_of_the_ruler_is_not_resumed(
+    folder, humans, first, tmp_path, monkeypatch, run
+):
+    copy = tmp_path / "copy"
+    shutil.copytree(first[0], copy)
+    monkeypatch.setattr(type(find_ruler("vcr")), "version", 99)
+    assert_refused(run(*words(folder, humans, copy, models=MODELS)), "ruler_version")
 
 
 def test_curves_that_were_fitted_differently_are_never_put_together(first, second, run):

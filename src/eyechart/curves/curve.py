@@ -1,6 +1,6 @@
-"""`fit_curve`: from samples and their visual change to a falling curve with intervals.
+"""`fit_curve`: fit a non-increasing curve with intervals to samples over their visual change.
 
-Who is behind the curve, and what is compared with it, does not belong here.
+Whose curve it is, and what it is compared with, is decided elsewhere.
 """
 
 from dataclasses import KW_ONLY, dataclass, replace
@@ -31,23 +31,42 @@ from eyechart.testsets.testset_settings import LEAST
 FEWEST_BINS = 2
 
 ROUNDING = 1e-9
-"""By how much the mean of the same anchors may differ between two ways to sum them."""
+"""Tolerance between two ways to sum the same anchors."""
 
 MAX_SMOOTHING = 1e12
-"""Beyond any use: far below it a curve is a straight line already."""
+"""Maximum smoothing: far below it a curve is already a straight line."""
 
 SEEN = 1e-6
-"""How many answers make a bin of a resampled set usable, if it was usable before."""
+"""Minimum count of a usable bin in a replicate: any, because the bins were chosen beforehand."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A falling curve s(v) over visual change 0…1, and what is known of its error.
+    """A non-increasing curve s(v) over visual change 0…1, with its bootstrap replicates.
 
-    `bins`: the answers it was fitted to, usable where there are at least `least`. `left`, `right`:
-    its anchors. `left_out`: how many answers had no visual change. `replicates`: the same curve for
-    resampled answers, and their bins. `density`: how much each visual change counts in areas.
-    `draws`: what the weights in resampling depend on. `method`: how it was fitted.
+    Attributes:
+        pieces: the curve as a piecewise polynomial.
+        bins: the samples it was fitted to.
+        least: the minimum count of a usable bin.
+        smoothing: the smoothing parameter.
+        left: the anchor at Δv = 0, or None.
+        right: the anchor at Δv = 1, or None.
+        left_out: the number of samples without a visual change.
+        replicates: the curves of the bootstrap replicates.
+        replicate_bins: the bins of the bootstrap replicates.
+        density: the weight of each visual change in areas.
+        draws: what the weights of the replicates depend on.
+        method: the name of the fitting method.
+
+    Example:
+        >>> import eyechart as ec
+        >>> delta_v = np.linspace(0, 1, 2000)
+        >>> curve = ec.fit_curve(delta_v, delta_v < 0.5, replicates=20)
+        >>> bool(curve(0.1) > curve(0.9))
+        True
+        >>> low, high = curve.interval(0.95)
+        >>> low < curve.area < high
+        True
     """
 
     pieces: PPoly
@@ -82,23 +101,23 @@ class Curve:
 
     @cached_property
     def refits(self) -> PPoly:
-        """The replicates, stacked into one."""
+        """The replicates, stacked into one piecewise polynomial."""
         return stacked(self.replicates)
 
     @cached_property
     def refit_bins(self) -> Bins:
-        """The replicates' bins, a row each."""
+        """The bins of the replicates, one row each."""
         counts, hits = zip(*((row.counts, row.hits) for row in self.replicate_bins), strict=True)
         return Bins(self.bins.edges, np.stack(counts), np.stack(hits))
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Which bins have enough answers to be used."""
+        """Which bins hold enough samples to be used."""
         return self.bins.usable(self.least)
 
     @cached_property
     def observed(self) -> list[tuple[float, float]]:
-        """The ranges of visual change with usable bins; neighbours are one range."""
+        """The ranges of visual change with usable bins; adjacent bins are one range."""
         turns = np.flatnonzero(np.diff(np.r_[False, self.usable, False].astype(int)))
         edges = self.bins.edges[turns].tolist()
         return list(zip(edges[::2], edges[1::2], strict=True))
@@ -111,10 +130,11 @@ class Curve:
         return within
 
     def smoothed(self, smoothing: float) -> "Curve":
-        """Return the curve of the same answers, resampled as they were, with another smoothing."""
+        """Return the curve refitted to the same samples and replicates with another smoothing."""
         smoothing = as_within(smoothing, "smoothing", 0, MAX_SMOOTHING)
         if smoothing == self.smoothing:
             return self
+        # a curve passes through its anchors, so the replicates' anchors are their values there
         lefts, rights = self.refits(0.0), self.refits(1.0)
         return replace(
             self,
@@ -132,11 +152,11 @@ class Curve:
         )
 
     def interval(self, level: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the percentile interval of the area; it knows nothing of unobserved ranges."""
+        """Return the percentile interval of the area; it does not cover unobserved ranges."""
         return percentile_interval(self.areas, level)
 
     def band(self, delta_v: ArrayLike, level: float = CONFIDENCE) -> tuple[FloatArray, FloatArray]:
-        """Return the lower and upper ends of the pointwise intervals at these visual changes."""
+        """Return the lower and upper ends of pointwise intervals at these visual changes."""
         tail = 50 * (1 - check_level(level))
         places = visual_changes(delta_v)
         low, high = np.percentile(self.refits(places), [tail, 100 - tail], axis=-1)
@@ -144,10 +164,10 @@ class Curve:
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """Between what the area lies whatever the curve does where nothing was observed.
+        """Bounds of the area for any curve in the unobserved ranges, at 95 % confidence.
 
-        Within a gap a falling curve lies between its values on both sides. Sampling error is
-        included, at 95 %.
+        Within a gap a non-increasing curve lies between its values on both sides. Sampling error
+        is included.
         """
         lows, highs = area_bounds(
             self.refits,
@@ -156,12 +176,12 @@ class Curve:
             (self.left is not None, self.right is not None),
             self.density,
         )
-        return float(np.percentile(lows, 2.5)), float(np.percentile(highs, 97.5))
+        return percentile_interval(lows, CONFIDENCE)[0], percentile_interval(highs, CONFIDENCE)[1]
 
 
 @dataclass(frozen=True, eq=False)
 class CurveFit(CurveSettings):
-    """The samples that a curve is fitted to, and how; the arguments of `fit_curve`."""
+    """The arguments of `fit_curve`: the samples, and how the curve is fitted."""
 
     delta_v: Annotated[
         ArrayLike,
@@ -176,7 +196,7 @@ class CurveFit(CurveSettings):
             group=GROUP,
         ),
     ] = None
-    # settings have words for it, which `right_end` turns into what it is here
+    # settings have names such as "chance" for it, which `right_end` turns into values
     right_anchor: Annotated[
         Anchor,
         Option(help="What it is at 1, in the same way for a destroyed image.", group=GROUP),
@@ -212,7 +232,7 @@ class CurveFit(CurveSettings):
     seed: Annotated[int, Option(help="Of the bootstrap replicates.", group=GROUP)] = 0
 
     def samples(self) -> CurveSamples:
-        """Return the samples, checked."""
+        """Return the validated samples."""
         return read_samples(
             self.delta_v,
             self.hits,
@@ -225,14 +245,22 @@ class CurveFit(CurveSettings):
 
 @takes_fields_of(CurveFit)
 def fit_curve(fit: CurveFit) -> Curve:
-    """Return the falling curve of how often `hits` hold, over visual change.
+    """Fit a non-increasing curve of the share of hits over visual change.
 
-    Curves with the same seed, replicates and set of all clusters are resampled alike: replicate i
-    of each has the same weight for each cluster.
+    Curves with the same seed, number of replicates and set of all clusters are resampled alike:
+    replicate i of each has the same weight for each cluster.
+
+    Returns:
+        The curve, with its area (R̂), intervals and bounds.
+
+    Raises:
+        UsageError: an argument is invalid, or fewer than two bins have enough samples.
 
     Example:
+        >>> import numpy as np
+        >>> import eyechart as ec
         >>> delta_v = np.linspace(0, 1, 2000)
-        >>> curve = fit_curve(delta_v, delta_v < 0.5, replicates=20)
+        >>> curve = ec.fit_curve(delta_v, delta_v < 0.5, replicates=20)
         >>> round(curve.area, 2)
         0.5
     """
@@ -255,8 +283,10 @@ def fit_curve(fit: CurveFit) -> Curve:
         )
     drawn = resample_bins(samples, edges, replicates, seed)
     start, end = _anchors(samples, drawn)
-    # bins that are usable stay so, and others are not, whatever a draw makes of their counts
+    # replicates use the bins that the samples make usable, whatever their own counts are: the
+    # interval then belongs to one estimate
     redrawn = drawn.bins.only(usable)
+    # smoothing is chosen once, on the samples, and held fixed for the replicates
     method = METHODS[fit.method]
     chosen = method.choose_smoothing(counted, least, start, end) if smoothing is None else smoothing
     return Curve(
@@ -278,7 +308,7 @@ def fit_curve(fit: CurveFit) -> Curve:
 
 
 def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None, float | None]:
-    """Return where the curve starts and ends: a number as it is, or the mean over the samples."""
+    """Return where the curve starts and ends: a given number, or the mean over the samples."""
     start, end = (
         mean if fixed is None else fixed
         for fixed, mean in zip(samples.fixed, drawn.anchors, strict=True)
@@ -295,19 +325,19 @@ def _anchors(samples: CurveSamples, drawn: ReplicateBins) -> tuple[float | None,
 def _replicate_anchors(
     samples: CurveSamples, drawn: ReplicateBins, replicates: int
 ) -> tuple[FloatArray | None, FloatArray | None]:
-    """Return where the replicates start and end."""
+    """Return where the curves of the replicates start and end."""
     starts, ends = (
         means if fixed is None else np.full(replicates, fixed)
         for fixed, means in zip(samples.fixed, drawn.replicate_anchors, strict=True)
     )
     if starts is not None and ends is not None:
-        # also for a draw in which they have changed places
+        # a replicate may have its anchors in the wrong order
         ends = np.minimum(starts, ends)
     return starts, ends
 
 
 def visual_changes(values: ArrayLike) -> FloatArray:
-    """Return visual changes as numbers; raise a sentence for what are none."""
+    """Return visual changes as an array; raise a UsageError if they are not numbers."""
     try:
         numbers: FloatArray = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, RuntimeError, OverflowError):

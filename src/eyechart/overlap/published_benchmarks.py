@@ -1,6 +1,6 @@
 """Balance and coverage of ImageNet-C and ImageNet-NOC as their authors printed them.
 
-The tables are data of `scores`; here they become what a study's own table gives.
+The tables are data of `results`; here they become what a study's own table gives.
 """
 
 from collections.abc import Sequence

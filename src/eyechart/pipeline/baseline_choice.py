@@ -22,6 +22,7 @@ from eyechart.results.image_sets import INSTEAD, holds
 from eyechart.scores.baseline_tables import Baseline, built_in, find_baseline, measured_baseline
 from eyechart.suites.suite import all_entries
 from eyechart.testsets.plan import CLEAN, Plan
+from eyechart.testsets.testset_settings import PAPER
 
 if TYPE_CHECKING:
     from eyechart.pipeline.settings import OneModel
@@ -156,7 +157,7 @@ def _why_not(table: Baseline, plan: Plan, images: ImageSet, has_testset: bool) -
         published_files=images.files is not None,
         jpeg=plan.jpeg,
     )
-    if not why and (has_testset or plan.sampling != "paper" or not _is_even(plan, images)):
+    if not why and (has_testset or plan.sampling != PAPER or not _is_even(plan, images)):
         return (
             f"The table '{table.name}' holds for the published strengths, with every picture shown"
             f" equally often, and these were drawn otherwise: {INSTEAD}."

@@ -68,10 +68,7 @@ class EvaluationRun:
     @property
     def is_sampled(self) -> bool:
         """Whether images were sampled, and not all used at published levels or from files."""
-        plan = self.task.plan
-        if self.task.images.files is not None:
-            return False
-        return plan.sampling != "paper" or not all(entry.at_levels for entry in plan.entries())
+        return self.task.images.files is None and not self.task.plan.is_at_levels
 
     def spaces(self, model: Model) -> Iterator[LabelSpace]:
         """Yield the label spaces to score a model in, the primary one first."""

@@ -19,7 +19,7 @@ from eyechart.pipeline.evaluation_run import EvaluationRun
 from eyechart.predictions.loop import PredictionTask
 from eyechart.predictions.reading import PredictionReader, Predictions
 from eyechart.results.schema import EXAMPLES_FOLDER, ExampleImage, ExamplePrediction
-from eyechart.testsets.samples import Samples
+from eyechart.testsets.samples import LEVELS, Samples
 from eyechart.testsets.stimuli import iterate_samples
 
 STEPS = 10
@@ -28,7 +28,6 @@ STEPS = 10
 ENOUGH = 5
 """Parts that the examples of one photograph must reach; otherwise others stand in."""
 
-LEVELS = (1, 2, 3, 4, 5)
 SIDE, QUALITY = 320, 90
 """The longer side in px and the JPEG quality of what is kept, for eyes only."""
 

@@ -55,10 +55,13 @@ class LoadingSettings:
     """What every command that loads models has in common."""
 
     download: Annotated[
-        bool, Option(help="Fetch weights that are not on this machine.", group="Models")
+        bool, Option(help="Download weights that are not on this machine.", group="Models")
     ] = False
     trust: Annotated[
-        bool, Option(help="Also load files that can run code when loaded.", group="Models")
+        bool,
+        Option(
+            help="Also load files that can run code when loaded.", group="Models", is_advanced=True
+        ),
     ] = False
 
 
@@ -67,9 +70,12 @@ class ModelCheckSettings:
     """What a model's input is checked for."""
 
     expect: Annotated[
-        float | None, Option(help="The top-1 that the models should have, as 0.75.", group="Models")
+        float | None,
+        Option(help="Expected top-1 accuracy of the models, such as 0.75.", group="Models"),
     ] = None
-    n: Annotated[int, Option(help="Pictures to try other inputs on.", group="Data")] = 500
+    n: Annotated[
+        int, Option(help="Number of images to try other preprocessing on.", group="Data")
+    ] = 500
 
     def check(self) -> None:
         """Raise a UsageError unless the settings make sense."""
@@ -88,8 +94,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     model: Annotated[
         "OneModel | Sequence[OneModel] | None",
         Option(
-            help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card; all share one"
-            " pass; see eyechart list models. Without any: EfficientNet-Lite0, 1 and 2.",
+            help="timm:NAME, hf:REPO, onnx:FILE, module:attribute, a file or a card; see eyechart"
+            " list models. EfficientNet-Lite0, 1 and 2 if omitted.",
             group="Models",
             python="Also a torch module, a function of images in 0…1, or a list of models.",
             metavar="[MODEL]...",
@@ -100,8 +106,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     images: Annotated[
         "FilePath | ImageSet | None",
         Option(
-            help="Class folders, a CSV or Parquet file with path and label, or corrupted images of"
-            " any benchmark in ImageNet-C's or CIFAR-10-C's layout; without it 20 demo images.",
+            help="Class folders, a CSV or Parquet file with path and label, or corrupted images in the"
+            " layout of ImageNet-C or CIFAR-10-C; 20 demo images if omitted.",
             group="Data",
             python="Also an ImageSet.",
             metavar="PATH",
@@ -111,14 +117,14 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     suite: Annotated[
         str | None,
         Option(
-            help=f"A suite's name or YAML file; {SUITE}, or what files are of.",
+            help=f"Suite name or YAML file; {SUITE}, or the suite of corrupted --images, if omitted.",
             group="Corruptions",
         ),
     ] = None
     n: Annotated[
         int | None,
         Option(
-            help=f"Pictures per corruption; {N_SAMPLES:,}, or {DEMO_SAMPLES} of the demo's.",
+            help=f"Samples per corruption; {N_SAMPLES:,} if omitted (demo: {DEMO_SAMPLES}).",
             group="Corruptions",
         ),
     ] = None
@@ -126,7 +132,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     out: Annotated[
         FilePath | None,
         Option(
-            help="Where predictions and results go.",
+            help="Run folder.",
             group="Output",
             python="A run that was stopped goes on there; without it predictions are dropped.",
             metavar="FOLDER",
@@ -137,9 +143,9 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     labels: Annotated[
         str,
         Option(
-            help=f"{NATIVE} (the data set's classes), {ENTRY16} (humans' 16 categories) or"
-            f" {NO_LABELS}.",
+            help=f"{NATIVE} (dataset classes), {ENTRY16} (16 human categories) or {NO_LABELS}.",
             group="Data",
+            metavar="SPACE",
         ),
     ] = NATIVE
     testset: Annotated[
@@ -154,33 +160,39 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     stimulus: Annotated[
         str,
         Option(
-            help="224 (shorter side 256, middle 224) or another side, uncropped (shorter side 256),"
-            " 224x224 (plain resize) or another WIDTHxHEIGHT, or native.",
+            help="224 or another side (resize, then center crop), uncropped (shorter side 256),"
+            " 224x224 or another WIDTHxHEIGHT (resize only), or native.",
             group="Data",
+            metavar="SIZE",
+            is_advanced=True,
         ),
     ] = "224"
     clean: Annotated[
         FilePath | None,
         Option(
-            help="With corrupted images as --images: the clean ones, as class folders or a .npy"
-            " file; without them there are only error rates.",
+            help="Clean images of corrupted --images, as class folders or a .npy file; only error rates"
+            " if omitted.",
             group="Data",
+            is_advanced=True,
             metavar="PATH",
             path="folder or file",
         ),
     ] = None
-    batch: Annotated[int | None, Option(help="Pictures predicted at once.", group="Compute")] = None
+    batch: Annotated[int | None, Option(help="Batch size.", group="Compute")] = None
     device: Device = "cpu"
     engine: Annotated[
         str,
-        Option(help=f"Where predictions are computed: {one_of(ENGINES)}.", group="Compute"),
+        Option(
+            help=f"Engine that computes predictions: {one_of(ENGINES)}.",
+            group="Compute",
+            is_advanced=True,
+        ),
     ] = IN_PROCESS
     baseline: Annotated[
         "OneModel | FilePath | None",
         Option(
-            help=f"Whose errors CE divides by: {one_of(BASELINES)} (built-in tables, of which the"
-            " suite's is taken), a model (also named as above), people, or none; auto: a built-in"
-            " table where it holds.",
+            help=f"Baseline of CE: {one_of(BASELINES)} (built-in tables), a model, people, none, or"
+            " auto (the built-in table where it is valid).",
             group="Curves and statistics",
             typed=str,
         ),
@@ -188,9 +200,11 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     label_maps: Annotated[
         "Sequence[FilePath | LabelMap]",
         Option(
-            help="What the outputs are of models that have not ImageNet's 1,000: background-first,"
-            " or a file with a line for each; repeatable.",
+            help="Classes of models without ImageNet's 1,000 outputs: background-first, or a file with"
+            " a line per output; repeatable.",
             group="Models",
+            metavar="FILE",
+            is_advanced=True,
             flags=("--label-map",),
             typed=list[str],
         ),
@@ -198,18 +212,19 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     defences: Annotated[
         "Sequence[str | Defence]",
         Option(
-            help=f"What comes before the models: {one_of(DEFENCES)}, as in clahe:clip=3;"
-            " repeatable, in that order. A baseline has none.",
+            help=f"Defense before the models: {one_of(DEFENCES)}, such as clahe:clip=3; repeatable,"
+            " applied in order, not to a baseline.",
             group="Models",
+            is_advanced=True,
             flags=("--defence",),
-            metavar="NAME[:SETTING=NUMBER,…]",
+            metavar="NAME[:OPTIONS]",
             typed=list[str],
         ),
     ] = ()
     check: Annotated[
         bool,
         Option(
-            help="Afterwards make 1 % of the rows again and compare.",
+            help="Regenerate 1 % of the samples afterwards and compare.",
             group="Output",
             python="Raises CheckFailed where they differ.",
         ),
@@ -217,7 +232,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     fail_under: Annotated[
         Sequence[str] | Mapping[str, float],
         Option(
-            help="Exit with 1 if a model's mean is worse: lower, of ece higher; as hmri_a=0.8.",
+            help="Exit with status 1 if a mean score is worse, as in hmri_a=0.8; repeatable.",
             group="Output",
             python="Raises CheckFailed instead; also a dictionary.",
             metavar="NAME=NUMBER",
@@ -340,7 +355,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     def _check_n(self) -> None:
         """Raise a UsageError if there are too few samples for any curve."""
         plan, least = self.plan, self.fit.least
-        if plan.sampling == "paper" and all(entry.at_levels for entry in plan.entries()):
+        if plan.is_at_levels:
             return
         need = int(least * 2)
         if self.testset is None and plan.n < need:

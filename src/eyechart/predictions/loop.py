@@ -1,7 +1,7 @@
-"""The one prediction loop: corrupt, measure visual change and predict from the same tensor, record.
+"""The prediction loop: corrupt, measure visual change and predict from the same tensor, record.
 
-A work item says which samples; results go to part files or stay in memory. Which process does which
-item is up to an engine.
+A work item selects samples. Results go to part files or stay in memory. An engine decides which
+process runs which item.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,9 +37,10 @@ from eyechart.testsets.stimuli import (
     group_by_size,
     iterate_samples,
 )
+from eyechart.visual_change.registry import find_ruler
 
 BATCH = {"cpu": 32, "cuda": 512}
-"""How many pictures are predicted at once, unless told otherwise."""
+"""Default batch size by device type."""
 
 
 _Measured = tuple[Samples, CorruptedImages]
@@ -50,25 +51,25 @@ class Destination(Protocol):
     """Where predictions go: part files in a folder, or memory."""
 
     def write(self, name: str, table: pa.Table) -> None:
-        """Keep rows under the name of their corruption."""
+        """Store rows under the name of their corruption."""
 
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Keeps predictions by the name of their corruption, for callers that keep no files."""
+    """Collects predictions by the name of their corruption, without files."""
 
     tables: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     def write(self, name: str, table: pa.Table) -> None:
-        """Keep rows under the name of their corruption."""
+        """Store rows under the name of their corruption."""
         self.tables.setdefault(name, []).append(table)
 
 
 @dataclass(frozen=True, eq=False)
 class WorkItem:
-    """Some samples of a test set, by their row numbers; no item depends on another.
+    """Some samples of a test set, by their row numbers; items are independent of each other.
 
-    Images of nothing have the numbers `DESTROYED_ROWS`.
+    Images without content have the row numbers `DESTROYED_ROWS`.
     """
 
     rows: IntArray
@@ -76,10 +77,10 @@ class WorkItem:
 
 @dataclass(frozen=True, eq=False)
 class PredictionTask:
-    """What is to be predicted: the samples of a test set, by which models, and on which device.
+    """What is to be predicted: the samples of a test set, the models and the device.
 
-    `groups`: the samples of each corruption. `testset`: a digest of samples that were given, "" for
-    those that follow from the plan.
+    `groups`: the samples of each corruption. `testset`: a digest of samples that were given, "" if
+    they follow from the plan.
     """
 
     images: ImageSet
@@ -91,11 +92,12 @@ class PredictionTask:
     testset: str = ""
 
     def settings(self) -> dict[str, object]:
-        """Return all that decides the predictions, as plain values."""
+        """Return everything that determines the predictions, as plain values."""
         return {
             "schema": VERSION,
             "record": RECORD_VERSION,
             "eyechart": __version__,
+            "ruler_version": find_ruler(self.plan.definition).version,
             "stimulus": self.images.stimulus.name,
             **self._about_files(),
             **self.plan.settings(),
@@ -105,7 +107,7 @@ class PredictionTask:
         }
 
     def _about_files(self) -> dict[str, object]:
-        """Return what decides predictions from files besides: how clean pictures came to size."""
+        """Return how clean images were resized, if corrupted images are read from files."""
         if self.images.files is None:
             return {}
         how = self.images.stimulus
@@ -114,7 +116,7 @@ class PredictionTask:
 
     @property
     def names(self) -> list[str]:
-        """The names under which predictions are kept."""
+        """The names under which predictions are stored."""
         return [*(samples.name for samples in self.groups), DESTROYED, UNREADABLE]
 
     @property
@@ -123,7 +125,7 @@ class PredictionTask:
         return sum(map(len, self.groups))
 
     def items(self, done: IntArray) -> list[WorkItem]:
-        """Return what is left to do; `done`: the rows that are not.
+        """Return the work that is left; `done` are the rows that are already predicted.
 
         Samples of the same images stay together, so that these are read and described once.
         """
@@ -135,6 +137,7 @@ class PredictionTask:
         block = np.empty(len(self.images), dtype=np.int64)
         for number, places in enumerate(group_by_size(self.images, np.unique(image), self.device)):
             block[places] = number
+        # A stable sort keeps the order of samples within a block, so that items do not vary.
         order = np.argsort(block[image], kind="stable")
         starts = np.flatnonzero(np.diff(block[image][order])) + 1
         items = [WorkItem(part) for part in np.split(rows[order], starts) if len(part)]
@@ -143,13 +146,13 @@ class PredictionTask:
         return items
 
     def samples(self, items: Sequence[WorkItem]) -> list[list[Samples]]:
-        """Return the samples of each item by corruption; images of nothing have none."""
+        """Return the samples of each item by corruption; images without content have none."""
         rows = np.concatenate([item.rows for item in items])
         numbers = np.repeat(np.arange(len(items)), [len(item.rows) for item in items])
         order = np.argsort(rows)
         rows, numbers = rows[order], numbers[order]
         samples_of_items: list[list[Samples]] = [[] for _ in items]
-        # sorted once for all items: to look for each item's rows among all samples takes seconds
+        # Sorted once for all items: searching all samples for each item's rows takes seconds.
         for samples in self.groups:
             nearest = np.minimum(np.searchsorted(rows, samples.row), len(rows) - 1)
             number = np.where(rows[nearest] == samples.row, numbers[nearest], -1)
@@ -168,8 +171,8 @@ def predict_items(
 ) -> None:
     """Predict the samples of work items, in this process.
 
-    `advance` is told of each sample when it is kept. Out of memory halves the batch from there on.
-    An interrupt loses nothing that was computed.
+    `advance` is called for each sample when it is stored. When memory runs out, the batch size is
+    halved from there on. An interrupt loses nothing that was computed.
     """
     if not items:
         return
@@ -185,7 +188,7 @@ def predict_items(
 
 @dataclass(frozen=True, eq=False)
 class _ComputedBatch:
-    """Results of one batch on their way from the device to where they are kept."""
+    """Results of one batch on their way from the device to their destination."""
 
     samples: Samples
     delta_v: Tensor
@@ -196,7 +199,7 @@ class _ComputedBatch:
 
 
 class _Loop:
-    """The loop's state: its batch size, what is on its way, and where it goes."""
+    """The state of the loop: batch size, results in flight, and their destination."""
 
     def __init__(
         self,
@@ -220,7 +223,7 @@ class _Loop:
                 self._leave_out(loaded)
                 self._predict(loaded)
         finally:
-            # also when interrupted: what was computed is kept
+            # Also after an interrupt: what was computed is stored.
             self._write()
             self._wait()
 
@@ -235,7 +238,7 @@ class _Loop:
         samples = loaded.samples
 
         def make(start: int, stop: int) -> tuple[Tensor, _Measured]:
-            # at most one batch that was computed is not kept yet
+            # At most one computed batch is waiting to be stored.
             self._wait()
             part = samples.take(np.arange(start, stop))
             read = None if loaded.from_files is None else loaded.from_files[start:stop]
@@ -247,10 +250,11 @@ class _Loop:
         for batch in predict_batches(
             stimuli, self.task.models, self._record, self.batch_size, self.advance
         ):
-            # the batch before is written while the device works on this one
+            # The previous batch is written while the device works on this one.
             computed = _on_cpu(batch)
             self._write()
             self.computed = computed
+            # On the CPU results are complete at once, so there is nothing to wait for.
             if self.task.device.type == "cpu":
                 self._write()
 
@@ -260,7 +264,7 @@ class _Loop:
             self.labels[model.name] = _labels_of(self.task, model, scores.shape[1])
         labels = self.labels[model.name][torch.from_numpy(samples.image)]
         if scores.is_cuda:
-            # from pinned memory: a plain copy would wait until the model is done with this batch
+            # From pinned memory: a plain copy would wait until the model has finished this batch.
             labels = labels.pin_memory().to(scores.device, non_blocking=True)
         return record_scores(scores, labels)
 
@@ -281,17 +285,17 @@ class _Loop:
 
 
 def _labels_of(task: PredictionTask, model: Model, n_classes: int) -> Tensor:
-    """Return the true class of every image among a model's, (n_images,), −1 for none."""
+    """Return the true class of every image in a model's classes, (n_images,), −1 for none."""
     labels = np.full(len(task.images), NONE)
     if task.plan.labels == "native":
-        # labels that the model does not know are for those to reject who score by them
+        # Labels unknown to the model are rejected later, if they are used for scores.
         with suppress(UsageError):
             labels = native_labels(task.images.labels, n_classes, model.class_names)
     return torch.from_numpy(labels)
 
 
 def _on_cpu(batch: PredictedBatch[_Measured, BatchRecord]) -> _ComputedBatch:
-    """Return the results of a batch in the CPU's memory, or on their way there."""
+    """Return the results of a batch in CPU memory, possibly with the copy still in progress."""
     (samples, corrupted), records = batch.known, batch.records
     tensors = [corrupted.delta_v, corrupted.pixels, *(record.numbers for record in records)]
     (delta_v, pixels, *numbers), ready = _copied(tensors)
@@ -306,6 +310,7 @@ def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
     """Return the samples of a batch with the predictions of all models."""
     computed.ready()
     for model, record in zip(task.models, computed.records, strict=True):
+        # Column 1 is the margin, which is NaN if a score is NaN or positive infinity.
         if not bool(record.numbers[:, 1].isfinite().all()):
             raise model.refuse()
     measured = Measured(computed.delta_v.numpy(), computed.pixels.numpy(), computed.scales)
@@ -318,7 +323,7 @@ def _table_of(task: PredictionTask, computed: _ComputedBatch) -> pa.Table:
 
 
 def _copied(tensors: Sequence[Tensor]) -> tuple[list[Tensor], Callable[[], None]]:
-    """Return copies on the CPU, and a function that waits until they hold what they should."""
+    """Return copies on the CPU, and a function that waits until the copies are complete."""
     if tensors[0].device.type == "cpu":
         return list(tensors), lambda: None
     copies = [torch.empty(source.shape, dtype=source.dtype, pin_memory=True) for source in tensors]

@@ -85,6 +85,8 @@ class RunConfig(Plan, ComparisonSettings):
     """Version of the recorded predictions."""
     eyechart: str
     """Version of eyechart that predicted."""
+    ruler_version: int = 1
+    """Version of the ruler that measured visual change; other versions measure other values."""
     stimulus: str
     """How images were resized and cropped."""
     clean: int | str | None = ""

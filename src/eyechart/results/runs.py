@@ -259,9 +259,16 @@ def _check_same_test(first: Run, second: Run) -> None:
 
 
 def _check_same_definition(runs: Sequence[Run]) -> None:
-    """Raise a UsageError unless visual change was measured by one definition in all suites."""
+    """Raise a UsageError unless visual change was measured by one ruler in all suites."""
     for first, run in pairwise(runs):
         one, two = (compared.config.definition for compared in (first, run))
+        versions = [compared.config.ruler_version for compared in (first, run)]
+        if one == two and versions[0] != versions[1]:
+            raise UsageError(
+                f"Scores by different versions of {one} cannot be compared: {first.folder} has"
+                f" version {versions[0]}, {run.folder} has {versions[1]}; evaluate both with the"
+                " same version of eyechart."
+            )
         if one != two:
             raise UsageError(
                 "Scores by different definitions of visual change cannot be compared:"

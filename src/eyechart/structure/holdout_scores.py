@@ -1,6 +1,6 @@
 """How much worse what was held out is recognized than what is familiar, with intervals.
 
-The records of the results are in `study_results`, training and prediction in `study`.
+The records of the results are in `study_results`, training and prediction in `holdout_study`.
 """
 
 from collections import Counter

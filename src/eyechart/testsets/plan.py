@@ -1,6 +1,6 @@
-"""What a test set samples: suite, number, seed, sampling, label space.
+"""What a test set samples: suite, number of samples, seed, sampling, label space.
 
-Which images and strengths follow from a plan is in `samples`.
+`samples` turns a plan into images and strengths.
 """
 
 import re
@@ -17,36 +17,45 @@ from eyechart.suites.assets import entry_mark, is_ready, left_out, ready_entries
 from eyechart.suites.from_files import FILE_SUITES, entries_of, is_read
 from eyechart.suites.published import PUBLISHED, WITH_LEVELS
 from eyechart.suites.suite import Entry, load_suite
-from eyechart.testsets.testset_settings import N_SAMPLES, SAMPLINGS, SUITE, TestsetSettings
+from eyechart.testsets.testset_settings import (
+    N_SAMPLES,
+    PAPER,
+    SAMPLINGS,
+    SUITE,
+    UNIFORM,
+    TestsetSettings,
+)
 from eyechart.visual_change.registry import find_ruler
 
 CLEAN = "clean"
-"""The name of the corruption that does nothing."""
+"""The name of the corruption that changes nothing."""
 
 BENCHMARK, EXTRA = WITH_LEVELS
 
 NAME = re.compile(r"[A-Za-z0-9_]+([-/][A-Za-z0-9_]+)*")
 
 RESERVED = (CLEAN, "destroyed", "unreadable")
-"""What rows are called that belong to no corruption."""
+"""Names of table rows that do not belong to a corruption."""
 
 FINGERPRINT = "strengths"
-"""Under this name a plan's settings stand for all that its suite says of the corruptions."""
+"""Key of a plan's settings under which a hash of the suite's corruptions and strengths is stored.
+"""
 
 MOST = 10_000_000
-"""Rows per corruption; beyond, a plan would not fit into memory."""
+"""Maximum number of samples per corruption; a larger plan would not fit into memory."""
 
 
 @dataclass(frozen=True)
 class Plan(TestsetSettings):
-    """All that decides a test set, besides the pictures.
+    """Everything that determines a test set, apart from the images.
 
-    `n`: rows per corruption. `sampling`: parameters uniform over the published domain ("paper") or
-    strengths that make Δv uniform. `labels`: whose classes are drawn equally often, unless not
-    `balanced`; with "entry16" only pictures of the 16 categories are drawn. `delta_v`: over what
-    range Δv is made uniform. `jpeg`: the quality at which every corrupted picture is stored and
-    read back, as the published ones were at 85; None for not at all. `pictures`: of how many
-    pictures the set was chosen, None for all.
+    `n`: number of samples per corruption. `sampling`: parameters uniform over the published domain
+    ("paper"), or strengths chosen such that Δv is uniform ("uniform"). `labels`: the label space
+    whose classes are sampled equally often if `balanced`; with "entry16" only images of the 16
+    categories are sampled. `delta_v`: the range over which Δv is uniform. `jpeg`: the quality at
+    which every corrupted image is stored as JPEG and read back (ImageNet-C was published at 85);
+    None for no compression. `pictures`: size of the class-balanced subset of images to use, None
+    for all.
     """
 
     suite: str = SUITE
@@ -54,7 +63,7 @@ class Plan(TestsetSettings):
     labels: str = NATIVE
 
     def check(self) -> None:
-        """Raise a UsageError unless the plan can be carried out."""
+        """Raise a UsageError unless the plan is valid."""
         as_path(self.suite, "suite")
         if not isinstance(self.n, int) or isinstance(self.n, bool) or not 1 <= self.n <= MOST:
             raise UsageError(f"n must be a whole number from 1 to {MOST:,}, got {brief(self.n)}.")
@@ -78,13 +87,18 @@ class Plan(TestsetSettings):
         low, high = ends
         if not 0 <= low < high <= 1:
             raise UsageError(f"delta_v must be a range within 0 and 1, got {low:g} to {high:g}.")
-        if self.sampling != "uniform" and (low, high) != (0, 1):
-            raise UsageError('A range of delta_v needs sampling "uniform".')
+        if self.sampling != UNIFORM and (low, high) != (0, 1):
+            raise UsageError(f'A range of delta_v needs sampling "{UNIFORM}".')
         find_ruler(self.definition)
         _check_names([entry.name for entry in self.entries()])
 
+    @property
+    def is_at_levels(self) -> bool:
+        """Whether every corruption is applied at its published levels, at no other strength."""
+        return self.sampling == PAPER and all(entry.at_levels for entry in self.entries())
+
     def entries(self) -> list[Entry]:
-        """Return the corruptions of the suite, or those chosen of it."""
+        """Return the corruptions of the suite, or the selected ones."""
         if is_read(self.suite):
             return entries_of(self.suite, self.corruptions)
         entries = {entry.name: entry for entry in load_suite(self.suite)}
@@ -95,7 +109,7 @@ class Plan(TestsetSettings):
             return ready_entries(load_suite(self.suite))
         chosen = []
         for name in self.corruptions:
-            # the name alone will do where the suite's have a prefix
+            # A short name is enough if the suite's names have a prefix.
             full = next((key for key in known if name in (key, key.rpartition("/")[2])), None)
             if full is None:
                 raise _not_there(name, self.suite, entries)
@@ -103,19 +117,19 @@ class Plan(TestsetSettings):
         return chosen
 
     def all_names(self) -> list[str]:
-        """Return the names of all corruptions of the suite, which means are over."""
+        """Return the names of all corruptions of the suite, over which mean scores are taken."""
         if is_read(self.suite):
             return list(FILE_SUITES.get(self.suite, self.corruptions))
         return [entry.name for entry in load_suite(self.suite)]
 
     def left_out(self) -> list[str]:
-        """Return the corruptions of the suite that lack what they need and were not asked for."""
+        """Return the suite's corruptions that were not requested and whose assets are missing."""
         if self.corruptions or is_read(self.suite):
             return []
         return left_out(load_suite(self.suite))
 
     def settings(self) -> dict[str, object]:
-        """Return the plan as plain values."""
+        """Return the plan as plain values, for files."""
         entries = self.entries()
         return {
             **asdict(self),
@@ -126,7 +140,10 @@ class Plan(TestsetSettings):
 
 
 def _mark(entry: Entry) -> str:
-    """Return what tells an entry from others; files of style transfer need no network."""
+    """Return what identifies an entry's version.
+
+    Published style-transfer files need no network, so a missing network is not an error here.
+    """
     return entry_mark(entry) if is_ready(entry) else entry.fingerprint
 
 
@@ -135,13 +152,13 @@ def _is_whole(value: object) -> bool:
 
 
 def _more_of(suite: str) -> dict[str, Entry]:
-    """Return what can be named besides a suite's own: ImageNet-C's extras belong to it."""
+    """Return corruptions that can be selected in addition to the suite's: ImageNet-C's extras."""
     more = load_suite(EXTRA) if suite == BENCHMARK else ()
     return {entry.name: entry for entry in more}
 
 
 def _check_names(names: Sequence[str]) -> None:
-    """Refuse names that cannot be those of files, or mean something else in a table."""
+    """Raise a UsageError for names that cannot be file names or that are reserved in tables."""
     files = [file_name(name) for name in names]
     for name, file in zip(names, files, strict=True):
         if not NAME.fullmatch(name) or name in RESERVED:
@@ -154,14 +171,14 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def names_of(corruptions: Sequence[str]) -> tuple[str, ...]:
-    """Return names as a plan wants them; one name alone is taken for a mistake."""
+    """Return the names as a tuple; a single string is rejected as a likely mistake."""
     if isinstance(corruptions, str) or not isinstance(corruptions, Sequence):
         raise UsageError(f"corruptions must be a list of names, got {brief(corruptions)}.")
     return tuple(corruptions)
 
 
 def _not_there(name: str, suite: str, entries: Mapping[str, Entry]) -> UsageError:
-    """Return the error for a corruption that a suite lacks, and who has it."""
+    """Return the error for a corruption that a suite lacks, naming a suite that has it."""
     suites = [other for other in PUBLISHED if name in {entry.name for entry in load_suite(other)}]
     if suites:
         return UsageError(

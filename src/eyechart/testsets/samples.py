@@ -1,6 +1,6 @@
-"""Samples of a test set: which image meets which corruption with which parameters.
+"""Samples of a test set: which image gets which corruption with which parameters.
 
-The images themselves are made in `stimuli`; strengths that make Δv uniform are found in `uniform`.
+`stimuli` computes the images; `uniform` finds the strengths that make Δv uniform.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,20 +23,21 @@ from eyechart.suites.assets import assets_mark
 from eyechart.suites.strength import draw_from_domain, draw_severities, resolve
 from eyechart.suites.suite import DRAWN, STRONGEST, Entry
 from eyechart.testsets.plan import CLEAN, Plan
+from eyechart.testsets.testset_settings import PAPER, UNIFORM
 
 LEVELS = np.arange(1.0, 6.0)
 
 FEW_LEVELS = 12
-"""Up to so many levels of strength are all looked at."""
+"""Up to this number of strength levels, all of them are measured."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Rows of one corruption, or of none at all (`entry` is None: the pictures as they are).
+    """Samples of one corruption, or clean images if `entry` is None.
 
-    `row`: numbers that are unique in the test set. `image`: places in the image set. `draw`: how
-    often the picture was drawn before for this corruption. `severity`: where strength came from
-    one, else NaN. `values`: each parameter, in the entry's own units.
+    `row`: numbers that are unique in the test set. `image`: positions in the image set. `draw`: how
+    many earlier samples of this corruption use the same image. `severity`: NaN if the strength does
+    not come from a severity. `values`: the value of each parameter, in the entry's units.
     """
 
     entry: Entry | None
@@ -55,7 +56,7 @@ class Samples:
         return CLEAN if self.entry is None else self.entry.name
 
     def take(self, places: IntArray) -> "Samples":
-        """Return some of the rows."""
+        """Return a subset: the samples at these positions."""
         return Samples(
             self.entry,
             self.row[places],
@@ -67,24 +68,29 @@ class Samples:
 
 
 def clean_samples(images: IntArray, first: int) -> Samples:
-    """Return one row for each of these pictures as it is."""
+    """Return one sample for each of these images without corruption."""
     count = len(images)
     nothing = np.full(count, np.nan)
     return Samples(None, first + np.arange(count), images, np.zeros_like(images), nothing, {})
 
 
 def expand(counts: IntArray) -> tuple[IntArray, IntArray]:
-    """Return picture and number of the draw for each of so many draws per picture."""
+    """Return, for a number of draws per image, the image and the draw's number of each sample.
+
+    Example:
+        >>> expand(np.array([2, 0, 1]))
+        (array([0, 0, 2]), array([0, 1, 0]))
+    """
     image = np.repeat(np.arange(len(counts)), counts)
     starts = np.cumsum(counts) - counts
     return image, np.arange(len(image)) - np.repeat(starts, counts)
 
 
 def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed: int) -> IntArray:
-    """Return how many of n samples each picture gets.
+    """Return how many of n samples each image gets.
 
-    Classes differ by at most one draw, and so do the pictures of a class. Who gets the odd one
-    depends on the seed and the picture's digest, not on the order of the pictures.
+    Classes differ by at most one sample, and so do the images of a class. Which image gets the
+    extra one depends on the seed and the image's digest, not on the order of the images.
     """
     order = [hash64(seed, "share", digest) for digest in digests]
     members: dict[str | None, list[int]] = {}
@@ -99,16 +105,16 @@ def allocate(digests: Sequence[str], classes: Sequence[str | None], n: int, seed
 
 
 def _split(total: int, parts: int) -> list[int]:
-    """Return whole numbers that add up to `total` and differ by at most one, larger ones first."""
+    """Return `parts` integers that add up to `total` and differ by at most one, larger first."""
     return [total // parts + (part < total % parts) for part in range(parts)]
 
 
 def choose_pictures(pictures: Sequence[Picture], plan: Plan) -> IntArray:
-    """Return the places of the pictures that a plan is about, rising.
+    """Return the positions of the images that a plan uses, in increasing order.
 
-    Classes differ by at most one picture, as far as they have them: those of the data set, or
-    people's 16. Which pictures of a class depends on the seed and on their file names alone, so
-    that corrupted files, clean ones and those in other folders give the same choice.
+    Classes (those of the dataset, or the 16 categories) differ by at most one image as far as they
+    have enough. Which images are chosen depends only on the seed and their file names, so that
+    corrupted files, clean files and copies in other folders give the same subset.
     """
     places = np.arange(len(pictures))
     if plan.pictures is None:
@@ -130,6 +136,7 @@ def choose_pictures(pictures: Sequence[Picture], plan: Plan) -> IntArray:
     members: dict[str, list[int]] = {}
     for position in sorted(places.tolist(), key=order):
         members.setdefault(classes[position], []).append(position)
+    # Round robin over the classes: every class's first image, then every class's second, and so on.
     turns = sorted(
         (turn, hash64(plan.seed, "class", name), position)
         for name, positions in members.items()
@@ -139,13 +146,13 @@ def choose_pictures(pictures: Sequence[Picture], plan: Plan) -> IntArray:
 
 
 def _stem(name: str) -> str:
-    """Return a file's name without its folder and suffix."""
+    """Return a file name without folder and suffix."""
     file = name.rpartition("/")[2]
     return file.rpartition(".")[0] or file
 
 
 def usable_pictures(images: ImageSet, plan: Plan) -> IntArray:
-    """Return the places of the pictures that can be drawn: with "entry16", those of the 16."""
+    """Return the positions of the images to sample; with "entry16", those of the 16 categories."""
     if plan.labels != "entry16":
         return np.arange(len(images))
     positions = np.flatnonzero(category_labels(images.labels, images.categories) != NONE)
@@ -158,7 +165,7 @@ def usable_pictures(images: ImageSet, plan: Plan) -> IntArray:
 
 
 def counts_of(images: ImageSet, plan: Plan) -> IntArray:
-    """Return how often each picture is drawn for a corruption without published levels."""
+    """Return how often each image is sampled for a corruption without published levels."""
     classes: Sequence[str | None] = images.labels
     places = usable_pictures(images, plan)
     if plan.labels == "entry16":
@@ -176,15 +183,15 @@ def counts_of(images: ImageSet, plan: Plan) -> IntArray:
 
 
 def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
-    """Return the rows of every corruption, and one for each clean picture that is used.
+    """Return the samples of every corruption, and one for each clean image that is used.
 
-    With sampling "uniform", strengths are still to be found, severities are NaN, and there are more
-    rows than will be used: a pool, so that some reach far.
+    With sampling "uniform", strengths are not known yet: severities are NaN, and there are more
+    samples than will be used, so that some of this pool reach a large Δv.
     """
     plan.check()
     if images.files is None:
         for entry in plan.entries():
-            # what is missing is said before the work
+            # Report missing assets before the computation starts.
             assets_mark(entry)
     counts = counts_of(images, plan)
     groups: list[Samples] = []
@@ -201,8 +208,8 @@ def plan_samples(images: ImageSet, plan: Plan) -> list[Samples]:
 def _plan_entry(
     images: ImageSet, entry: Entry, counts: IntArray, plan: Plan, first: int
 ) -> Samples:
-    if entry.at_levels and plan.sampling == "paper":
-        # published levels: every picture at each of them, with the same random part
+    if entry.at_levels and plan.sampling == PAPER:
+        # Published levels: every image at each level, with the same random numbers.
         places = usable_pictures(images, plan)
         image, severity = np.repeat(places, len(LEVELS)), np.tile(LEVELS, len(places))
         draw = np.zeros_like(image)
@@ -212,16 +219,16 @@ def _plan_entry(
     row = first + np.arange(len(image))
     samples = Samples(entry, row, image, draw, severity, {})
     if is_uniform(entry, plan) or images.files is not None:
-        # files are as strong as they are: nobody says by which numbers
+        # The parameters behind published files are unknown.
         return samples
     return with_values(images, samples, plan.seed)
 
 
 def pool_factor(entry: Entry, plan: Plan) -> int:
-    """Return how many rows are looked at for each that is used.
+    """Return how many candidate samples are measured for each that is used.
 
-    Where strength leads to the picture's own draw, few draws lead far; where it has a few levels,
-    all of them are looked at.
+    If the strength path ends at a randomly drawn value, few draws reach a large Δv, so the pool is
+    larger. If there are only a few levels, all of them are measured and a small pool suffices.
     """
     if not is_uniform(entry, plan):
         return 1
@@ -231,14 +238,17 @@ def pool_factor(entry: Entry, plan: Plan) -> int:
 
 
 def is_uniform(entry: Entry | None, plan: Plan) -> bool:
-    """Whether an entry's strengths are found from visual change, which moved pictures lack."""
-    return entry is not None and plan.sampling == "uniform" and not entry.geometric
+    """Return whether an entry's strengths are found from visual change.
+
+    Geometric corruptions are excluded, since they have no visual change.
+    """
+    return entry is not None and plan.sampling == UNIFORM and not entry.geometric
 
 
 def with_values(images: ImageSet, samples: Samples, seed: int) -> Samples:
-    """Return the samples with concrete parameters: from their severities, or the paper's domain.
+    """Return the samples with parameter values, from their severities or the published domain.
 
-    Severities that are not known are drawn where the entry has a range of them.
+    Unknown severities are drawn if the entry has a range of them.
     """
     entry = samples.entry
     assert entry is not None
@@ -257,7 +267,7 @@ def with_values(images: ImageSet, samples: Samples, seed: int) -> Samples:
 def _from_severity(
     images: ImageSet, samples: Samples, entry: Entry, random: ImageRandom
 ) -> dict[str, FloatArray]:
-    """Return parameters in the entry's own units; where it has none, in px of each picture."""
+    """Return parameters in the entry's units; without a reference side, in px of each image."""
     if entry.reference_side is not None:
         return resolve(entry, samples.severity, {}, entry.reference_side, random)
     sides = np.array([min(images.sizes[position]) for position in samples.image])
@@ -270,7 +280,7 @@ def _from_severity(
 
 
 def keys_of(images: ImageSet, places: IntArray) -> Tensor:
-    """Return the 64-bit keys of the pictures at these places."""
+    """Return the 64-bit keys of the images at these positions."""
     distinct, inverse = np.unique(places, return_inverse=True)
     keys = named_keys([images.digests[position] for position in distinct], len(distinct))
     return keys[torch.from_numpy(inverse)]
@@ -279,16 +289,17 @@ def keys_of(images: ImageSet, places: IntArray) -> Tensor:
 def mildest(entry: Entry) -> float:
     """Return the severity at which a strength path begins.
 
-    Kernels of whole numbers have no strength between none and their mildest.
+    Paths of integer parameters only (such as kernel sizes) begin at 1: they have no strength
+    between none and the mildest.
     """
     moved = [entry.corruption.parameter(name) for name in entry.path]
     return 1.0 if moved and all(parameter.integer for parameter in moved) else 0.0
 
 
 def severities_of(entry: Entry) -> FloatArray:
-    """Return the severities to look at before targets are drawn.
+    """Return the severities to measure before targets are drawn.
 
-    All of them where strength has a few levels only, otherwise both ends of its path.
+    These are all levels if there are only a few, and both ends of the path otherwise.
     """
     if len(entry.path) == 1 and mildest(entry):
         ((name, ends),) = entry.path.items()

@@ -1,6 +1,6 @@
 """The steps of a training: state beside the checkpoint, from which it goes on to the same end.
 
-What a step learns is in `loop` and in `style_transfer`.
+What a step learns is in `training_loop` and in `style_transfer`.
 """
 
 import signal

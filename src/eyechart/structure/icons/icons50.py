@@ -21,7 +21,7 @@ from eyechart.structure.array_pickles import read_pickle
 from eyechart.structure.duplicates import Pixels
 from eyechart.structure.icons.icon_builder import Icon, check_folder, write_icons
 
-STYLES = (
+ORIGINAL_STYLES = (
     "apple", "microsoft", "google", "samsung", "facebook", "messenger", "twitter", "whatsapp",
     "lg", "htc", "mozilla", "emojidex", "emojione", "emoji_one", "emojipedia", "joypixels",
     "openmoji", "softbank", "docomo", "kddi", "au_by_kddi", "sony", "gmail", "windows",
@@ -94,7 +94,7 @@ def read_icons50(source: Path) -> Iterator[Icon]:
 def read_name(stem: str, path: Path) -> tuple[str, str, str]:
     """Return style, rendition and subclass of a file by its name; the rendition may be ""."""
     text = stem.lower().replace("-", "_").replace(" ", "_")
-    for style in sorted(STYLES, key=len, reverse=True):
+    for style in sorted(ORIGINAL_STYLES, key=len, reverse=True):
         match = re.fullmatch(rf"(?:(.*)_)?{style}(?:_(.*))?", text)
         if match is None:
             continue
