@@ -25,7 +25,7 @@ FAILED = 1
 
 @examples(
     "eyechart evaluate resnet50.pt --images imagenet/val --suite vcr",
-    "eyechart evaluate timm:resnet50 timm:vit_base_patch16_224 --images val --n 2000",
+    "eyechart evaluate timm:resnet50 hf:microsoft/resnet-50 --images val --n 2000",
 )
 @derived_options
 def evaluate(context: typer.Context, settings: EvaluateSettings) -> None:

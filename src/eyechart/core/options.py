@@ -81,7 +81,7 @@ class Option:
 
 
 Device = Annotated[str, Option(help="cpu or cuda.", group="Compute")]
-Seed = Annotated[int, Option(help="Of all random numbers.", group="Compute")]
+Seed = Annotated[int, Option(help="Random seed.", group="Compute")]
 
 
 @dataclass(frozen=True)

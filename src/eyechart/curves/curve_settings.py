@@ -1,6 +1,6 @@
-"""The options by which curves are fitted, each declared once; see `Fit` for what is made of them.
+"""The options for fitting curves, each declared once; `fit_curve` uses them.
 
-Nothing slow is imported here: the command line is made from these.
+Nothing slow is imported here, because the command line is built from these.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from eyechart.curves.density import AnyDensity
 
 BINS, REPLICATES = 40, 1000
-"""Bins and bootstrap replicates where nothing else is asked for."""
+"""Default numbers of bins and of bootstrap replicates."""
 
 BINNINGS = ("paper", "equal")
-"""How the edges of bins are placed; the first where nothing else is asked for."""
+"""How the edges of bins are placed; the first is the default."""
 
 RIGHT_ANCHORS = ("none", "chance", "measured")
-"""Where curves end at Δv 1, if not at a number; the first where nothing else is asked for."""
+"""Where curves end at Δv = 1, if not at a number; the first is the default."""
 
 GROUP = "Curves and statistics"
 
 
 def read_right_anchor(text: str) -> str | float:
-    """Return the number that was typed, or else the text."""
+    """Return a number if the text is one, otherwise the text."""
     try:
         return float(text)
     except ValueError:
@@ -36,31 +36,43 @@ def read_right_anchor(text: str) -> str | float:
 
 @dataclass(frozen=True, kw_only=True)
 class CurveSettings:
-    """How curves are fitted, those of models and those of humans; see `fit_curve`.
+    """How curves of models and of humans are fitted; see `fit_curve`.
 
-    `bins`: None for 40, and fewer for humans whose responses are too few for 40; a number holds for
-    both. `right_anchor`: "none", "chance", "measured" (predictions for destroyed images; for
-    humans, who saw none, chance) or a number.
+    `bins`: None for 40, or fewer for humans with too few responses for 40; a number applies to
+    both. `right_anchor`: "none", "chance", "measured" (predictions for destroyed images; chance for
+    humans, who saw none) or a number.
     """
 
     bins: Annotated[
         int | None,
         Option(
-            help=f"Number of bins of visual change, {BINS}; humans with few responses have fewer.",
+            help=f"Number of bins of visual change; {BINS}, or fewer for few human responses.",
             group=GROUP,
+            is_advanced=True,
         ),
     ] = None
     least: Annotated[
         float | None,
-        Option(help=f"Minimum count per bin, {LEAST}.", group=GROUP, typed=int | None),
+        Option(
+            help=f"Minimum count per bin; {LEAST} if omitted.",
+            group=GROUP,
+            is_advanced=True,
+            typed=int | None,
+        ),
     ] = None
-    binning: Annotated[str, Option(help=f"{one_of(BINNINGS)}.", group=GROUP)] = BINNINGS[0]
-    method: Annotated[str, Option(help=f"{one_of(METHODS)}.", group=GROUP)] = DEFAULT_METHOD
+    binning: Annotated[
+        str, Option(help=f"Bins: {one_of(BINNINGS)}.", group=GROUP, is_advanced=True)
+    ] = BINNINGS[0]
+    method: Annotated[
+        str, Option(help=f"Fit: {one_of(METHODS)}.", group=GROUP, is_advanced=True)
+    ] = DEFAULT_METHOD
     right_anchor: Annotated[
         str | float,
         Option(
-            help=f"Where curves end: {', '.join(RIGHT_ANCHORS)} or a number.",
+            help=f"Right end of curves: {', '.join(RIGHT_ANCHORS)} or a number.",
             group=GROUP,
+            metavar="VALUE",
+            is_advanced=True,
             typed=str,
             read=read_right_anchor,
         ),
@@ -68,9 +80,11 @@ class CurveSettings:
     density: Annotated[
         "AnyDensity",
         Option(
-            help="How much each visual change counts in areas: uniform, beta:A,B, or weights of"
-            " equal bins such as 0,1,1.",
+            help="Weight of visual changes in areas: uniform, beta:A,B, or weights of equal bins"
+            " such as 0,1,1.",
             group=GROUP,
+            metavar="WEIGHTS",
+            is_advanced=True,
             python="Also a list of weights, a function of Δv, or a Density.",
             typed=str,
         ),

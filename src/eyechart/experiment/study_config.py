@@ -47,23 +47,27 @@ class StudyConfig:
     name: Annotated[
         str, Option(help="In the study's address; the folder's name if not given.", group=STUDY)
     ]
-    title: Annotated[str, Option(help="What participants read first.", group=STUDY)]
+    title: Annotated[str, Option(help="What participants read first.", group=STUDY, metavar="TEXT")]
     kind: Annotated[str, Option(help=f"{one_of(KINDS)}.", group=STUDY)] = KINDS[0]
     k: Annotated[
         int, Option(help="Answers for each corrupted picture or pair.", group=TRIALS, minimum=1)
     ] = 5
     clean_k: Annotated[
-        int, Option(help="Answers for each clean picture.", group=TRIALS, minimum=0)
+        int,
+        Option(help="Answers for each clean picture.", group=TRIALS, is_advanced=True, minimum=0),
     ] = 5
     trials: Annotated[
         int, Option(help="Of the main part for each participant.", group=TRIALS, minimum=1)
     ] = 100
-    practice: Annotated[int, Option(help="Practice trials.", group=TRIALS, minimum=0)] = 16
-    qualification: Annotated[int, Option(help="Qualification trials.", group=TRIALS, minimum=0)] = (
-        16
-    )
+    practice: Annotated[
+        int, Option(help="Practice trials.", group=TRIALS, is_advanced=True, minimum=0)
+    ] = 16
+    qualification: Annotated[
+        int, Option(help="Qualification trials.", group=TRIALS, is_advanced=True, minimum=0)
+    ] = 16
     catch: Annotated[
-        int, Option(help="Catch trials among the others.", group=TRIALS, minimum=0)
+        int,
+        Option(help="Catch trials among the others.", group=TRIALS, is_advanced=True, minimum=0),
     ] = 8
     pass_share: Annotated[
         int | float,
@@ -102,9 +106,17 @@ class StudyConfig:
         int, Option(help="What a participant is told that it takes.", group=STUDY, minimum=1)
     ] = 8
     consent: Annotated[str, Option(help="The text participants agree to.", group=STUDY)] = CONSENT
-    contact: Annotated[str, Option(help="Whom participants can write to.", group=STUDY)] = ""
+    contact: Annotated[
+        str, Option(help="Whom participants can write to.", group=STUDY, metavar="TEXT")
+    ] = ""
     payment: Annotated[
-        str, Option(help="What participants are told about their pay.", group=STUDY)
+        str,
+        Option(
+            help="What participants are told about their pay.",
+            group=STUDY,
+            metavar="TEXT",
+            is_advanced=True,
+        ),
     ] = ""
     rules: Annotated[int, Option(help="Version of the quality rules.", group=STUDY, minimum=1)] = 1
     site_settings: Mapping[str, str] = field(default_factory=dict)

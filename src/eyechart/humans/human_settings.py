@@ -1,6 +1,6 @@
-"""The options by which models are compared with humans, each declared once.
+"""Options for comparing models with humans, each declared once.
 
-Nothing slow is imported here: the command line is made from these.
+Imports nothing slow, because the command line is built from these records.
 """
 
 import os
@@ -19,13 +19,14 @@ Paths: TypeAlias = FilePath | Sequence[FilePath]
 NO_HUMANS = "none"
 
 CLEAN_RESPONSES = ("given", "majority", "random")
-"""Which response to the clean image counts: the file's own, the commonest of other humans', or one
-drawn from them."""
+"""Which response to the clean image counts: the one in the file, the most common response of other
+humans, or one of theirs drawn at random.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HumanSettings:
-    """What every command that reads a human reference has in common."""
+    """Options of every command that reads a human reference."""
 
     clean_responses: Annotated[
         str | None,
@@ -33,6 +34,7 @@ class HumanSettings:
             help="For consistency, which response to the clean image humans' are compared with:"
             f" {one_of(CLEAN_RESPONSES)}.",
             group="Human reference",
+            is_advanced=True,
             flags=("--clean-responses", "--clean-answers"),
         ),
     ] = None
@@ -40,20 +42,21 @@ class HumanSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonSettings(HumanSettings):
-    """With whom models are compared, and how their classes become humans' categories."""
+    """Which humans models are compared with, and how classes are mapped to human categories."""
 
     rule: Annotated[
         str,
         Option(
-            help=f"From 1,000 classes to 16 categories: {one_of(RULES)}.",
+            help=f"How 1,000 classes become 16 categories: {one_of(RULES)}.",
             group="Human reference",
+            is_advanced=True,
         ),
     ] = DEFAULT_RULE
     humans: Annotated[
         Paths | None,
         Option(
-            help="Human reference: geirhos (default), a file, a study, or none; repeatable in order"
-            " of precedence, responses to a corruption itself before transferred ones.",
+            help="Human reference: geirhos (default), a file, a study or none; repeatable, in order"
+            " of precedence.",
             group="Human reference",
             typed=list[str],
         ),
@@ -61,9 +64,10 @@ class ComparisonSettings(HumanSettings):
     similar: Annotated[
         Paths,
         Option(
-            help="Classes within which human responses are transferred: published (default), none,"
-            " or a file of eyechart humans similar --out; repeatable.",
+            help="Classes of corruptions that share human responses: published (default), none, or"
+            " a file of eyechart humans similar --out; repeatable.",
             group="Human reference",
+            is_advanced=True,
             metavar="FILE",
             typed=list[str],
         ),
@@ -71,14 +75,15 @@ class ComparisonSettings(HumanSettings):
     match_choices: Annotated[
         bool,
         Option(
-            help="Compare with people who had not 16 choices, both corrected for chance.",
+            help="Also compare with humans who did not have 16 choices, corrected for chance.",
             group="Human reference",
+            is_advanced=True,
         ),
     ] = False
 
     @property
     def human_names(self) -> tuple[str, ...]:
-        """The human references that were asked for, in order of precedence."""
+        """Requested human references in order of precedence."""
         if self.humans is None:
             return ()
         names = tuple(os.fspath(name) for name in as_paths(self.humans, "humans"))
@@ -90,5 +95,5 @@ class ComparisonSettings(HumanSettings):
 
     @property
     def similar_names(self) -> tuple[str, ...]:
-        """Where the classes of similar corruptions come from, in order of precedence."""
+        """Sources of the classes of similar corruptions in order of precedence."""
         return tuple(os.fspath(name) for name in as_paths(self.similar, "similar"))

@@ -119,6 +119,7 @@ class OverlapSettings:
             help="Also train one network on all corruptions of this suite, for eyechart overlap"
             " coverage; repeatable.",
             group="Corruptions",
+            is_advanced=True,
             metavar="SUITE",
         ),
     ] = ()
@@ -131,12 +132,18 @@ class OverlapSettings:
         Option(
             help="Tune this checkpoint instead of training from scratch.",
             group="Models",
+            is_advanced=True,
             metavar="FILE",
             path="folder or file",
         ),
     ] = None
     trust: Annotated[
-        bool, Option(help="Let --start name code of your own that is called.", group="Models")
+        bool,
+        Option(
+            help="Let --start name code of your own that is called.",
+            group="Models",
+            is_advanced=True,
+        ),
     ] = False
     seeds: Annotated[int, Option(help="Repetitions of everything.", group="Training")] = 1
     seed: Annotated[int, Option(help="The first repetition's.", group="Compute")] = 0

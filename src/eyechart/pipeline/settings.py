@@ -106,8 +106,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     images: Annotated[
         "FilePath | ImageSet | None",
         Option(
-            help="Class folders, a CSV or Parquet file with path and label, or corrupted images in the"
-            " layout of ImageNet-C or CIFAR-10-C; 20 demo images if omitted.",
+            help="Class folders, a CSV or Parquet file with path and label, or corrupted images in"
+            " the layout of ImageNet-C or CIFAR-10-C; 20 demo images if omitted.",
             group="Data",
             python="Also an ImageSet.",
             metavar="PATH",
@@ -117,7 +117,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     suite: Annotated[
         str | None,
         Option(
-            help=f"Suite name or YAML file; {SUITE}, or the suite of corrupted --images, if omitted.",
+            help=f"Suite name or YAML file; {SUITE}, or the suite of corrupted --images, if"
+            " omitted.",
             group="Corruptions",
         ),
     ] = None
@@ -170,8 +171,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     clean: Annotated[
         FilePath | None,
         Option(
-            help="Clean images of corrupted --images, as class folders or a .npy file; only error rates"
-            " if omitted.",
+            help="Clean images of corrupted --images, as class folders or a .npy file; only error"
+            " rates if omitted.",
             group="Data",
             is_advanced=True,
             metavar="PATH",
@@ -200,8 +201,8 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     label_maps: Annotated[
         "Sequence[FilePath | LabelMap]",
         Option(
-            help="Classes of models without ImageNet's 1,000 outputs: background-first, or a file with"
-            " a line per output; repeatable.",
+            help="Classes of models without ImageNet's 1,000 outputs: background-first, or a file"
+            " with a line per output; repeatable.",
             group="Models",
             metavar="FILE",
             is_advanced=True,
@@ -212,7 +213,7 @@ class EvaluateSettings(TestsetSettings, CurveSettings, ComparisonSettings, Loadi
     defences: Annotated[
         "Sequence[str | Defence]",
         Option(
-            help=f"Defense before the models: {one_of(DEFENCES)}, such as clahe:clip=3; repeatable,"
+            help=f"Defence before the models: {one_of(DEFENCES)}, such as clahe:clip=3; repeatable,"
             " applied in order, not to a baseline.",
             group="Models",
             is_advanced=True,

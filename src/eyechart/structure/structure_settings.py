@@ -101,6 +101,8 @@ class SubclassSettings(HoldoutSettings):
             help="Of --images: 224 (shorter side 256, middle 224) or another side, 32x32 (plain"
             " resize) or another WIDTHxHEIGHT, or native, which is the default.",
             group="Data",
+            metavar="SIZE",
+            is_advanced=True,
         ),
     ] = None
     per_class: Annotated[
@@ -108,7 +110,11 @@ class SubclassSettings(HoldoutSettings):
     ] = 1
     in_all: Annotated[
         int | None,
-        Option(help="Hold out so many over all classes instead, such as 50.", group="Data"),
+        Option(
+            help="Hold out so many over all classes instead, such as 50.",
+            group="Data",
+            is_advanced=True,
+        ),
     ] = None
     folds: Annotated[
         int | None,
@@ -124,6 +130,7 @@ class SubclassSettings(HoldoutSettings):
             help="Which ones: random, or published (those of the paper's authors, of CIFAR-100 or"
             " ICONS-50).",
             group="Data",
+            is_advanced=True,
         ),
     ] = "random"
     hold: Annotated[
@@ -155,6 +162,7 @@ class SubclassSettings(HoldoutSettings):
             help=f"Of SGD; {HOLDOUT_RECIPE.weight_decay:g}, for CIFAR-100"
             f" {CIFAR100_RECIPE.weight_decay:g}.",
             group=GROUP,
+            is_advanced=True,
         ),
     ] = None
     mixup: Annotated[
@@ -163,6 +171,7 @@ class SubclassSettings(HoldoutSettings):
             help=f"The a of mixup's Beta(a, a); {HOLDOUT_RECIPE.mixup:g}, for CIFAR-100"
             f" {CIFAR100_RECIPE.mixup:g}.",
             group=GROUP,
+            is_advanced=True,
         ),
     ] = None
     out: OutFolder = Path("eyechart-subclass")
@@ -257,6 +266,7 @@ class SuperclassSettings:
         Option(
             help="WordNet ids of what the models have seen; without it ImageNet-1K's.",
             group="Data",
+            is_advanced=True,
             metavar="FILE",
             path="folder or file",
         ),
@@ -266,6 +276,7 @@ class SuperclassSettings:
         Option(
             help="A WordNet id and a name in each line; without it the 25 published ones.",
             group="Data",
+            is_advanced=True,
             metavar="FILE",
             path="folder or file",
         ),
@@ -283,6 +294,7 @@ class SuperclassSettings:
             help="Accuracy on ImageNet-1K before tuning, such as timm:resnet50=0.77; repeatable;"
             " without it what is known of the model.",
             group="Models",
+            is_advanced=True,
             metavar="MODEL=SHARE",
         ),
     ] = ()

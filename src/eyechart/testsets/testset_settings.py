@@ -1,6 +1,6 @@
-"""The options by which test sets are sampled, each declared once; see `Plan` for the rest.
+"""The sampling options of test sets, each declared once; see `Plan` for the rest.
 
-Nothing slow is imported here: the command line is made from these.
+The command line is built from these records, so nothing slow is imported here.
 """
 
 import os
@@ -18,22 +18,27 @@ if TYPE_CHECKING:
     from eyechart.testsets.plan import Plan
 
 SUITE, N_SAMPLES = "vcr", 50_000
-"""The suite and the samples per corruption where nothing else is asked for."""
+"""The default suite and the default number of samples per corruption."""
 
 N_DRAWN = 2_000
-"""Samples per corruption of `eyechart testset make`: enough to look at, in a minute."""
+"""Default number of samples per corruption of `eyechart testset make`, which takes a minute."""
 
 SAMPLINGS = PAPER, UNIFORM = "paper", "uniform"
-"""How strengths are sampled: from the published domains, or so that Δv is uniform."""
+"""How strengths are sampled: from the published domains, or such that Δv is uniform."""
 
 LEAST = 20
-"""Samples that a bin of visual change needs, to be covered and for a curve."""
+"""Minimum number of samples for a bin of visual change to be covered and used in a curve."""
 
 Suite = Annotated[str, Option(help="A suite's name or YAML file.", group="Corruptions")]
 
 
 def read_range(text: str) -> tuple[float, float]:
-    """Return the two numbers of LOW:HIGH."""
+    """Return the two numbers of a range written as LOW:HIGH.
+
+    Example:
+        >>> read_range("0.2:0.6")
+        (0.2, 0.6)
+    """
     low, _, high = text.partition(":")
     try:
         return float(low), float(high)
@@ -43,9 +48,9 @@ def read_range(text: str) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class TestsetSettings:
-    """How samples are taken: what every command that samples a test set has in common."""
+    """How a test set is sampled: the options that all commands with a test set share."""
 
-    __test__ = False  # no test, whatever pytest takes the name for
+    __test__ = False  # keeps pytest from collecting the class
 
     seed: Seed = 0
     sampling: Annotated[
@@ -53,13 +58,15 @@ class TestsetSettings:
         Option(
             help=f"{PAPER} (published domains) or {UNIFORM} (in visual change).",
             group="Corruptions",
+            is_advanced=True,
         ),
     ] = PAPER
     delta_v: Annotated[
         tuple[float, float],
         Option(
-            help="The range to make Δv uniform over.",
+            help="Range in which to sample Δv uniformly.",
             group="Corruptions",
+            is_advanced=True,
             metavar="LOW:HIGH",
             typed=str,
             read=read_range,
@@ -77,42 +84,44 @@ class TestsetSettings:
     definition: Annotated[
         str,
         Option(
-            help=f"The definition of visual change: {one_of(RULERS)}; only {DEFAULT_RULER} has"
-            " humans to compare with.",
+            help=f"Definition of visual change: {one_of(RULERS)}; the human reference needs"
+            f" {DEFAULT_RULER}.",
             group="Corruptions",
+            is_advanced=True,
         ),
     ] = DEFAULT_RULER
     jpeg: Annotated[
         int | None,
         Option(
-            help="Store every corrupted picture as JPEG and read it back; ImageNet-C's files are"
-            " at 85.",
+            help="Compress corrupted images as JPEG (ImageNet-C: 85).",
             group="Corruptions",
+            is_advanced=True,
             metavar="QUALITY",
         ),
     ] = None
     balanced: Annotated[
         bool,
         Option(
-            help="Draw classes equally often, or not.",
+            help="Sample classes equally often, or not.",
             group="Data",
+            is_advanced=True,
             flags=("--balanced/--unbalanced",),
         ),
     ] = True
     pictures: Annotated[
         int | None,
-        Option(help="Use so many pictures only, as many of every class.", group="Data"),
+        Option(help="Maximum number of images (class-balanced subset).", group="Data"),
     ] = None
 
 
 @dataclass(frozen=True)
 class DrawSettings(TestsetSettings):
-    """A test set that is drawn on its own, from which images, and at what size."""
+    """Options of `draw` and `eyechart testset make`: images, suite, and their size."""
 
     images: Annotated[
         "str | os.PathLike[str] | ImageSet | None",
         Option(
-            help="Class folders, or a CSV or Parquet file; without it 20 demo photographs.",
+            help="Class folders, or a CSV or Parquet file; 20 demo images if omitted.",
             group="Data",
             python="Also an ImageSet.",
             metavar="[IMAGES]",
@@ -122,19 +131,23 @@ class DrawSettings(TestsetSettings):
     ] = None
     suite: Suite = SUITE
     n: Annotated[
-        int, Option(help="Rows per corruption.", group="Corruptions", typed_default=N_DRAWN)
+        int, Option(help="Samples per corruption.", group="Corruptions", typed_default=N_DRAWN)
     ] = N_SAMPLES
     _: KW_ONLY
     labels: Annotated[str, Option(help=f"{one_of(SPACES)}.", group="Data")] = NATIVE
     stimulus: Annotated[
         str,
-        Option(help="224 or another side, WIDTHxHEIGHT (plain resize), or native.", group="Data"),
+        Option(
+            help="224 or another side, WIDTHxHEIGHT (resize only), or native.",
+            group="Data",
+            metavar="SIZE",
+        ),
     ] = "224"
     device: Device = "cpu"
 
     @property
     def plan(self) -> "Plan":
-        """What to sample; a UsageError is raised where that is not possible."""
+        """The plan of these settings; a UsageError is raised if it is invalid."""
         from eyechart.testsets.plan import Plan, names_of
 
         shared = {field.name: getattr(self, field.name) for field in fields(TestsetSettings)}

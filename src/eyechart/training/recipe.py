@@ -60,39 +60,55 @@ class Recipe:
     epochs: Annotated[int, Option(help="How often each picture is trained with.", group=GROUP)] = 40
     batch: Annotated[int, Option(help="Pictures in one step.", group=GROUP)] = 256
     rate: Annotated[float, Option(help="Highest learning rate.", group=GROUP)] = 0.1
-    momentum: Annotated[float, Option(help="Of SGD.", group=GROUP)] = 0.9
-    nesterov: Annotated[bool, Option(help="Nesterov's momentum.", group=GROUP)] = False
-    weight_decay: Annotated[float, Option(help="Of SGD.", group=GROUP)] = 1e-4
+    momentum: Annotated[float, Option(help="Of SGD.", group=GROUP, is_advanced=True)] = 0.9
+    nesterov: Annotated[
+        bool, Option(help="Nesterov's momentum.", group=GROUP, is_advanced=True)
+    ] = False
+    weight_decay: Annotated[float, Option(help="Of SGD.", group=GROUP, is_advanced=True)] = 1e-4
     schedule: Annotated[
         str,
-        Option(help="step (a tenth at half and three quarters), cosine or constant.", group=GROUP),
+        Option(
+            help="step (a tenth at half and three quarters), cosine or constant.",
+            group=GROUP,
+            is_advanced=True,
+        ),
     ] = "step"
     milestones: tuple[float, ...] = (0.5, 0.75)
-    warmup: Annotated[float, Option(help="Epochs in which the rate rises from 0.", group=GROUP)] = (
-        0.0
-    )
+    warmup: Annotated[
+        float, Option(help="Epochs in which the rate rises from 0.", group=GROUP, is_advanced=True)
+    ] = 0.0
     share: Annotated[float, Option(help="Of each batch, that is corrupted.", group=GROUP)] = 0.5
-    flip: Annotated[float, Option(help="Chance that a picture is mirrored.", group=GROUP)] = 0.5
+    flip: Annotated[
+        float, Option(help="Chance that a picture is mirrored.", group=GROUP, is_advanced=True)
+    ] = 0.5
     crop: Annotated[
-        int, Option(help="Shift pictures at random by up to so many pixels.", group=GROUP)
+        int,
+        Option(
+            help="Shift pictures at random by up to so many pixels.", group=GROUP, is_advanced=True
+        ),
     ] = 0
     mixup: Annotated[
-        float, Option(help="The a of mixup's Beta(a, a); 0 for none.", group=GROUP)
+        float,
+        Option(help="The a of mixup's Beta(a, a); 0 for none.", group=GROUP, is_advanced=True),
     ] = 0.0
     stability: Annotated[
-        float, Option(help="Weight of stability training; 0 for none.", group=GROUP)
+        float,
+        Option(help="Weight of stability training; 0 for none.", group=GROUP, is_advanced=True),
     ] = 0.0
     stability_width: Annotated[
-        float, Option(help="Its noise, ± so much of full scale.", group=GROUP)
+        float, Option(help="Its noise, ± so much of full scale.", group=GROUP, is_advanced=True)
     ] = 0.05
     precision: Annotated[
         str,
         Option(
-            help="Of training: float32, bfloat16, or auto (bfloat16 on a GPU).", group="Compute"
+            help="Of training: float32, bfloat16, or auto (bfloat16 on a GPU).",
+            group="Compute",
+            is_advanced=True,
         ),
     ] = "auto"
     deterministic: Annotated[
-        bool, Option(help="The same bits again on the same machine.", group="Compute")
+        bool,
+        Option(help="The same bits again on the same machine.", group="Compute", is_advanced=True),
     ] = False
     seed: Seed = 0
     tune: str = "all"

@@ -57,6 +57,7 @@ ChangeRange = Annotated[
     Option(
         help="Train at visual changes from this range, such as 0.2-0.8.",
         group="Corruptions",
+        is_advanced=True,
         metavar="LOW-HIGH",
         typed=str | None,
         read=partial(parse_range, "delta-v"),
@@ -68,11 +69,17 @@ Stimulus = Annotated[
         help="224 (shorter side 256, middle 224) or another side, 224x224 (plain resize) or another"
         " WIDTHxHEIGHT, or native.",
         group="Data",
+        metavar="SIZE",
+        is_advanced=True,
     ),
 ]
 Every = Annotated[
     int,
-    Option(help="Only every so-many-th class by name: 10 makes ImageNet-100 of it.", group="Data"),
+    Option(
+        help="Only every so-many-th class by name: 10 makes ImageNet-100 of it.",
+        group="Data",
+        is_advanced=True,
+    ),
 ]
 ChosenCorruptions = Annotated[
     tuple[str, ...],
@@ -166,6 +173,7 @@ class RetrainSettings:
         Option(
             help=f"Test by {NATIVE} (own classes) or {ENTRY16} (humans' 16 categories).",
             group="Data",
+            is_advanced=True,
         ),
     ] = NATIVE
     suite: Suite = SUITE
@@ -182,6 +190,7 @@ class RetrainSettings:
         Option(
             help="Test on this corruption too, without training on it; repeatable.",
             group="Corruptions",
+            is_advanced=True,
         ),
     ] = ()
     severity: SeverityRange = None
@@ -232,6 +241,7 @@ class EnhancementSettings:
         Option(
             help="Also train this other network, or with --pretrained test it; repeatable.",
             group="Models",
+            is_advanced=True,
             metavar="ARCH",
         ),
     ] = ()
@@ -247,12 +257,15 @@ class EnhancementSettings:
     tuning_epochs: Annotated[
         int, Option(help="How long it is trained further.", group="Training")
     ] = 5
-    tuning_rate: Annotated[float, Option(help="Highest rate of that.", group="Training")] = 0.005
+    tuning_rate: Annotated[
+        float, Option(help="Highest rate of that.", group="Training", is_advanced=True)
+    ] = 0.005
     widths: Annotated[
         tuple[float, ...],
         Option(
             help="Noise of stability training, ± of full scale; repeatable.",
             group="Training",
+            is_advanced=True,
             flags=("--width",),
         ),
     ] = (0.05,)
@@ -261,6 +274,7 @@ class EnhancementSettings:
         Option(
             help="Weight of stability training; repeatable.",
             group="Training",
+            is_advanced=True,
             flags=("--weight",),
         ),
     ] = (0.05,)

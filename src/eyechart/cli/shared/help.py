@@ -27,7 +27,7 @@ MANY_OPTIONS = 20
 """Commands with more options than this hide the advanced ones until --help-all."""
 
 MAX_WIDTH, MIN_WIDTH = 100, 40
-MAX_NAME_WIDTH = 26
+MAX_NAME_WIDTH = 22
 """A longer option gets a line to itself, so that it does not squeeze the texts of the others."""
 
 METAVARS = {int: "INT", float: "FLOAT", str: "NAME", Path: "PATH", bool: ""}

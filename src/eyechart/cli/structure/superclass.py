@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @examples(
-    "eyechart structure superclass timm:resnet50 --images in21k --hypernyms is_a.txt",
+    "eyechart structure superclass timm:vgg16 --images in21k --hypernyms is_a.txt",
     "eyechart structure superclass a.pt b.pt --images in21k --hypernyms is_a.txt",
 )
 @derived_options

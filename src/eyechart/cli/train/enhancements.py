@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @examples(
     "eyechart train enhancements resnet18 --train-images train --images val",
-    "eyechart train enhancements resnet18 --train-images train --images val --epochs 10",
+    "eyechart train enhancements resnet9 --train-images train --images val --crop 4",
 )
 @derived_options
 def enhancements(

@@ -30,14 +30,16 @@ class Prices:
 
     pay: Annotated[float, Option(help="For an hour, in the budget.", group=GROUP)] = 12.0
     fee: Annotated[
-        float, Option(help="Of the recruiting site, a share of the pay.", group=GROUP)
+        float,
+        Option(help="Of the recruiting site, a share of the pay.", group=GROUP, is_advanced=True),
     ] = 0.2
-    currency: Annotated[str, Option(help="Of the pay.", group=GROUP)] = "USD"
+    currency: Annotated[str, Option(help="Of the pay.", group=GROUP, is_advanced=True)] = "USD"
     excluded: Annotated[
         float,
         Option(
             help="The share of participants who will not count.",
             group=GROUP,
+            is_advanced=True,
             flags=("--expect-excluded",),
         ),
     ] = 0.2

@@ -40,7 +40,9 @@ class StudyRequest:
     ] = None
     catch_pool: Annotated[
         int | None,
-        Option(help="Stimuli to take catch trials from; twice as many.", group=TRIALS),
+        Option(
+            help="Stimuli to take catch trials from; twice as many.", group=TRIALS, is_advanced=True
+        ),
     ] = None
     pairs: Annotated[
         tuple[str, ...],
@@ -53,7 +55,11 @@ class StudyRequest:
     ] = ()
     per_pair: Annotated[
         int | None,
-        Option(help=f"Stimuli for each pair of corruptions; {PER_PAIR}.", group=TRIALS),
+        Option(
+            help=f"Stimuli for each pair of corruptions; {PER_PAIR}.",
+            group=TRIALS,
+            is_advanced=True,
+        ),
     ] = None
     settings_file: Annotated[
         Path | None,
@@ -70,6 +76,7 @@ class StudyRequest:
         Option(
             help="The text participants agree to; {minutes} in it is filled in.",
             group=STUDY,
+            is_advanced=True,
             flags=("--consent",),
             metavar="FILE",
             path="folder or file",
@@ -80,6 +87,7 @@ class StudyRequest:
         Option(
             help="Where answers go; an SQLite file in STUDY if not given.",
             group=STUDY,
+            is_advanced=True,
             metavar="URL",
         ),
     ] = None
@@ -88,6 +96,7 @@ class StudyRequest:
         Option(
             help="That of an earlier study with the same database, or its folder.",
             group=STUDY,
+            is_advanced=True,
             metavar="FILE",
             path="folder or file",
         ),
