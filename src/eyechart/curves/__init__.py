@@ -1,4 +1,4 @@
-"""From samples over Δv to bins, monotone curves, areas and their bounds.
+"""Bins, monotone curves over visual change Δv, areas and their bounds.
 
-No plots; a curve does not know whose it is.
+No plots; a curve does not know which model or which humans it belongs to.
 """

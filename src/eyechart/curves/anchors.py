@@ -1,4 +1,4 @@
-"""Where curves end at Δv 1: what may be asked for, and the one rule for models and for humans."""
+"""The right anchor, where curves end at Δv = 1: the same rule for models and for humans."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from eyechart.curves.curve_settings import RIGHT_ANCHORS
 
 
 def check_right_anchor(anchor: str | float) -> None:
-    """Raise a UsageError unless curves can end so."""
+    """Raise a UsageError unless this is a valid right anchor."""
     if isinstance(anchor, str) and anchor not in RIGHT_ANCHORS:
         raise UsageError(
             f"right_anchor must be {', '.join(RIGHT_ANCHORS)} or a number in [0, 1], got"
@@ -26,15 +26,22 @@ def right_end(
     measured: FloatArray | None = None,
     weights: FloatArray | None = None,
 ) -> float | FloatArray | None:
-    """Return the right anchor of `fit_curve`, None where nothing is assumed.
+    """Return the right anchor for `fit_curve`, or None if there is none.
 
     Args:
-        anchor: One of RIGHT_ANCHORS, or a rate in 0…1.
-        start: The rate at Δv 0, which a falling curve cannot end above; None if unknown.
-        chance: The rate that guessing has.
-        measured: Whether the response to each image, destroyed, is a hit. Without it "measured" is
-            chance.
-        weights: How much each of `measured` counts.
+        anchor: One of RIGHT_ANCHORS, or a rate in [0, 1].
+        start: The rate at Δv = 0, which a falling curve cannot exceed; None if unknown.
+        chance: The rate of guessing.
+        measured: Whether the prediction for each destroyed image is a hit. Without it "measured"
+            means chance.
+        weights: The weight of each value of `measured`.
+
+    Returns:
+        A rate, one value per image, or None.
+
+    Example:
+        >>> right_end("chance", start=0.9, chance=0.0625)
+        0.0625
     """
     check_right_anchor(anchor)
     if anchor == "none":

@@ -1,4 +1,4 @@
-"""Answers by visual change: how many fell into each bin, and how many of them were right."""
+"""Counts of samples by visual change: how many fall into each bin, and how many are hits."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,15 @@ from eyechart.core.errors import UsageError
 from eyechart.curves.curve_settings import BINNINGS
 
 MAX_BINS = 1000
-"""More than any number of responses can fill: 50,000 samples are 50 to a bin."""
+"""More than any number of samples can fill: 50,000 samples are 50 per bin."""
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Counts between `edges` (M + 1 of them): all answers, and those for which the property holds.
+    """Counts between `edges` (M + 1 of them): all samples, and those that are hits.
 
-    Counts are floats, so that sets can be weighted. Many sets between the same edges can be held at
-    once, a row each.
+    Counts are floats, because samples can be weighted. Many sets with the same edges can be held at
+    once, one per row.
     """
 
     edges: FloatArray
@@ -28,38 +28,43 @@ class Bins:
 
     @property
     def centres(self) -> FloatArray:
-        """The middle of each bin."""
+        """The center of each bin."""
         return (self.edges[1:] + self.edges[:-1]) / 2
 
     @property
     def rates(self) -> FloatArray:
-        """The share of hits in each bin; NaN in an empty one."""
+        """The share of hits in each bin; NaN if it is empty."""
         with np.errstate(invalid="ignore"):
             return self.hits / self.counts
 
     def usable(self, least: float) -> NDArray[np.bool_]:
-        """Which bins hold at least so many answers."""
+        """Return which bins hold at least `least` samples."""
+        # an empty bin is never usable, even if no minimum is asked for
         return self.counts >= max(least, np.finfo(float).tiny)
 
     def rows(self) -> "tuple[Bins, ...]":
-        """Return the sets one by one, where there are many."""
+        """Return the sets one by one, if there are many."""
         both = zip(self.counts, self.hits, strict=True)
         return tuple(Bins(self.edges, counts, hits) for counts, hits in both)
 
     def only(self, kept: NDArray[np.bool_]) -> "Bins":
-        """Return the same bins, empty but for those kept."""
+        """Return the same bins with all others than `kept` emptied."""
         return Bins(self.edges, self.counts * kept, self.hits * kept)
 
     def coverage(self, least: float) -> float:
-        """Return the share of bins that hold at least so many answers."""
+        """Return the share of bins that hold at least `least` samples."""
         return float(self.usable(least).mean())
 
 
 def bin_edges(binning: str, bins: int) -> FloatArray:
-    """Return the edges of the bins over 0…1.
+    """Return the edges of the bins over [0, 1].
 
-    "equal": as many bins as said. "paper": one less, for the published index ⌊v (M − 1)⌋ leaves the
-    last of M bins to v = 1 alone, which no picture reaches.
+    With "equal" there are `bins` bins. With "paper" there is one less: the published index
+    ⌊v (M − 1)⌋ leaves the last of M bins to v = 1 alone, which no image reaches.
+
+    Example:
+        >>> bin_edges("equal", 4)
+        array([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     if as_text(binning, "binning") not in BINNINGS:
         raise UsageError(f"binning must be paper or equal, got {brief(binning)}.")
@@ -68,7 +73,7 @@ def bin_edges(binning: str, bins: int) -> FloatArray:
 
 
 def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
-    """Return the bin of each Δv in 0…1: lower edges belong to a bin, and 1 to the last."""
+    """Return the bin of each Δv in [0, 1]; a bin includes its lower edge, the last one also 1."""
     bins = len(edges) - 1
     return np.minimum((delta_v * bins).astype(np.int64), bins - 1)
 
@@ -76,7 +81,7 @@ def bin_index(delta_v: FloatArray, edges: FloatArray) -> NDArray[np.int64]:
 def count_bins(
     delta_v: FloatArray, hits: FloatArray, edges: FloatArray, weights: FloatArray | None = None
 ) -> Bins:
-    """Return the counts of answers with Δv in 0…1 and hits in 0…1, weighted if asked."""
+    """Return the (weighted) counts of samples with Δv in [0, 1] and hits in [0, 1]."""
     counted = np.ones(len(delta_v)) if weights is None else weights
     bin_of, n_bins = bin_index(delta_v, edges), len(edges) - 1
     counts = np.bincount(bin_of, counted, minlength=n_bins).astype(np.float64)

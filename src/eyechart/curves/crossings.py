@@ -1,4 +1,4 @@
-"""Two falling curves, exactly: the areas between them, and the ranges in which one is ahead."""
+"""Exact comparison of two curves: the areas between them, and the ranges in which one leads."""
 
 from itertools import pairwise
 
@@ -10,15 +10,15 @@ from eyechart.curves.density import Density, areas_under
 from eyechart.curves.pieces import refined
 
 NARROWEST, SMALLEST = 1e-6, 1e-9
-"""Ranges narrower than this, and differences below that, are none."""
+"""Ranges narrower than the first and differences below the second are ignored as rounding."""
 
 
 def four_areas(
     first: PPoly, second: PPoly, density: Density
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return ∫ s q of both curves, and by how much the first and the second are ahead.
+    """Return ∫ s q of both curves, and the areas by which the first and the second one lead.
 
-    One value each, or one for each pair of many curves.
+    Each is one value, or one for each pair of many curves.
     """
     places, gap = _gap(first, second)
     ends = _crossings(gap, np.diff(places))
@@ -28,17 +28,17 @@ def four_areas(
         total += gap[2 - power] * moment
     ahead = np.maximum(np.diff(total, axis=0), 0).sum(axis=(0, 1))
     area, other_area = areas_under(first, density), areas_under(second, density)
-    # what one is ahead by, less what the other is, is the difference of the areas
+    # the difference of the two leads is the difference of the areas, so one integral suffices
     return area, other_area, ahead, np.maximum(ahead - (area - other_area), 0)
 
 
 def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]]:
-    """Return the widest ranges, start and end, in which one curve is ahead; True for the first."""
+    """Return the widest ranges (start, end) in which one curve leads; True for the first."""
     places, gap = _gap(first, second)
     cuts = np.unique(places[:-1] + _crossings(gap, np.diff(places)))
     leads: list[tuple[float, float, bool]] = []
     for start, end in pairwise(cuts.tolist()):
-        # a curve that only touches the other is away from it in one of the quarters
+        # at least one of the three points is away from a place where the curves only touch
         inner = start + (end - start) * np.array([0.25, 0.5, 0.75])
         values = first(inner) - second(inner)
         value = values[np.abs(values).argmax()]
@@ -51,7 +51,7 @@ def leads_between(first: PPoly, second: PPoly) -> list[tuple[float, float, bool]
 
 
 def _gap(first: PPoly, second: PPoly) -> tuple[FloatArray, FloatArray]:
-    """Return the breaks of both and first less second there, as c₂ t² + c₁ t + c₀ in each piece."""
+    """Return the breakpoints of both and their difference, c₂ t² + c₁ t + c₀ in each piece."""
     places = np.union1d(first.x, second.x)
     gap = np.zeros((3, len(places) - 1, *first.c.shape[2:]))
     for sign, pieces in ((1, first), (-1, second)):
@@ -61,11 +61,11 @@ def _gap(first: PPoly, second: PPoly) -> tuple[FloatArray, FloatArray]:
 
 
 def _crossings(gap: FloatArray, widths: FloatArray) -> FloatArray:
-    """Return for each piece 0, up to two roots within it and its width, in order."""
+    """Return for each piece 0, up to two roots within it and its width, in ascending order."""
     c2, c1, c0 = gap
     wide = np.broadcast_to(widths.reshape(-1, *[1] * (gap.ndim - 2)), c0.shape)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        # the form of the roots that does not cancel
+        # the form of the quadratic formula that avoids cancellation
         half = -(c1 + np.copysign(np.sqrt(c1 * c1 - 4 * c2 * c0), c1)) / 2
         roots = np.stack([half / c2, c0 / half])
     inside = np.clip(np.nan_to_num(roots, nan=0.0, posinf=0.0, neginf=0.0), 0, wide)

@@ -1,6 +1,6 @@
-"""Samples as `fit_curve` takes them: checked, and without those that have no visual change.
+"""The samples of `fit_curve`, validated and without those that have no visual change.
 
-Counting and resampling them is for `bins` and `replicates`.
+Counting and resampling them is done in `bins` and `replicates`.
 """
 
 from dataclasses import dataclass
@@ -14,19 +14,22 @@ from eyechart.core.arrays import FloatArray
 from eyechart.core.errors import UsageError
 
 Names: TypeAlias = NDArray[np.generic]
-"""Of clusters: texts or numbers."""
+"""Names of clusters: strings or numbers."""
 
 Anchor: TypeAlias = ArrayLike | None
-"""A rate, or whether each sample is a hit at that end; None where nothing is known."""
+"""A rate, or whether each sample is a hit at that end; None if unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class CurveSamples:
-    """Visual change and hit of each sample, and its cluster, if there are clusters.
+    """The visual change, hit and (optional) cluster of each sample.
 
-    `fixed`: the left and the right anchor, where it is a number. `anchors`: where it is one value
-    per sample. `left_out`: how many samples had no visual change. `weights`: how many samples each
-    stands for, 1 on average; None: one each. `names`: of all clusters, sorted.
+    Attributes:
+        fixed: the left and the right anchor, if it is a number.
+        anchors: the left and the right anchor, if it is one value per sample.
+        left_out: the number of samples without a visual change.
+        weights: the weight of each sample, 1 on average; None if all are equal.
+        names: the names of all clusters, sorted.
     """
 
     delta_v: FloatArray
@@ -48,7 +51,7 @@ def read_samples(
     all_clusters: ArrayLike | None = None,
     weights: ArrayLike | None = None,
 ) -> CurveSamples:
-    """Return the samples with a visual change; refuse what is not one value in 0…1 for each."""
+    """Return the samples that have a visual change; raise if values are missing or out of range."""
     change, is_hit = _numbers("delta_v", delta_v), _numbers("hits", hits)
     clean, destroyed = _anchor("anchor", anchors[0]), _anchor("right_anchor", anchors[1])
     groups = None if clusters is None else _labels("clusters", clusters)
@@ -84,7 +87,7 @@ def read_samples(
 
 
 def _names(clusters: Names | None, all_clusters: ArrayLike | None) -> Names | None:
-    """Return the names of all clusters, of those with samples if nobody says."""
+    """Return the names of all clusters; by default of those that have samples."""
     if clusters is None:
         return None
     present = np.unique(clusters)
@@ -105,6 +108,7 @@ def _weights(values: FloatArray | None, seen: NDArray[np.bool_]) -> FloatArray |
     kept = values[seen]
     if not (np.isfinite(kept).all() and (kept >= 0).all() and kept.sum() > 0):
         raise UsageError("weights must be numbers from 0 up, not all of them 0.")
+    # scaled to a mean of 1, so that minimum counts keep their meaning
     return np.asarray(kept * (len(kept) / kept.sum()))
 
 
@@ -120,7 +124,7 @@ def _anchor(name: str, anchor: Anchor) -> FloatArray | None:
 
 
 def _labels(name: str, values: ArrayLike) -> Names:
-    """Return names of clusters as an array of one dimension that can be sorted."""
+    """Return the names of clusters as a one-dimensional array that can be sorted."""
     try:
         labels: Names = np.asarray(values)
     except (TypeError, ValueError, RuntimeError):

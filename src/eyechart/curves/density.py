@@ -1,4 +1,4 @@
-"""How much each visual change counts: a density q over 0…1, and areas ∫ s q weighted by it."""
+"""The weight of each visual change: a density q over 0…1, and areas ∫ s q weighted by it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from eyechart.curves.bins import Bins
 from eyechart.curves.pieces import refined
 
 CELLS = 1000
-"""Of how many steps a density is made that is given as a function."""
+"""Number of steps that approximate a density given as a function."""
 
 NAMED = 40
-"""Up to how many weights are all written where a density is named."""
+"""Maximum number of weights that are spelled out in a density's name."""
 
 POWERS = 3
 """Curves are quadratic, so three moments of the density are all that an area needs."""
@@ -30,10 +30,14 @@ POWERS = 3
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """A density over visual change 0…1: polynomials in pieces, nowhere negative, with integral 1.
+    """A density over visual change 0…1: a non-negative piecewise polynomial with integral 1.
 
-    Two densities are equal if they have the same pieces. `name`: as it is asked for on the command
-    line, "" if it cannot be.
+    Two densities are equal if they have the same pieces. `name` is how the command line refers to
+    it, or "" if it cannot.
+
+    Example:
+        >>> Density.beta(2, 2).name
+        'beta:2,2'
     """
 
     pieces: PPoly
@@ -64,7 +68,7 @@ class Density:
 
     @cached_property
     def identity(self) -> str:
-        """What tells it from others in a file: its name, or else a digest of its pieces."""
+        """What identifies it in a file: its name, or a digest of its pieces."""
         if self.name:
             return self.name
         pieces = self.pieces.x.tobytes() + self.pieces.c.tobytes()
@@ -72,7 +76,7 @@ class Density:
 
     @classmethod
     def of_weights(cls, weights: Sequence[float] | FloatArray) -> "Density":
-        """Return the steps over equal bins with these weights, whatever they add up to."""
+        """Return a step function over equal bins, normalized, from the weight of each bin."""
         try:
             heights = np.asarray(weights, dtype=np.float64)
         except (TypeError, ValueError, RuntimeError, OverflowError):
@@ -82,15 +86,15 @@ class Density:
         if not np.isfinite(heights).all() or heights.min() < 0 or heights.sum() <= 0:
             raise UsageError("The weights of a density must be 0 or more, and not all 0.")
         steps = heights / heights.mean()
-        # in units of the smallest, so that weights in the same proportion have one name
-        # (no smaller than a trillionth of the largest, for the rest would overflow)
+        # in units of the smallest, so that proportional weights have the same name
+        # (at least 1e-12 of the largest, because the ratio would overflow otherwise)
         units = steps / max(steps[steps > 0].min(), 1e-12 * steps.max())
         name = f"weights:{','.join(f'{unit:.6g}' for unit in units)}" if len(steps) <= NAMED else ""
         return cls(PPoly(steps[None], np.linspace(0, 1, len(steps) + 1)), name)
 
     @classmethod
     def of_function(cls, function: Callable[[FloatArray], ArrayLike]) -> "Density":
-        """Return steps in proportion to the function, taken in the middle of 1,000 cells."""
+        """Return a step function from the function's values at the centers of 1,000 cells."""
         middles = (np.arange(CELLS) + 0.5) / CELLS
         try:
             heights = np.broadcast_to(np.asarray(function(middles)), middles.shape)
@@ -112,6 +116,7 @@ class Density:
 
     def between(self, origin: FloatArray, start: FloatArray, end: FloatArray) -> list[FloatArray]:
         """Return ∫ (v − origin)^p q dv from `start` to `end`, for p = 0, 1, 2."""
+        # moments about 0 are shifted to the origin by the binomial theorem
         about_0 = [moment(end) - moment(start) for moment in self._moments]
         moved = []
         for power in range(POWERS):
@@ -123,19 +128,19 @@ class Density:
 
     @cached_property
     def _moments(self) -> list[PPoly]:
-        """∫ v^p q from 0 on, for p = 0, 1, 2."""
+        """The running integrals ∫ v^p q from 0, for p = 0, 1, 2."""
         power, places = self.pieces, self.pieces.x
         moments = []
         for _ in range(POWERS):
             moments.append(power.antiderivative())
-            # times v, which is the place where the piece starts plus the way from there
+            # multiplied by v, which is the start of the piece plus the local coordinate
             raised = np.vstack([power.c, np.zeros(len(places) - 1)])
             raised[1:] += power.c * places[:-1]
             power = PPoly(raised, places)
         return moments
 
     def _lowest(self) -> float:
-        # a piece's own value at its end, where the next one may start elsewhere
+        # a piece's own value at its end: the next one may start at another value
         ends = np.polyval(self.pieces.c, np.diff(self.pieces.x))
         turns = self.pieces.derivative().roots(extrapolate=False)
         turns = turns[np.isfinite(turns)]
@@ -150,9 +155,13 @@ AnyDensity: TypeAlias = (
 
 
 def to_density(density: AnyDensity) -> Density:
-    """Return the density that a text, weights over equal bins or a function stands for.
+    """Return the density for a text, for weights over equal bins, or for a function.
 
-    A text is "uniform", "beta:A,B", or weights as in "0,1,1" or "weights:0,1,1".
+    A text is "uniform", "beta:A,B", or weights such as "0,1,1" or "weights:0,1,1".
+
+    Example:
+        >>> float(to_density("0,1")(0.75))
+        2.0
     """
     if density is None:
         return UNIFORM
@@ -193,23 +202,23 @@ def piece_areas(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
 
 
 def areas_under(pieces: PPoly, density: Density = UNIFORM) -> FloatArray:
-    """Return the area ∫ s q over 0…1: a single number, or one for each of many curves."""
+    """Return the area ∫ s q over 0…1: one number, or one for each of many curves."""
     return np.asarray(piece_areas(pieces, density).sum(axis=0))
 
 
 def area_bounds(
     pieces: PPoly, bins: Bins, least: float, anchored: tuple[bool, bool], density: Density
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the greatest area of each of many curves, whatever is in their gaps.
+    """Return the smallest and largest possible area of each curve, whatever lies in its gaps.
 
     Over usable bins a curve stays as it is; over a gap it lies between its values on both sides.
 
     Args:
         pieces: The curves.
-        bins: What they were fitted to, a row for each.
-        least: How many samples make a bin usable.
-        anchored: Whether an anchor says what they are at 0 and at 1.
-        density: How much each visual change counts.
+        bins: The bins that they were fitted to, one row each.
+        least: The minimum count of a usable bin.
+        anchored: Whether the curves have an anchor at 0 and at 1.
+        density: The weight of each visual change.
     """
     edges = bins.edges
     places = np.union1d(pieces.x, edges)
@@ -219,6 +228,7 @@ def area_bounds(
     areas = np.diff(running[np.searchsorted(places, edges)], axis=0)
     values, mass = pieces(edges), density.between(np.zeros(1), np.zeros(1), edges)[0]
     usable = np.moveaxis(bins.usable(least), -1, 0)
+    # without an anchor nothing is known before the first usable bin: the curve may be 1 there
     before = values[0] if anchored[0] else np.ones_like(values[0])
     low, high, reached = (np.zeros_like(before) for _ in range(3))
     for number, seen in enumerate(usable):
@@ -227,5 +237,6 @@ def area_bounds(
         high += seen * (gap * np.maximum(before, value) + areas[number])
         reached = np.where(seen, mass[number + 1], reached)
         before = np.where(seen, values[number + 1], before)
+    # after the last usable bin it may fall to 0 at once, or stay where it is
     floor = np.minimum(values[-1], before) if anchored[1] else np.zeros_like(before)
     return low + (1 - reached) * floor, high + (1 - reached) * before

@@ -1,6 +1,6 @@
-"""The ways to fit a curve by name. A new one is a `CurveMethod` in `methods` and one line here.
+"""The fitting methods by name. A new one is a `CurveMethod` in `methods` and one line here.
 
-Nothing slow is imported here: the command line lists the methods.
+Nothing slow is imported here, because the command line lists the methods.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The ways to draw a falling curve through bins: least squares, quantile spline, steps."""
+"""Methods that fit a non-increasing curve to bins: least squares, quantile spline, isotonic."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ from eyechart.curves.spline import (
 from eyechart.curves.spline import to_polynomials as to_pieces
 
 Anchors = FloatArray | None
-"""What curves are at one end, a number for each; None where nothing is given."""
+"""The value of each curve at one end; None if there is no anchor."""
 
 
 @dataclass(frozen=True)
 class CurveMethod:
-    """A way to fit a curve; bins, their minimum count, smoothing and both anchors are given.
+    """A method of fitting a curve to bins, with a minimum count, a smoothing and two anchors.
 
     Attributes:
         fit: Returns the curve of one set of bins.
-        choose_smoothing: Returns the smoothing that suits one set of bins.
+        choose_smoothing: Returns the smoothing for one set of bins.
         fit_many: Returns the curves of many sets at once; without it they are fitted one by one.
     """
 
@@ -43,26 +43,26 @@ class CurveMethod:
 
 
 SIC_GRID = np.logspace(-4, 3, 25)
-"""Strengths to choose from, where bins weigh 1 on average and Δv has the variance 1."""
+"""Candidate strengths, for bins with mean weight 1 and a Δv with variance 1."""
 
 ON_CURVE, SAME_CRITERION = 1e-6, 1e-6
-"""A bin this near to a curve, as a share of how rates vary, is on it; equal criteria differ by less
-than the second."""
+"""A bin closer to the curve than this (relative to the spread of the rates) counts as on it;
+criteria that differ by less than the second are equal."""
 
 
 def by_least_squares(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
-    """Return the falling quadratic spline nearest to the bins' rates, weighted by their counts."""
+    """Return the non-increasing quadratic least-squares spline, weighted by the bins' counts."""
     return to_pieces(fit_spline(bins, least, smoothing, left, right))
 
 
 def by_quantiles(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
-    """Return the falling quadratic median spline (COBS), as a linear programme.
+    """Return the non-increasing quadratic median spline (COBS), solved as a linear program.
 
-    It minimises the weighted absolute deviations plus `smoothing` times the largest |s''|.
+    It minimizes the weighted absolute deviations plus `smoothing` times the largest |s''|.
     """
     return to_pieces(_quantile_spline(bins, least, smoothing, left, right))
 
@@ -71,16 +71,16 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
     """Return the smoothing of the median spline with the lowest Schwarz criterion (He, Ng 1999).
 
     SIC = log(F / n) + k log(n) / 2n over 25 strengths, where F is half the sum of the weighted
-    absolute deviations, n the number of usable bins and k the number of those that the curve goes
-    through exactly, at least 3. Of strengths that are as good as each other the middle one is
-    taken. Interpolating fits have no criterion, and those with k above √n count only if there are
-    no others.
+    absolute deviations, n the number of usable bins and k the number of those that the curve passes
+    through exactly, at least 3. Among equally good strengths the middle one is chosen.
+    Interpolating fits have no criterion, and fits with k above √n are used only if there are no
+    others.
     """
     usable = bins.usable(least)
     weights, centres = np.sqrt(bins.counts[usable]), bins.centres[usable]
     rows, target = bin_rows(bins, least)
     n = len(target)
-    # absolute deviations are twice what quantile regression sums; weights are not 1 on average
+    # quantile regression sums half the absolute deviations, and weights are not 1 on average
     strengths = 2 * weights.mean() * centres.var() * SIC_GRID
     spread = np.abs(bins.rates[usable] - bins.rates[usable].mean()).mean()
     criteria, exact = np.full(len(strengths), np.inf), np.zeros(len(strengths), dtype=np.int64)
@@ -95,7 +95,7 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
     if np.isfinite(criteria[is_smooth]).any():
         criteria[~is_smooth] = np.inf
     if not np.isfinite(criteria).any():
-        return float(strengths[-1])  # all interpolate: the smoothest of them
+        return float(strengths[-1])  # all interpolate: take the smoothest
     best = np.flatnonzero(criteria <= criteria.min() + SAME_CRITERION)
     return float(strengths[best[len(best) // 2]])
 
@@ -103,10 +103,10 @@ def choose_by_sic(bins: Bins, least: float, left: float | None, right: float | N
 def _quantile_spline(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
 ) -> FloatArray:
-    """Return the coefficients of the falling median spline, found as a linear programme."""
+    """Return the coefficients of the non-increasing median spline, from a linear program."""
     rows, target = bin_rows(bins, least)
     count, rough = len(target), second_derivatives() @ falling()
-    # steps of the coefficients, deviations upwards and downwards, largest second derivative
+    # unknowns: steps of the coefficients, deviations up and down, largest second derivative
     weights = np.sqrt(bins.counts[bins.usable(least)])
     cost = np.concatenate([np.zeros(COEFFICIENTS), weights, weights, [smoothing]])
     identity = np.eye(count)
@@ -137,7 +137,7 @@ def _quantile_spline(
 def by_steps(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
 ) -> PPoly:
-    """Return straight lines between the bins' rates made falling (pool adjacent violators)."""
+    """Return straight lines between the bins' rates after isotonic regression (PAVA)."""
     usable = bins.usable(least)
     middles = bins.centres[usable]
     rates = isotonic_regression(bins.rates[usable], weights=bins.counts[usable], increasing=False).x
@@ -171,7 +171,7 @@ PAVA = CurveMethod(by_steps, _no_smoothing)
 def refit(
     method: str, bins: Bins, least: float, smoothing: float, anchors: tuple[Anchors, Anchors]
 ) -> tuple[PPoly, ...]:
-    """Return the curves of many sets of bins; `anchors`: left and right, of each set."""
+    """Return the curves of many sets of bins; `anchors` holds the left and right ones of each."""
     left, right = anchors
     how = METHODS[method]
     if how.fit_many is not None:

@@ -1,4 +1,4 @@
-"""Piecewise polynomials over 0…1, one or many at once: the last axis of many counts the curves."""
+"""Piecewise polynomials over 0…1, single or stacked along the last axis."""
 
 from collections.abc import Sequence
 from math import comb
@@ -10,13 +10,14 @@ from eyechart.core.arrays import FloatArray
 
 
 def refined(pieces: PPoly, places: FloatArray) -> PPoly:
-    """Return the same function broken at `places`, which must hold all of its own breaks."""
+    """Return the same function with breakpoints `places`, which must include its own."""
     piece = np.searchsorted(pieces.x, places[:-1], side="right") - 1
     piece = np.clip(piece, 0, len(pieces.x) - 2)
     coefficients = pieces.c[:, piece]
     shift = (places[:-1] - pieces.x[piece]).reshape(-1, *[1] * (pieces.c.ndim - 2))
     moved = np.zeros_like(coefficients)
     top = len(coefficients) - 1
+    # Taylor shift: the polynomial about the old breakpoint, rewritten about the new one
     for power in range(top + 1):
         for lower in range(power + 1):
             term = comb(power, lower) * shift ** (power - lower)
@@ -25,13 +26,13 @@ def refined(pieces: PPoly, places: FloatArray) -> PPoly:
 
 
 def have_same_breaks(curves: Sequence[PPoly]) -> bool:
-    """Return whether all curves are broken at the same places."""
+    """Return whether all curves have the same breakpoints."""
     first = curves[0].x
     return all(pieces.x is first or np.array_equal(pieces.x, first) for pieces in curves)
 
 
 def stacked(curves: Sequence[PPoly]) -> PPoly:
-    """Return curves of one degree as one, with the breaks of all of them."""
+    """Return curves of the same degree as one object, with the breakpoints of all of them."""
     if have_same_breaks(curves):
         return PPoly(np.stack([pieces.c for pieces in curves], axis=-1), curves[0].x)
     places = np.unique(np.concatenate([pieces.x for pieces in curves]))
@@ -39,6 +40,6 @@ def stacked(curves: Sequence[PPoly]) -> PPoly:
 
 
 def unstacked(pieces: PPoly) -> tuple[PPoly, ...]:
-    """Return the curves that were stacked."""
+    """Return the individual curves of a stacked one."""
     curves = np.ascontiguousarray(np.moveaxis(pieces.c, -1, 0))
     return tuple(PPoly.construct_fast(curve, pieces.x, extrapolate=True) for curve in curves)

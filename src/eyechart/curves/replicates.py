@@ -1,6 +1,6 @@
-"""The bins and anchors of bootstrap replicates: resampled by image or participant, never by bin.
+"""The bins and anchors of bootstrap replicates, resampled by image or participant, never by bin.
 
-The weights come from `stats.bootstrap`; the curves of replicates are fitted elsewhere.
+The weights come from `stats.bootstrap`; the curves of the replicates are fitted elsewhere.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from eyechart.stats.bootstrap import draw_cell_counts, weight_blocks
 
 @dataclass(frozen=True)
 class Draws:
-    """What the weights of the replicates depend on; `clusters` is a digest of their names.
+    """What the weights of the replicates depend on; `clusters` is a digest of the clusters' names.
 
     Replicate i of two curves has the same weight for each cluster if both have equal draws with
-    clusters, whatever their answers are.
+    clusters, whatever their samples are.
     """
 
     seed: int
@@ -28,15 +28,15 @@ class Draws:
     clusters: str | None
 
     def pairs_with(self, other: "Draws") -> bool:
-        """Return whether replicates of both were drawn with the same weights."""
+        """Return whether both were resampled with the same weights."""
         return self.clusters is not None and self == other
 
 
 @dataclass(frozen=True)
 class ReplicateBins:
-    """Resampled counts, a row for each replicate, and the anchors of the samples and of each.
+    """The counts of the replicates, one row each, and the anchors of the samples and replicates.
 
-    An anchor is the mean over samples, as the curve is; None where no values were given for it.
+    An anchor is the mean over samples, as the curve is; None if no values were given for it.
     """
 
     bins: Bins
@@ -45,7 +45,7 @@ class ReplicateBins:
 
 
 def draws_of(names: Names | None, replicates: int, seed: int) -> Draws:
-    """Return the record of what these replicates' weights depend on: the names of all clusters."""
+    """Return what the weights of these replicates depend on, from the names of all clusters."""
     if names is None:
         return Draws(seed, replicates, None)
     text = "\0".join([names.dtype.kind, *map(str, names.tolist())])
@@ -55,11 +55,11 @@ def draws_of(names: Names | None, replicates: int, seed: int) -> Draws:
 def resample_bins(
     samples: CurveSamples, edges: FloatArray, n_replicates: int, seed: int
 ) -> ReplicateBins:
-    """Return the counts of `n_replicates` sets drawn from the samples with replacement.
+    """Return the bins of `n_replicates` bootstrap replicates of the samples.
 
-    Samples of one cluster are drawn together; without clusters each is its own. How often a cluster
-    is drawn depends on nothing but the seed and its place among all clusters that there are, also
-    those without a sample here.
+    Samples of one cluster are drawn together; without clusters each sample is its own. How often a
+    cluster is drawn depends only on the seed and on its position among all clusters, including
+    those without a sample here, so that replicates of different corruptions can be paired.
     """
     binary = all(_is_binary(values) for values in (samples.hits, *samples.anchors))
     if samples.clusters is None and binary and samples.weights is None:
@@ -89,6 +89,7 @@ def resample_bins(
         counts[part] = (cells @ drawn.T).T
         for side, sums in enumerate(anchor_sums):
             if sums is not None:
+                # a replicate may draw only clusters without samples here
                 ends[side, part] = drawn @ sums / np.maximum(drawn @ sizes, 1e-12)
     left, right = anchor_sums
     return ReplicateBins(
@@ -101,11 +102,11 @@ def resample_bins(
 def _by_cells(
     samples: CurveSamples, edges: FloatArray, n_replicates: int, seed: int
 ) -> ReplicateBins:
-    """Draw how many samples fall into each cell (bin, hit, both anchors): the same, far quicker."""
+    """Return the same from counts per cell (bin, hit, both anchors), which is much faster."""
     n_bins, n_samples = len(edges) - 1, len(samples.delta_v)
     left, right = samples.anchors
     cell = bin_index(samples.delta_v, edges) * 4 + 2 * samples.hits + (0 if left is None else left)
-    # a third split only where it is needed, for empty cells too use up random numbers
+    # split by the right anchor only if there is one: empty cells consume random numbers too
     if right is not None:
         cell = cell * 2 + right
     last = 1 if right is None else 2

@@ -1,7 +1,7 @@
 """Non-increasing quadratic splines over 0…1, fitted to bins by non-negative least squares.
 
-A quadratic spline falls everywhere if and only if its coefficients c do. With c_k the sum of d_k,
-d_{k+1}, … and d ≥ 0 it falls and never goes below 0; so a fit is one problem of that kind.
+A quadratic spline is non-increasing if and only if its coefficients c are. With c_k the sum of d_k,
+d_{k+1}, … and d ≥ 0 it is non-increasing and non-negative, so that a fit is one NNLS problem in d.
 """
 
 from functools import cache
@@ -17,19 +17,19 @@ INTERVALS, DEGREE = 20, 2
 COEFFICIENTS = INTERVALS + DEGREE
 
 HEAVY = 1e4
-"""How many times as much as all answers together an anchor weighs, as a square root."""
+"""Square root of an anchor's weight relative to all samples together."""
 
 MOST_STEPS = 30
-"""Of the solver, for each coefficient."""
+"""Maximum number of solver iterations per coefficient."""
 
 SMOOTHINGS = np.logspace(-3, 1, 9)
-"""The strengths of smoothing to choose from, where answers weigh 1 each."""
+"""Candidate smoothing strengths, for samples with weight 1."""
 
 
 def fit_spline(
     bins: Bins, least: float, smoothing: float, left: float | None, right: float | None
 ) -> FloatArray:
-    """Return the coefficients of the falling spline through the usable bins and the anchors."""
+    """Return the coefficients of the non-increasing spline through usable bins and anchors."""
     one = Bins(bins.edges, bins.counts[None], bins.hits[None])
     ends = [None if value is None else np.array([value]) for value in (left, right)]
     coefficients: FloatArray = fit_splines(one, least, smoothing, ends[0], ends[1])[0]
@@ -39,10 +39,10 @@ def fit_spline(
 def fit_splines(
     bins: Bins, least: float, smoothing: float, left: FloatArray | None, right: FloatArray | None
 ) -> FloatArray:
-    """Return the coefficients, a row each, of the splines through many sets of bins."""
+    """Return the coefficients of the splines through many sets of bins, one row each."""
     usable = bins.usable(least)
     counts = np.where(usable, bins.counts, 0.0)
-    # a bin that is not usable is a row of zeros, which changes nothing
+    # a bin that is not usable becomes a row of zeros, which has no effect
     weights = np.sqrt(counts)
     heavy = HEAVY * np.sqrt(counts.sum(axis=1))
     anchors = [(0, left), (COEFFICIENTS - 1, right)]
@@ -59,9 +59,10 @@ def fit_splines(
     for number, target in enumerate(targets):
         system[:count] = averages * weights[number, :, None]
         system[count + len(rough) :] = rows[count + len(rough) :] * heavy[number]
-        # the usual limit of three steps for each unknown is too low where rates are all but equal
+        # SciPy's default of three iterations per unknown is too low if rates are almost equal
         steps[number] = nnls(system, target, maxiter=MOST_STEPS * COEFFICIENTS)[0]
     coefficients = steps @ falling().T
+    # rates above 1 are impossible: fit those curves again with the left end fixed at 1
     too_high = coefficients[:, 0] > 1
     if left is None and too_high.any():
         some = Bins(bins.edges, bins.counts[too_high], bins.hits[too_high])
@@ -71,10 +72,9 @@ def fit_splines(
 
 
 def choose_smoothing(bins: Bins, least: float, left: float | None, right: float | None) -> float:
-    """Return the strength of smoothing with the least generalised cross-validation error.
+    """Return the smoothing with the smallest generalized cross-validation error.
 
-    The effective number of parameters is that of the fit without its constraints, which is an upper
-    bound.
+    The effective number of parameters is that of the unconstrained fit, an upper bound.
     """
     errors = []
     rows, target = bin_rows(bins, least)
@@ -90,13 +90,13 @@ def choose_smoothing(bins: Bins, least: float, left: float | None, right: float 
 
 
 def to_polynomials(coefficients: FloatArray) -> PPoly:
-    """Return a spline, or one for each row, as pieces of polynomials over 0…1."""
+    """Return a spline, or one for each row, as a piecewise polynomial over 0…1."""
     return PPoly(_basis_pieces() @ coefficients.T, _knots())
 
 
 @cache
 def _basis_pieces() -> FloatArray:
-    """The polynomials of each basis function, by power, piece and function."""
+    """Return the polynomial coefficients of each basis function, (power, piece, function)."""
     starts, basis = _knots()[:-1], _basis()
     return np.stack([second_derivatives() / 2, basis(starts, nu=1), basis(starts)])
 
@@ -108,7 +108,7 @@ def _rows(bins: Bins, least: float, smoothing: float) -> tuple[FloatArray, Float
 
 
 def bin_rows(bins: Bins, least: float) -> tuple[FloatArray, FloatArray]:
-    """Return a row for each usable bin: the basis averaged over it, times the root of its count."""
+    """Return the basis averaged over each usable bin, and its rate, both times √count."""
     usable = bins.usable(least)
     weight = np.sqrt(bins.counts[usable])
     averages = _averages(tuple(bins.edges))[usable]
@@ -140,5 +140,5 @@ def second_derivatives() -> FloatArray:
 
 @cache
 def falling() -> FloatArray:
-    """Return the matrix from steps d ≥ 0 to falling coefficients."""
+    """Return the matrix from steps d ≥ 0 to non-increasing coefficients."""
     return np.triu(np.ones((COEFFICIENTS, COEFFICIENTS)))

@@ -1,4 +1,4 @@
-"""The one resampler, estimates with intervals, corrections, ranks, κ.
+"""Bootstrap resampling, estimates with confidence intervals, p-values, ranks and Cohen's κ.
 
 No files, models or labels.
 """

@@ -1,7 +1,7 @@
-"""The one resampler: how often each bootstrap replicate holds each unit, and sums over units.
+"""Bootstrap resampling: how often each replicate contains each unit, and sums over the units.
 
-The caller says what the units are (images, subclasses, images × seeds, participants). All scores of
-the same units and seed are resampled alike, because all of them ask here.
+The caller says what the units are (images, subclasses, images × seeds, participants). All scores
+with the same units and seed are resampled alike, because all resampling is done here.
 """
 
 from collections.abc import Iterator
@@ -15,21 +15,22 @@ from eyechart.core.arguments import as_whole
 from eyechart.core.arrays import FloatArray, IntArray
 
 MAX_REPLICATES = 100_000
-"""The ends of a 95 % interval are then known to 0.05 percentage points."""
+"""Maximum number of replicates: the levels of a 95 % interval's ends are then known to 0.05
+percentage points."""
 
 MAX_SEED = 2**63 - 1
 
 MAX_BLOCK, MAX_WEIGHTS = 50, 20_000_000
-"""How many replicates a block of weights holds at most, and how many weights: 160 MB."""
+"""Maximum number of replicates, and of weights (160 MB), in a block of weights."""
 
 Seed = int | tuple[int, ...]
-"""A run's seed, or a tuple that begins with it: draws that must not depend on those of the seed.
+"""The seed of a run, or a tuple that starts with it, for draws independent of the seed's own.
 
-A 0 at the end adds nothing: (3, 0) is the seed 3."""
+A trailing 0 adds nothing: (3, 0) is equivalent to 3."""
 
 
 def check_replicates(n_replicates: object, seed: object = 0, low: int = 1) -> tuple[int, int]:
-    """Return the number of replicates and the seed as ints; raise a sentence for others.
+    """Return the number of replicates and the seed as ints; raise a UsageError if invalid.
 
     Example:
         >>> check_replicates(1000, seed=3)
@@ -40,22 +41,22 @@ def check_replicates(n_replicates: object, seed: object = 0, low: int = 1) -> tu
 
 
 def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
-    """Yield for replicate after replicate, without end, how often it holds each unit, in order.
+    """Yield, for one replicate after another without end, how often it contains each unit.
 
     Args:
-        n_units: How many units there are; each replicate holds as many.
-        seed: Of the random numbers; replicate i depends on it and on `n_units` alone.
+        n_units: The number of units, which is also the size of each replicate.
+        seed: The random seed; replicate i depends only on it and on `n_units`.
 
     Yields:
-        Whole numbers (n_units,) whose sum is `n_units`.
+        Integers as floats (n_units,) whose sum is `n_units`.
 
     Example:
-        >>> next(draw_weights(4, seed=0))  # one unit is missing, another is there twice
+        >>> next(draw_weights(4, seed=0))  # the first unit is missing, the third occurs twice
         array([0., 1., 2., 1.])
     """
     numbers = np.random.default_rng(seed)
     while True:
-        # drawing the units takes a tenth of the time of one multinomial draw of the counts
+        # drawing units and counting them takes a tenth of the time of a multinomial draw
         drawn = numbers.integers(0, n_units, n_units)
         yield np.bincount(drawn, minlength=n_units).astype(np.float64)
 
@@ -63,12 +64,12 @@ def draw_weights(n_units: int, seed: Seed) -> Iterator[FloatArray]:
 def weight_blocks(
     n_units: int, n_replicates: int, seed: Seed, max_block: int = MAX_BLOCK
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield the weights of `n_replicates` replicates in blocks, and which replicates they are.
+    """Yield the weights of `n_replicates` replicates in blocks, with the slice of each block.
 
-    A table of all of them would grow with the units; a block is at most `max_block` rows.
+    A table of all weights would not fit into memory for many units.
 
     Yields:
-        The place of the block's replicates, and their weights (rows, n_units).
+        The slice of the block's replicates, and their weights (rows, n_units).
 
     Example:
         >>> [block.shape for _, block in weight_blocks(4, n_replicates=3, seed=0, max_block=2)]
@@ -82,12 +83,12 @@ def weight_blocks(
 
 
 def resample_sums(values: FloatArray | csr_array, n_replicates: int, seed: Seed) -> FloatArray:
-    """Return the sums over the units of each replicate: rates, counts and κ follow from them.
+    """Return sums over the units of each replicate, from which rates, counts and κ follow.
 
     Args:
-        values: What each unit adds, (n_units, n_columns), dense or sparse.
-        n_replicates: How many replicates.
-        seed: Of the random numbers.
+        values: The contribution of each unit, (n_units, n_columns), dense or sparse.
+        n_replicates: The number of replicates.
+        seed: The random seed.
 
     Returns:
         The sums, (n_replicates, n_columns).
@@ -99,7 +100,7 @@ def resample_sums(values: FloatArray | csr_array, n_replicates: int, seed: Seed)
     """
     n_units, n_columns = values.shape
     sums = np.empty((n_replicates, n_columns))
-    # scipy multiplies a sparse matrix from the left only
+    # a sparse matrix must be the left factor, so both sides are transposed
     columns = values.T.tocsr() if isinstance(values, csr_array) else values.T
     for part, weights in weight_blocks(n_units, n_replicates, seed):
         sums[part] = (columns @ weights.T).T
@@ -112,14 +113,13 @@ def resample_means(
     """Return the mean in each replicate, Σ totals / Σ counts over its units.
 
     Args:
-        totals: The sum of what each unit holds, (n_units,).
-        counts: How many observations that is; a unit may have none.
-        n_replicates: How many replicates.
-        seed: Of the random numbers.
+        totals: The sum over the observations of each unit, (n_units,).
+        counts: The number of observations of each unit, which may be 0.
+        n_replicates: The number of replicates.
+        seed: The random seed.
 
     Returns:
-        The means (n_replicates,); that of all units where a replicate has no observation, which
-        says nothing new.
+        The means (n_replicates,); a replicate without any observation has the mean of all units.
 
     Example:
         >>> resample_means([1, 0, 3], [1, 1, 3], n_replicates=3, seed=0)
@@ -135,7 +135,7 @@ def resample_means(
 def draw_cell_counts(counts: IntArray, n_replicates: int, seed: Seed) -> IntArray:
     """Return how many units of each replicate fall into each cell, (n_replicates, n_cells).
 
-    For units of which nothing matters but their cell: the same as weighting them, far quicker.
+    Equivalent to weighting the units, but much faster, if only the cell of a unit matters.
 
     Example:
         >>> draw_cell_counts(np.array([5, 0, 5]), n_replicates=2, seed=0)
@@ -147,9 +147,9 @@ def draw_cell_counts(counts: IntArray, n_replicates: int, seed: Seed) -> IntArra
 
 
 def draw_units(n_units: int, n_taken: int, n_replicates: int, seed: Seed) -> IntArray:
-    """Return which units each replicate takes, (n_replicates, n_taken), for a few large ones.
+    """Return which units each replicate contains, (n_replicates, n_taken), for a few large units.
 
-    Taking one of several trainings less than there are gives means over them their variance.
+    Drawing S − 1 of S trainings makes the variance of their mean unbiased.
 
     Example:
         >>> draw_units(3, 2, n_replicates=2, seed=0)
@@ -160,10 +160,9 @@ def draw_units(n_units: int, n_taken: int, n_replicates: int, seed: Seed) -> Int
 
 
 def shuffle_replicates(n_replicates: int, seed: Seed, n_orders: int = 1) -> list[IntArray]:
-    """Return orders of replicates in which one side's are independent of the other's.
+    """Return permutations of replicates that make two sides independent of each other.
 
-    Two sides that were resampled with the same random numbers but must not be paired are put into
-    different orders.
+    Use it for two sides that were resampled with the same random numbers but must not be paired.
 
     Example:
         >>> shuffle_replicates(4, seed=0)

@@ -1,6 +1,6 @@
-"""A score with its replicates and intervals: how sure it is.
+"""A score with its bootstrap replicates and confidence intervals.
 
-The replicates come from `bootstrap`; what the units are is the caller's.
+The replicates come from `bootstrap`; the caller chooses the units.
 """
 
 from collections.abc import Sequence
@@ -22,13 +22,13 @@ from eyechart.stats.intervals import (
 )
 
 LEVELS = (CONFIDENCE, PUBLISHED_LEVEL)
-"""Of the two intervals that every estimate holds."""
+"""The confidence levels of the two intervals that every estimate has."""
 
 ENOUGH = 40
-"""Units from which on resampling them is trusted: for images 8 categories of 5."""
+"""Number of units from which the replicates' variance is trusted: for images, 8 categories of 5."""
 
 ROUNDING = 1e-9
-"""By how much the area of a curve may miss 0 or 1 where every prediction is alike."""
+"""Tolerance by which the area of a curve may miss 0 or 1 if all predictions are alike."""
 
 
 class Estimate(Record):
@@ -61,15 +61,15 @@ class Estimate(Record):
         return estimate
 
     def attach(self, replicates: FloatArray) -> None:
-        """Keep the replicates of an estimate that was read without them."""
+        """Attach the replicates of an estimate that was read without them."""
         self._replicates = replicates
 
     @property
     def replicates(self) -> FloatArray:
-        """The score in each bootstrap replicate, NaN where one leaves it undetermined.
+        """The score in each bootstrap replicate, NaN where it is undetermined.
 
-        All estimates of a run resample the units alike: the first replicate of one belongs to the
-        first of any other. Empty where they were not kept, as in results read from a file.
+        All estimates of a run are resampled alike: the first replicate of one belongs to the first
+        of any other. Empty if they were not kept, as in results read from a file.
         """
         return self._replicates
 
@@ -84,7 +84,7 @@ class Estimate(Record):
         return not any(isnan(end) for end in self.interval95)
 
     def interval(self, level: float = CONFIDENCE) -> Interval:
-        """Return the interval that holds the score at a level of confidence.
+        """Return the confidence interval at a level.
 
         Those at 0.95 and 0.83 are always known; others are percentiles of the replicates.
         """
@@ -104,20 +104,20 @@ class Estimate(Record):
 def make_estimate(
     value: float, replicates: FloatArray, n_units: int | None = None, variance: float | None = None
 ) -> Estimate:
-    """Return a score with percentile intervals, for a share at least as wide as Wilson's.
+    """Return a score with percentile intervals; that of a share is at least as wide as Wilson's.
 
-    Resampling cannot know of errors that no unit shows: if 271 of 271 images are correct, so is
-    every replicate, and percentiles have no width. Wilson's interval for as many images has. Its
-    variance is that of the score: several samples of an image, or several corruptions, make a mean
-    over images vary less than correct and incorrect do. Below `ENOUGH` units that variance is not
-    trusted, and the largest that a share can have takes its place.
+    The bootstrap cannot see errors that no unit shows: if 271 of 271 images are correct, so is
+    every replicate, and the percentile interval has width 0; Wilson's interval for 271 images does
+    not. Its variance is that of the score, because several samples per image, or several
+    corruptions, make a mean over images vary less than a single 0 or 1 per image. Below `ENOUGH`
+    units that variance is not trusted, and the largest that a share can have is used.
 
     Args:
-        value: The score; only one in 0…1 is a share.
+        value: The score; it is a share only if it lies in [0, 1].
         replicates: The score in each bootstrap replicate.
-        n_units: How many units it is a mean over; None for a score of another kind, such as a
-            ratio or κ, whose intervals stay percentiles.
-        variance: Of the score; that of its replicates unless given.
+        n_units: The number of units that it is a mean over; None for scores of another kind, such
+            as a ratio or κ, which have plain percentile intervals.
+        variance: The variance of the score; that of its replicates by default.
 
     Example:
         >>> make_estimate(1.0, np.ones(1000), n_units=271).interval95
@@ -135,7 +135,7 @@ def make_estimate(
 
 
 def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> Estimate:
-    """Return the mean of scores of the same units, such as of all corruptions.
+    """Return the mean of scores over the same units, such as the scores of all corruptions.
 
     Example:
         >>> scores = [make_estimate(value, np.full(100, value)) for value in (0.5, 0.75)]
@@ -148,12 +148,13 @@ def mean_estimate(estimates: Sequence[Estimate], n_units: int | None = None) -> 
 
 
 def complement(estimate: Estimate) -> Estimate:
-    """Return 1 less a share: the error for an accuracy.
+    """Return 1 minus a share, such as the error rate for an accuracy.
 
     Example:
         >>> float(complement(make_estimate(0.75, np.full(100, 0.75))))
         0.25
     """
+    # the ends of the intervals trade places
     (low, high), (near, far) = estimate.interval95, estimate.interval83
     return Estimate.of(
         1 - estimate.value, (1 - high, 1 - low), (1 - far, 1 - near), 1 - estimate.replicates

@@ -1,6 +1,6 @@
-"""Confidence intervals: percentiles of replicates, Wilson's, Korn and Graubard's, of sums.
+"""Confidence intervals: percentile, Wilson, Korn–Graubard, and of weighted sums.
 
-Numbers in, ends out; what the numbers are scores of is the caller's.
+Plain numbers in and out; the caller knows what they measure.
 """
 
 from collections.abc import Iterable
@@ -17,21 +17,21 @@ from eyechart.core.errors import UsageError
 Interval = tuple[float, float]
 
 CONFIDENCE = 0.95
-"""The level of every interval that stands beside a number.
+"""The confidence level of every interval shown beside a number.
 
-Files and texts are written for it: fields such as `interval95` and `low95` of results.json, columns
-of results.csv, and the words "95 %". Another level is another file format.
+It is part of the file formats: fields such as `interval95` and `low95` of results.json, columns of
+results.csv, and the text "95 %". Changing it changes those formats.
 """
 
 PUBLISHED_LEVEL = 0.83
-"""Two such intervals that just touch differ at about 5 %, if they are equally wide.
+"""Two equally wide intervals at this level that just touch differ significantly at about 5 %.
 
-Files are written for it too: `interval83`, `low83`.
+It is part of the file formats too: `interval83`, `low83`.
 """
 
 
 def check_level(level: float) -> float:
-    """Return the level of an interval as a float; refuse what is no share of replicates.
+    """Return the level of an interval as a float; raise unless it lies in (0, 1).
 
     Example:
         >>> check_level(0.95)
@@ -46,8 +46,8 @@ def check_level(level: float) -> float:
 def percentile_interval(values: FloatArray, level: float) -> Interval:
     """Return the ends between which the middle share `level` of the values lies.
 
-    A value of NaN is undetermined and may be anything, so it stands beyond both ends. If more of
-    them are than either tail holds, so is the interval: (NaN, NaN).
+    A NaN is undetermined and could be anything, so it counts as beyond both ends. If a larger share
+    of values is NaN than either tail holds, the interval is undetermined: (NaN, NaN).
 
     Example:
         >>> percentile_interval(np.arange(101.0), 0.5)
@@ -60,14 +60,14 @@ def percentile_interval(values: FloatArray, level: float) -> Interval:
     elif 100 * unknown.mean() > tail:
         low = high = np.nan
     else:
-        # the ends are values that were seen: nothing can be interpolated towards an unknown one
+        # the ends are observed values: there is no interpolation towards an undetermined one
         low = np.percentile(np.where(unknown, -np.inf, values), tail, method="higher")
         high = np.percentile(np.where(unknown, np.inf, values), 100 - tail, method="lower")
     return float(low), float(high)
 
 
 def hull(first: Interval, second: Interval) -> Interval:
-    """Return the smallest interval that holds both.
+    """Return the smallest interval that contains both.
 
     Example:
         >>> hull((0.2, 0.4), (0.3, 0.6))
@@ -79,14 +79,14 @@ def hull(first: Interval, second: Interval) -> Interval:
 def wilson_interval(
     share: float, n_units: int, level: float, variance: float | None = None
 ) -> Interval:
-    """Return Wilson's score interval of a share of independent units, each 0 or 1.
+    """Return Wilson's score interval of a share over independent units, each 0 or 1.
 
     Args:
         share: The mean over the units.
-        n_units: How many there are.
-        level: Of the interval, such as 0.95.
-        variance: Of the share, if it is not p(1 − p)/n, as for the mean of units in 0…1. Without
-            any variance a share of 0 or 1 still has the width of `n_units` that are all alike.
+        n_units: The number of units.
+        level: The confidence level, such as 0.95.
+        variance: The variance of the share, if it is not p(1 − p)/n, as for a mean of units in
+            [0, 1]. With variance 0 a share of 0 or 1 still has the width for `n_units` units.
 
     Example:
         >>> tuple(round(end, 4) for end in wilson_interval(1.0, 271, 0.95))
@@ -97,7 +97,7 @@ def wilson_interval(
         variance = share * (1 - share) / n_units
     middle = (share + z * z / (2 * n_units)) / (1 + z * z / n_units)
     half = z / (1 + z * z / n_units) * sqrt(variance + z * z / (4 * n_units**2))
-    # at a share of 0 or 1 that end is the share itself, which rounding misses by 1e-16
+    # for a share of 0 or 1 that end is the share itself, which rounding would miss by 1e-16
     low = 0.0 if share <= 0 else max(0.0, middle - half)
     return low, 1.0 if share >= 1 else min(1.0, middle + half)
 
@@ -105,14 +105,13 @@ def wilson_interval(
 def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) -> Interval:
     """Return the interval of a share over clusters of unequal size, such as participants.
 
-    After Korn and Graubard: the exact binomial interval with as many trials as would be worth as
-    much if all were independent, fewer the more clusters differ and the fewer they are. One cluster
-    says nothing of others.
+    After Korn and Graubard: the exact binomial interval for the effective number of trials, which
+    is smaller the more clusters differ and the fewer they are. A single cluster gives (0, 1).
 
     Args:
-        n_correct: Correct trials of each cluster.
-        n_trials: All trials of each cluster.
-        level: Of the interval, such as 0.95.
+        n_correct: The number of correct trials in each cluster.
+        n_trials: The number of trials in each cluster.
+        level: The confidence level, such as 0.95.
 
     Example:
         >>> n_correct, n_trials = np.array([8, 9, 7, 8, 8]), np.full(5, 10)
@@ -125,8 +124,10 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
     rate = hits / total
     squares = float(((n_correct - rate * n_trials) ** 2).sum())
     variance = n_clusters / (n_clusters - 1) * squares / total**2
+    # the effective number of trials: as many independent ones would have this variance
     worth = min(rate * (1 - rate) / variance, total) if variance > 0 else float(total)
     tail = (1 - level) / 2
+    # the t quantiles account for the few clusters that the variance was estimated from
     worth *= float(t.ppf(tail, total - 1) / t.ppf(tail, n_clusters - 1)) ** 2
     hit, missed = rate * worth, (1 - rate) * worth
     low = float(beta.ppf(tail, hit, missed + 1)) if hit > 0 else 0.0
@@ -137,12 +138,12 @@ def clustered_interval(n_correct: IntArray, n_trials: IntArray, level: float) ->
 def sum_interval(terms: Iterable[tuple[float, float, Interval]]) -> Interval:
     """Return the interval of a weighted sum of independent scores, such as a difference.
 
-    It ends as far from the sum as the squares of the way to each score's nearer or farther end add
-    up to (Zou and Donner 2008; for two shares Newcombe 1998), so that shares of 0 or 1 do not give
-    an interval of no width.
+    The distances from each score to the ends of its interval are added in quadrature (Zou and
+    Donner 2008; for two shares Newcombe 1998), so that shares of 0 or 1 do not give an interval of
+    width 0.
 
     Args:
-        terms: Of each score its weight, its value and its interval.
+        terms: For each score its weight, its value and its interval.
 
     Example:
         >>> difference = [(1, 0.5, (0.4, 0.6)), (-1, 0.2, (0.1, 0.3))]
@@ -151,6 +152,7 @@ def sum_interval(terms: Iterable[tuple[float, float, Interval]]) -> Interval:
     """
     total = below = above = 0.0
     for weight, value, interval in terms:
+        # sorted, because a negative weight turns the interval around
         ends = sorted(weight * (end - value) for end in interval)
         total, below, above = total + weight * value, below + ends[0] ** 2, above + ends[1] ** 2
     return total - sqrt(below), total + sqrt(above)

@@ -1,6 +1,6 @@
-"""Cohen's κ of binary judgements, from counts: agreement beyond what chance explains.
+"""Cohen's κ of binary outcomes from counts: agreement beyond chance.
 
-One κ or many at once, weighted or not; who judged what is the caller's.
+One κ or many at once, weighted or not; the caller knows who the observers are.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ def agreement(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the observed and the expected share of agreement; NaN where there are no trials.
 
     Args:
-        table: Along its first axis the number of trials, the hits of the first observer, those of
-            the second, and the trials in which they agree. The other axes are of any shape.
+        table: Along its first axis: the number of trials, the hits of the first observer, the hits
+            of the second, and the number of trials in which they agree. Other axes are arbitrary.
 
     Example:
         >>> observed, expected = agreement(np.array([10.0, 5.0, 5.0, 8.0]))
@@ -36,7 +36,7 @@ def cohen_kappa(table: FloatArray) -> FloatArray:
         0.6000000000000001
     """
     observed, expected = agreement(table)
-    # hits are counted, so that an observer who is always right is so exactly
+    # exact because hits are counts: an observer that is always correct has expected == 1
     room = np.where(expected < 1, 1 - expected, np.nan)
     kappas: FloatArray = (observed - expected) / room
     return kappas

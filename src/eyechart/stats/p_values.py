@@ -1,6 +1,6 @@
 """Hypothesis tests on replicates and counts: bootstrap p-values, sign flips, Holm's correction.
 
-Estimates that are paired must have resampled the same units with the same weights.
+Paired estimates must have been resampled with the same units and weights.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from eyechart.stats.estimate import Estimate
 from eyechart.stats.intervals import CONFIDENCE, Interval, percentile_interval
 
 SIGNIFICANT = 0.05
-"""A difference is claimed where its p-value, corrected for the number of tests, is below this."""
+"""A difference is significant if its p-value, corrected for multiple tests, is below this."""
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """First less second, its 95 % interval, and how often chance alone makes as large a one."""
+    """First minus second, its 95 % interval, and its two-sided p-value."""
 
     difference: float
     interval: Interval
@@ -29,25 +29,26 @@ class PairedDifference:
 
 
 def bootstrap_p_value(as_extreme: NDArray[np.bool_]) -> float:
-    """Return the share of replicates that are as extreme as the score itself.
+    """Return the share of replicates that are as extreme as the observed score.
 
     Example:
         >>> bootstrap_p_value(np.array([True, False, False]))
         0.5
     """
-    # the data count as one of the sets that chance made, so that no p-value is 0
+    # the observed data count as one of the replicates, so that no p-value is 0
     return (1 + int(as_extreme.sum())) / (1 + len(as_extreme))
 
 
 def sign_flip(sums: IntArray) -> float:
-    """Return the two-sided p-value of sums that are symmetric around 0 under the hypothesis.
+    """Return the two-sided p-value of sums that are symmetric around 0 under the null hypothesis.
 
-    A participant's sum, say, is of correct minus incorrect responses. Who only guesses would as
-    likely have had the opposite one, however single responses hang together; all such outcomes are
-    counted, none is drawn. With one response from each participant it is the binomial test.
+    For example, a participant's sum is the number of correct minus incorrect responses. For a
+    participant who guesses, the opposite sum is equally likely, however the responses depend on
+    each other. All sign combinations are counted exactly, none are sampled. With one response per
+    participant it is the binomial test.
 
     Args:
-        sums: A whole number for each unit.
+        sums: One integer per unit.
 
     Example:
         >>> sign_flip(np.array([1, 1, 1, 1, 1]))  # 2 / 2**5
@@ -55,6 +56,7 @@ def sign_flip(sums: IntArray) -> float:
     """
     sizes = np.abs(np.asarray(sums, dtype=np.int64))
     chances = np.ones(1)
+    # the distribution of the total, convolved with ±size for one unit after another
     for size in sizes.tolist():
         wider = np.zeros(len(chances) + 2 * size)
         wider[: len(chances)] += chances / 2
@@ -66,7 +68,7 @@ def sign_flip(sums: IntArray) -> float:
 
 
 def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
-    """Return p-values corrected for their number by Holm's step-down method.
+    """Return p-values corrected for multiple tests by Holm's step-down method.
 
     Calling those below 5 % significant is wrong about one or more of them at most 5 % of the time,
     however the tests depend on each other.
@@ -81,17 +83,19 @@ def holm(p_values: Sequence[float] | FloatArray) -> FloatArray:
     order = np.argsort(raw, kind="stable")
     steps = raw[order] * np.arange(len(raw), 0, -1)
     corrected = np.empty_like(raw)
+    # a step must not end below an earlier one
     corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
     return corrected
 
 
 def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
-    """Return by how much the first exceeds the second, with a paired bootstrap test, two-sided.
+    """Return the difference of two estimates with a two-sided paired bootstrap test.
 
-    The p-value is the share of replicates whose difference is as far from the one found as that is
-    from none; the set found counts as one of them. An undetermined replicate (NaN) counts against
-    it. Where no replicate is as far, it is the tail of a normal distribution with their spread:
-    otherwise a thousand replicates could show nothing among more than 50 pairs.
+    The p-value is the share of replicates whose difference is at least as far from the observed
+    difference as that is from 0; the observed one counts as a replicate, and an undetermined one
+    (NaN) counts as extreme. If no replicate is that far, the p-value is the tail of a normal
+    distribution with their standard deviation: otherwise a thousand replicates could show nothing
+    after correction among more than 50 pairs.
 
     Example:
         >>> from eyechart.stats.estimate import make_estimate
@@ -105,6 +109,7 @@ def paired_difference(first: Estimate, second: Estimate) -> PairedDifference:
     _check_pair(first, second)
     difference = first.value - second.value
     drawn = first.replicates - second.replicates
+    # negated, so that NaN counts as beyond
     beyond = ~(np.abs(drawn - difference) < abs(difference))
     share = bootstrap_p_value(beyond)
     spread = 0.0 if beyond.any() else float(drawn.std())
@@ -124,7 +129,7 @@ def _check_pair(first: Estimate, second: Estimate) -> None:
 
 
 def check_comparable_value(value: float, name: str) -> None:
-    """Refuse a score that has no number.
+    """Raise if a score is not a finite number.
 
     Example:
         >>> check_comparable_value(0.5, "resnet50")

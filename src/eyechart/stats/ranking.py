@@ -1,6 +1,6 @@
-"""Ranks with intervals, how alike two rankings are, and the pairs that they put in other orders.
+"""Ranks with confidence intervals, the similarity of two rankings, and the pairs that they swap.
 
-Estimates come in: all must have resampled the same units with the same weights.
+All estimates must have been resampled with the same units and weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,9 +25,9 @@ from eyechart.stats.p_values import (
 
 @dataclass(frozen=True)
 class Ranking:
-    """The rank of each model, 1 the best, and between what it lies in 95 % of the replicates.
+    """The rank of each model (1 is the best) and its interval over 95 % of the replicates.
 
-    Equal scores share the mean of their ranks: two best models have rank 1.5 each.
+    Ties share the mean of their ranks: two best models have rank 1.5 each.
     """
 
     ranks: Mapping[str, float]
@@ -36,10 +36,10 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Swap:
-    """Two models that two rankings put in opposite orders; `first` is ahead in the first one.
+    """Two models that two rankings put in opposite orders; `first` leads in the first ranking.
 
-    `p_values`: that of their difference in each ranking, corrected for all of its pairs.
-    `significant`: whether both differences are more than chance.
+    `p_values` holds the p-value of their difference in each ranking, corrected for all of its
+    pairs.
     """
 
     first: str
@@ -48,7 +48,7 @@ class Swap:
 
     @property
     def significant(self) -> bool:
-        """Whether the order is sure in both rankings, at 5 %."""
+        """Whether the difference is significant at 5 % in both rankings."""
         return max(self.p_values) < SIGNIFICANT
 
 
@@ -72,7 +72,7 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
     drawn = rankdata([sign * score.replicates for score in scores.values()], axis=0)
     tail = (1 - CONFIDENCE) / 2
     unknown, last = np.isnan(drawn), len(scores)
-    # ranks are no continuum: the ends of an interval are ranks that were seen
+    # ranks are discrete: the ends of an interval are ranks that occurred
     low = np.quantile(np.where(unknown, 1, drawn), tail, axis=1, method="inverted_cdf")
     high = np.quantile(np.where(unknown, last, drawn), 1 - tail, axis=1, method="inverted_cdf")
     names = list(scores)
@@ -83,9 +83,9 @@ def rank(scores: Mapping[str, Estimate], higher_is_better: bool) -> Ranking:
 
 
 def kendall_tau(first: Ranking, second: Ranking) -> float:
-    """Return Kendall's τ_b of two rankings of the same models: 1 equal, −1 reversed.
+    """Return Kendall's τ_b of two rankings of the same models: 1 if equal, −1 if reversed.
 
-    NaN if one ranking holds all models to be equal.
+    NaN if one of the rankings has all models tied.
 
     Example:
         >>> first = Ranking({"a": 1, "b": 2, "c": 3}, {})
@@ -105,8 +105,8 @@ def swaps(
 ) -> list[Swap]:
     """Return the pairs of models that two scores put in opposite orders.
 
-    Each is scores by model and whether higher is better. p-values are corrected by Holm's method
-    for all pairs of models, in each ranking by itself.
+    Each argument holds the scores by model and whether higher is better. The p-values are corrected
+    by Holm's method over all pairs of models, separately for each score.
 
     Example:
         >>> from eyechart.stats.estimate import make_estimate
@@ -141,7 +141,7 @@ def _pairs(first: Ranking, second: Ranking) -> list[tuple[str, str]]:
 
 
 def _sign(ranks: Mapping[str, float], one: str, two: str) -> int:
-    """Return 1 if the first is ahead, −1 if behind, 0 if they share their rank."""
+    """Return 1 if the first model leads, −1 if the second does, 0 if they are tied."""
     return int(np.sign(ranks[two] - ranks[one]))
 
 
